@@ -38,16 +38,16 @@ func checkBsuite(x *sim.Experiment, dir string) error {
 		}
 	}
 	if rows == 0 {
-		return term.Misuse(fmt.Errorf("--bsuite %s: no environment of %s is a task of bsuite: deep-sea or deep-sea-stochastic "+
-			"of size 10, 12, … 50 with its own move_cost and mapping_seed", dir, x.Name))
+		return term.Misuse(fmt.Errorf("--bsuite %s: no environment of %s is a task of bsuite: deep-sea or "+
+			"deep-sea-stochastic of size 10, 12, … 50 with its own move_cost and mapping_seed", dir, x.Name))
 	}
 	if lacks(x.Record, "solved") {
 		return term.Misuse(fmt.Errorf("--bsuite %s: record lacks \"solved\", which bsuite's files are made of", dir))
 	}
 	for _, k := range episode.LoggedUpTo(x.Horizon) {
 		if lacks(x.Checkpoints, k) {
-			return term.Misuse(fmt.Errorf("--bsuite %s: checkpoints lack episode %d, which bsuite logs; leave checkpoints out",
-				dir, k))
+			return term.Misuse(fmt.Errorf("--bsuite %s: checkpoints lack episode %d, which bsuite logs; leave "+
+				"checkpoints out", dir, k))
 		}
 	}
 	files, err := os.ReadDir(dir)
@@ -60,7 +60,8 @@ func checkBsuite(x *sim.Experiment, dir string) error {
 	}
 	for _, f := range files {
 		if !known[f.Name()] {
-			return term.Misuse(fmt.Errorf("--bsuite %s: is not empty (%s); bsuite wants a folder of its own", dir, f.Name()))
+			return term.Misuse(fmt.Errorf("--bsuite %s: is not empty (%s); bsuite wants a folder of its own", dir,
+				f.Name()))
 		}
 	}
 	return nil

@@ -544,8 +544,8 @@ func clusterAt(ctx context.Context, urls []string, ca string) (*clusterConfig, e
 	for i, text := range urls {
 		u, err := url.Parse(strings.TrimSuffix(text, "/"))
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-			return nil, term.Misuse(fmt.Errorf("--url: the one at place %d is not readable, expected http://HOST:PORT or "+
-				"https://HOST:PORT", i+1))
+			return nil, term.Misuse(fmt.Errorf("--url: the one at place %d is not readable, expected "+
+				"http://HOST:PORT or https://HOST:PORT", i+1))
 		}
 		n := clusterNode{URL: u.String(), client: asks.Nodes[0].client}
 		s := n.ask(ctx)
@@ -632,10 +632,11 @@ the scope admin.`,
 			}
 			n := config.named(args[0])
 			if n == nil {
-				return term.Misuse(fmt.Errorf("%s is not one of the nodes %s%s", args[0], strings.Join(config.names(), ", "),
-					spec.Suggest(args[0], config.names())))
+				return term.Misuse(fmt.Errorf("%s is not one of the nodes %s%s", args[0],
+					strings.Join(config.names(), ", "), spec.Suggest(args[0], config.names())))
 			}
-			for since := time.Now(); ; time.Sleep(200 * time.Millisecond) { // what passes by itself, such as an election, may
+			// what passes by itself, such as an election, may
+			for since := time.Now(); ; time.Sleep(200 * time.Millisecond) {
 				if s := config.ask(cmd.Context()); slices.Contains(s.MayStop, n.Name) {
 					break
 				}
@@ -693,7 +694,8 @@ func (n clusterNode) drainOnce(ctx context.Context, key string) (again time.Dura
 	}
 	text, _ := io.ReadAll(io.LimitReader(a.Body, 4096))
 	err = fmt.Errorf("%s answers %s: %s", n.Name, a.Status, strings.TrimSpace(string(text)))
-	if seconds, e := strconv.Atoi(a.Header.Get("Retry-After")); e == nil && a.StatusCode == http.StatusServiceUnavailable {
+	if seconds, e := strconv.Atoi(a.Header.Get("Retry-After")); e == nil &&
+		a.StatusCode == http.StatusServiceUnavailable {
 		again = max(1, time.Duration(seconds)) * time.Second
 	}
 	return again, err

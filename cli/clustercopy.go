@@ -60,8 +60,8 @@ TROUPE_KEY has a key with the scope admin.
 			}
 			if len(at.urls) > 0 {
 				if filepath.Base(keys) != serve.KeyFile || data != "" {
-					return term.Misuse(fmt.Errorf("--url needs --keys-file, a file with the name %s, and does not go with "+
-						"--data", serve.KeyFile))
+					return term.Misuse(fmt.Errorf("--url needs --keys-file, a file with the name %s, and does not go "+
+						"with --data", serve.KeyFile))
 				}
 				config.file = keys // the keys are in its folder
 			} else if keys != "" {
@@ -220,8 +220,8 @@ func (s *entrySource) base(ctx context.Context, dir, data string, first, until u
 		return err
 	}
 	if until > 0 && seq > until {
-		return term.Misuse(fmt.Errorf("--until %d: the log was trimmed, and its base is the state after entry %d: expected "+
-			"that one or a later one", until, seq))
+		return term.Misuse(fmt.Errorf("--until %d: the log was trimmed, and its base is the state after entry %d: "+
+			"expected that one or a later one", until, seq))
 	}
 	into := fold.Files(filepath.Join(dir, snapshotDir))
 	if err := into.Write(seq, state); err != nil {
@@ -424,7 +424,8 @@ func importNATS(ctx context.Context, w, stderr io.Writer, dir string, f *natsFla
 	if err != nil {
 		return term.Misuse(err)
 	}
-	old, err := eventlog.OpenJetStream(ctx, source.Dir(dir), eventlog.JetStreamOptions{Keys: keys.Batches(), Logf: engineSays(logger)})
+	old, err := eventlog.OpenJetStream(ctx, source.Dir(dir), eventlog.JetStreamOptions{Keys: keys.Batches(),
+		Logf: engineSays(logger)})
 	if err != nil {
 		return source.OpenError(dir, err)
 	}
@@ -506,17 +507,18 @@ func importCluster(ctx context.Context, w, stderr io.Writer, dir string, f *serv
 	}
 	switch {
 	case c.config.Import == "":
-		return term.Misuse(fmt.Errorf("%s has no key import: make the cluster's files with troupe cluster init --import %s",
-			f.cluster, dir))
+		return term.Misuse(fmt.Errorf("%s has no key import: make the cluster's files with troupe cluster init "+
+			"--import %s", f.cluster, dir))
 	case c.config.Import != id.String():
-		return term.Misuse(fmt.Errorf("%s is for the import of log %s, the log in %s is %v", f.cluster, c.config.Import, dir,
-			id))
+		return term.Misuse(fmt.Errorf("%s is for the import of log %s, the log in %s is %v", f.cluster, c.config.Import,
+			dir, id))
 	case !reflect.DeepEqual(c.keys, keys):
 		return term.Misuse(fmt.Errorf("the keys in %s are not those in %s: event ids would not be recognised",
 			c.config.folder(), dir))
 	}
 	says := func(format string, a ...any) { logger.Warn("log engine", "says", fmt.Sprintf(format, a...)) }
-	old, err := eventlog.OpenJetStream(ctx, source.Dir(dir), eventlog.JetStreamOptions{Keys: keys.Batches(), Logf: says})
+	old, err := eventlog.OpenJetStream(ctx, source.Dir(dir), eventlog.JetStreamOptions{Keys: keys.Batches(),
+		Logf: says})
 	if err != nil {
 		return source.OpenError(dir, err)
 	}

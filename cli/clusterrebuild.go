@@ -66,8 +66,8 @@ func rebuildNode(ctx context.Context, w, stderr io.Writer, name string, f *serve
 			spec.Suggest(name, c.config.names())))
 	}
 	if c.config.Node != name {
-		return term.Misuse(fmt.Errorf("%s is the file of node %s: run the command on the machine of %s, with its own file",
-			f.cluster, c.config.Node, name))
+		return term.Misuse(fmt.Errorf("%s is the file of node %s: run the command on the machine of %s, with its own "+
+			"file", f.cluster, c.config.Node, name))
 	}
 	key := os.Getenv("TROUPE_KEY")
 	target, err := c.config.othersWhole(ctx, key)
@@ -170,8 +170,8 @@ func (c *clusterConfig) othersWhole(ctx context.Context, key string) (newest uin
 // wholeFor is how long a node whose files lack entries is asked again: those of a busy log are written a moment later.
 const wholeFor = 10 * time.Second
 
-// replicaWhole asks a node to read its files, which must be whole and have what the node had applied when it began. A log
-// that grows meanwhile is no reason against it.
+// replicaWhole asks a node to read its files, which must be whole and have what the node had applied when it began. A
+// log that grows meanwhile is no reason against it.
 func (n clusterNode) replicaWhole(ctx context.Context, key string) error {
 	for since := time.Now(); ; time.Sleep(200 * time.Millisecond) {
 		r, err := n.checkReplica(ctx, key)

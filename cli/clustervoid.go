@@ -46,8 +46,8 @@ again afterwards. With --nats it is run once, beside servers that are stopped.`,
 				return term.Misuse(err)
 			}
 			if accept && len(entries) == 0 {
-				return term.Misuse(errors.New("--accept-loss needs the numbers of the entries: without them the command " +
-					"says which they are"))
+				return term.Misuse(errors.New("--accept-loss needs the numbers of the entries: without them the " +
+					"command says which they are"))
 			}
 			if err := voidFlags(cmd, &f); err != nil {
 				return term.Misuse(err)
@@ -149,7 +149,8 @@ func voidEntries(ctx context.Context, w, stderr io.Writer, entries []uint64, acc
 // sayUnusable prints what was found, and refuses entries that are not that.
 func sayUnusable(w io.Writer, found *eventlog.Survey, entries []uint64) error {
 	if len(found.Unusable) == 0 && len(entries) == 0 {
-		_, err := fmt.Fprintln(w, "every entry of the log can be read, or has no effect already: there is nothing to declare void")
+		_, err := fmt.Fprintln(w, "every entry of the log can be read, or has no effect already: there is nothing to "+
+			"declare void")
 		return err
 	}
 	var all, left []string
@@ -162,8 +163,8 @@ func sayUnusable(w io.Writer, found *eventlog.Survey, entries []uint64) error {
 		if u.By == 0 {
 			left = append(left, strconv.FormatUint(u.Seq, 10))
 		}
-		if _, err := fmt.Fprintf(w, "entry %d: %s; %s bytes, hash %v; %s\n", u.Seq, what, term.Grouped(int64(u.Bytes)), u.Hash,
-			holds); err != nil {
+		if _, err := fmt.Fprintf(w, "entry %d: %s; %s bytes, hash %v; %s\n", u.Seq, what, term.Grouped(int64(u.Bytes)),
+			u.Hash, holds); err != nil {
 			return err
 		}
 		all = append(all, strconv.FormatUint(u.Seq, 10))
@@ -180,8 +181,8 @@ func sayUnusable(w io.Writer, found *eventlog.Survey, entries []uint64) error {
 		case len(entries) == 0:
 			return term.Silently(term.Failed, errors.New("no node goes on behind entry "+text))
 		case !slices.Contains(entries, n):
-			return term.Misuse(fmt.Errorf("entry %s cannot be read either: name all of them, %s; nothing was written", text,
-				strings.Join(left, " ")))
+			return term.Misuse(fmt.Errorf("entry %s cannot be read either: name all of them, %s; nothing was written",
+				text, strings.Join(left, " ")))
 		}
 	}
 	return nil
@@ -196,8 +197,8 @@ func operator() string {
 	return u.Username
 }
 
-// join starts the node and opens the log, which the others have too. While they are no majority it says who is missing, until
-// waiting ends.
+// join starts the node and opens the log, which the others have too. While they are no majority it says who is missing,
+// until waiting ends.
 func (c *clusterServer) join(ctx, waiting context.Context) (*eventlog.Stream, error) {
 	if err := c.start(ctx); err != nil {
 		return nil, err

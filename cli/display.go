@@ -70,8 +70,8 @@ func (l *lines) progress(p sim.Progress) {
 		return
 	}
 	l.next, l.last = passed, p.Seconds
-	fmt.Fprintf(l.w, "troupe: %2.0f %%  %d/%d cells  %s rounds/s  %s\n", 100*share, p.Done, p.Cells, term.Rate(speed(p)),
-		about(remaining(p)))
+	fmt.Fprintf(l.w, "troupe: %2.0f %%  %d/%d cells  %s rounds/s  %s\n", 100*share, p.Done, p.Cells,
+		term.Rate(speed(p)), about(remaining(p)))
 }
 
 func (l *lines) note(text string) { fmt.Fprintln(l.w, "troupe: note:", text) }
@@ -260,7 +260,8 @@ const blockLines = 9
 // best three of each, of more the first of each.
 func leaders(t term.Terminal, x *sim.Experiment, p sim.Progress) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n %s of %s complete", term.Grouped(int64(p.Replications)), term.Many(x.Replications, "replication"))
+	fmt.Fprintf(&b, "\n %s of %s complete", term.Grouped(int64(p.Replications)),
+		term.Many(x.Replications, "replication"))
 	standings := p.Board()
 	if standings == nil {
 		b.WriteString("\n")
@@ -272,7 +273,8 @@ func leaders(t term.Terminal, x *sim.Experiment, p sim.Progress) string {
 	}
 	title := strings.TrimPrefix(b.String(), "\n")
 	b.Reset()
-	b.WriteString("\n" + term.PadRight(title, 40) + term.PadLeft("mean", 10) + term.PadLeft(pm, 9) + term.PadLeft("behind", 9) + "\n")
+	b.WriteString("\n" + term.PadRight(title, 40) + term.PadLeft("mean", 10) + term.PadLeft(pm, 9) +
+		term.PadLeft("behind", 9) + "\n")
 	line := func(name string, s sim.Standing, first bool) {
 		se := ""
 		if p.Replications > 1 {
@@ -282,8 +284,8 @@ func leaders(t term.Terminal, x *sim.Experiment, p sim.Progress) string {
 		if first {
 			behind = ""
 		}
-		text := " " + term.PadRight(term.Shorten(name, 38), 39) + term.PadLeft(fmt.Sprintf("%.1f", s.Mean), 10) + term.PadLeft(se, 9) +
-			term.PadLeft(behind, 9)
+		text := " " + term.PadRight(term.Shorten(name, 38), 39) + term.PadLeft(fmt.Sprintf("%.1f", s.Mean), 10) +
+			term.PadLeft(se, 9) + term.PadLeft(behind, 9)
 		text = t.Words(strings.TrimRight(text, " "))
 		if first {
 			text = t.Bold(text)

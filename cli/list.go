@@ -65,8 +65,8 @@ var known = [][]string{
 
 func listCommand(catalogue sim.Catalogue) *cobra.Command {
 	topics := topicsOf(catalogue)
-	names := []string{"experiments", "policies", "environments", "agents", "problems", "sets", "noise", "feedback", "data",
-		"spec", "record"}
+	names := []string{"experiments", "policies", "environments", "agents", "problems", "sets", "noise", "feedback",
+		"data", "spec", "record"}
 	return &cobra.Command{
 		Use:   "list [TOPIC | KIND]",
 		Short: "What there is: policies, environments, action sets, experiments, data",
@@ -240,7 +240,8 @@ func listRecord(w io.Writer, kinds sim.Catalogue) {
 
 // listSpec explains the frame of a spec file.
 func listSpec(w io.Writer) {
-	fmt.Fprint(w, "A spec file is TOML: these keys, then [[environment]] and [[policy]] tables (or [[agent]], for episodes)\n\n")
+	fmt.Fprint(w, "A spec file is TOML: these keys, then [[environment]] and [[policy]] tables (or [[agent]], for "+
+		"episodes)\n\n")
 	optionRows(w, sim.Keys())
 	for _, key := range []string{"environment", "policy", "agent"} {
 		fmt.Fprintf(w, "\nEvery [[%s]] table, beside the options of its kind\n\n", key)

@@ -46,8 +46,8 @@ func Main(kinds sim.Catalogue) {
 	os.Exit(execute(context.Background(), kinds, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// register makes the policies that a program adds to the catalogue of troupe known to its server and to readers of logs.
-// What troupe itself has only in the catalogue (process, which starts a program) stays out of them.
+// register makes the policies that a program adds to the catalogue of troupe known to its server and to readers of
+// logs. What troupe itself has only in the catalogue (process, which starts a program) stays out of them.
 func register(kinds sim.Catalogue) error {
 	own := sim.Kinds().Policies
 	for _, name := range slices.Sorted(maps.Keys(kinds.Policies)) {
@@ -131,7 +131,8 @@ Completion for bash, zsh, fish and PowerShell: troupe completion --help.`,
 		return term.Misuse(fmt.Errorf("%s%s\nsee troupe help%s", flagWords(err), nearFlag(cmd, err),
 			strings.TrimPrefix(cmd.CommandPath(), "troupe")))
 	})
-	root.AddCommand(runCommand(line, kinds), mergeCommand(line, kinds), shardsCommand(kinds), tuneCommand(kinds), newCommand(kinds), listCommand(kinds),
+	root.AddCommand(runCommand(line, kinds), mergeCommand(line, kinds), shardsCommand(kinds), tuneCommand(kinds),
+		newCommand(kinds), listCommand(kinds),
 		reportCommand(kinds), shareCommand(kinds), checkCommand(kinds), plan.Command(), verifyCommand(line),
 		bench.Command(), bench.EdgeLimitCommand(), evaluate.Command(), trainCommand(), lintCommand(), convertCommand(),
 		serveCommand(), clusterCommand(), load.Command(), log.Command(), versionCommand(), manCommand())

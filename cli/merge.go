@@ -47,7 +47,8 @@ the merged directory plays what is missing.`,
 		},
 	}
 	fl := c.Flags()
-	fl.StringVarP(&f.run.out, "out", "o", "", "output directory (default: DIR, where there is one that has parts in it)")
+	fl.StringVarP(&f.run.out, "out", "o", "", "output directory (default: DIR, where there is one that has parts in "+
+		"it)")
 	fl.BoolVar(&f.missing, "missing", false, "print the numbers of the parts that lack cells, and write nothing")
 	fl.IntVar(&f.of, "of", 0, "for --missing: the number of parts, where the directories have more than one division")
 	fl.BoolVar(&f.partial, "partial", false, "write what is there, although cells are missing")
@@ -126,8 +127,8 @@ func mergeInto(args []string, out string) (string, error) {
 		return "", term.Misuse(fmt.Errorf("%d directories: say with --out where the results go", len(args)))
 	}
 	if m, err := sim.ReadManifest(args[0]); err == nil && m.Shard != nil {
-		return "", term.Misuse(fmt.Errorf("%s is one part: say with --out where the results go, or name the directory that has all "+
-			"parts in %s", args[0], sim.ShardsDir))
+		return "", term.Misuse(fmt.Errorf("%s is one part: say with --out where the results go, or name the "+
+			"directory that has all parts in %s", args[0], sim.ShardsDir))
 	}
 	return filepath.Clean(args[0]), nil
 }
@@ -181,12 +182,13 @@ func lacking(m *sim.Merged, out string, stderr term.Terminal) error {
 	if n, err := division(m, 0); err == nil {
 		parts := shards.List(m.Missing(n))
 		fmt.Fprintln(stderr.W, term.Wrap(fmt.Sprintf("troupe: of %d parts these lack cells: %s", n, parts), 0))
-		fmt.Fprintf(stderr.W, "troupe: play them again, with Slurm: sbatch --array=%s SCRIPT (troupe shards writes one)\n", parts)
+		fmt.Fprintf(stderr.W, "troupe: play them again, with Slurm: sbatch --array=%s SCRIPT (troupe shards writes "+
+			"one)\n", parts)
 	} else if len(m.Divisions()) == 0 {
 		fmt.Fprintf(stderr.W, "troupe: troupe run on %s with the same spec plays them\n", out)
 	} else {
-		fmt.Fprintf(stderr.W, "troupe: there are parts of %s: troupe merge --missing --of N names those that lack cells\n",
-			numbersOf(m.Divisions()))
+		fmt.Fprintf(stderr.W, "troupe: there are parts of %s: troupe merge --missing --of N names those that lack "+
+			"cells\n", numbersOf(m.Divisions()))
 	}
 	fmt.Fprintln(stderr.W, "troupe: --partial writes what is there")
 	return term.Silently(term.Failed, sim.ErrMissing)
@@ -262,7 +264,8 @@ func partsTable(m *sim.Merged) string {
 			rest = about(p.Left())
 		}
 		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf(" %s  %s of %s   %s %s", term.PadLeft(name, 12),
-			term.PadLeft(term.Grouped(int64(p.Done)), 9), term.PadRight(term.Many(p.Cells, "cell"), 14), term.PadRight(rest, 22), state), " "))
+			term.PadLeft(term.Grouped(int64(p.Done)), 9), term.PadRight(term.Many(p.Cells, "cell"), 14),
+			term.PadRight(rest, 22), state), " "))
 	}
 	if rows > mostRows {
 		fmt.Fprintf(&b, " and %d more\n", rows-mostRows)

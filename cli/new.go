@@ -95,8 +95,8 @@ module finds troupe through go.work, which names the checkout on this machine.`,
 var kindName = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 
 // pythonWords are names that a module in Python cannot have here: keywords, and what the policy and its test import.
-var pythonWords = strings.Fields("and as assert async await break class continue def del elif else except finally for " +
-	"from global if import in is lambda nonlocal not or pass raise return try while with yield " +
+var pythonWords = strings.Fields("and as assert async await break class continue def del elif else except finally " +
+	"for from global if import in is lambda nonlocal not or pass raise return try while with yield " +
 	"array base64 json numpy platform random struct sys typing unittest test")
 
 // writeModule writes the module of one part into dir, and returns its name in the language. Nothing is written when any
@@ -117,7 +117,8 @@ func writeModule(kinds sim.Catalogue, part, lang, name, dir, checkout string) (c
 		return "", term.Misuse(fmt.Errorf("%q is no name of a kind: expected lower-case letters, digits and hyphens, "+
 			"beginning with a letter, at most 40", name))
 	case lang == "python" && slices.Contains(pythonWords, name):
-		return "", term.Misuse(fmt.Errorf("%s.py would hide a module of Python, or is no name there; choose another name", name))
+		return "", term.Misuse(fmt.Errorf("%s.py would hide a module of Python, or is no name there; choose another "+
+			"name", name))
 	case lang != "python" && parts[at].has(kinds, name):
 		return "", term.Misuse(fmt.Errorf("there is a %s %q already; choose another name", part, name))
 	}

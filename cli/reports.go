@@ -135,15 +135,15 @@ func collect(dir string, kinds sim.Catalogue) error {
 		return term.Misuse(fmt.Errorf("%s is no result directory: it has no %s", dir, sim.ManifestFile))
 	}
 	if m, err := sim.ReadManifest(dir); err == nil && m.Shard != nil {
-		return term.Misuse(fmt.Errorf("%s is part %d of %d, which has no results of its own: troupe merge makes them of all parts",
-			dir, m.Shard.Part, m.Shard.Of))
+		return term.Misuse(fmt.Errorf("%s is part %d of %d, which has no results of its own: troupe merge makes them "+
+			"of all parts", dir, m.Shard.Part, m.Shard.Of))
 	}
 	return sim.Collect(dir, kinds)
 }
 
 // lowerBounds computes and prints the lower bounds of the instances of a run, as curves of its figures.
-func lowerBounds(ctx context.Context, t term.Terminal, run *report.Run, data string, kinds sim.Catalogue) ([]report.Bound,
-	error) {
+func lowerBounds(ctx context.Context, t term.Terminal, run *report.Run, data string,
+	kinds sim.Catalogue) ([]report.Bound, error) {
 	x, err := sim.Parse(filepath.Join(run.Dir, sim.ManifestFile), run.Manifest.Spec, kinds)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,8 @@ func lowerBounds(ctx context.Context, t term.Terminal, run *report.Run, data str
 	var out []report.Bound
 	for e, l := range all {
 		if l.Why != "" {
-			fmt.Fprintln(t.W, term.Wrap(t.Words(fmt.Sprintf("lower bound %s: none, because %s", l.Environment, l.Why)), 12))
+			fmt.Fprintln(t.W, term.Wrap(t.Words(fmt.Sprintf("lower bound %s: none, because %s", l.Environment, l.Why)),
+				12))
 			continue
 		}
 		b := report.Bound{Env: l.Environment, Label: "lower bound",
@@ -166,7 +167,8 @@ func lowerBounds(ctx context.Context, t term.Terminal, run *report.Run, data str
 		}
 		fmt.Fprintln(t.W, term.Wrap(t.Words(fmt.Sprintf("lower bound %s: %.4g log T = %.4g, mean of %s; the gaps of "+
 			"duality are at most %.1g of it. It holds for T → ∞: a policy may be below it at this T.",
-			l.Environment, l.Mean, l.Mean*math.Log(float64(run.Manifest.Horizon)), term.Many(l.N, "instance"), l.Gap)), 12))
+			l.Environment, l.Mean, l.Mean*math.Log(float64(run.Manifest.Horizon)), term.Many(l.N, "instance"), l.Gap)),
+			12))
 		out = append(out, b)
 	}
 	fmt.Fprintln(t.W)

@@ -109,7 +109,8 @@ that submits them. SIGTERM, SIGUSR1 and SIGXCPU end a run as Ctrl-C does.`,
 	fl.DurationVar(&f.grace, "grace", 2*time.Second, "time that cells under way have to finish after the first Ctrl-C")
 	fl.DurationVar(&f.budget, "budget", 0, "time to play in, such as 10m, instead of a number of replications; "+
 		"--replications bounds it")
-	fl.StringVar(&f.bsuite, "bsuite", "", "also write the results on DeepSea as bsuite's own CSV files, to DIR/AGENT/REPLICATION")
+	fl.StringVar(&f.bsuite, "bsuite", "", "also write the results on DeepSea as bsuite's own CSV files, to "+
+		"DIR/AGENT/REPLICATION")
 	fl.StringVar(&f.shard, "shard", "", "play one part: I/N, auto (from the scheduler), auto/N")
 	fl.StringVar(&f.until, "until", "", "settled: stop when every pair of policies is told apart, at the latest "+
 		"after --replications or --budget")
@@ -255,7 +256,8 @@ func prepare(cmd *cobra.Command, name string, f *runFlags, kinds sim.Catalogue) 
 		return nil, err
 	}
 	if f.workers < 0 || f.workers > 10_000 {
-		return nil, term.Misuse(fmt.Errorf("--workers %d: expected 1 to 10000, or 0 for one for each processor", f.workers))
+		return nil, term.Misuse(fmt.Errorf("--workers %d: expected 1 to 10000, or 0 for one for each processor",
+			f.workers))
 	}
 	file, text, err := findSpec(name)
 	if err != nil {
@@ -503,8 +505,8 @@ func (d *delivery) finished(show display) error {
 		paths, err := report.Write(run, d.f.out, report.Options{})
 		switch {
 		case sim.ReadOnly(err) && d.out.Played == 0:
-			fmt.Fprintf(d.stderr.W, "troupe: %s cannot be written, so its page stays as it is; a new one: troupe report %[1]s "+
-				"--out DIR\n", d.f.out)
+			fmt.Fprintf(d.stderr.W, "troupe: %s cannot be written, so its page stays as it is; a new one: troupe "+
+				"report %[1]s --out DIR\n", d.f.out)
 		case err != nil:
 			return err
 		default:
@@ -560,7 +562,8 @@ func (d *delivery) finished(show display) error {
 	if d.out.Reused > 0 {
 		reused = fmt.Sprintf(", %s cells were there already", term.Grouped(int64(d.out.Reused)))
 	}
-	fmt.Fprintf(d.stderr.W, "troupe: %s in %s on %s, %s %ss/s%s\n", term.Many(d.out.Played, "cell"), term.Duration(d.seconds),
+	fmt.Fprintf(d.stderr.W, "troupe: %s in %s on %s, %s %ss/s%s\n", term.Many(d.out.Played, "cell"),
+		term.Duration(d.seconds),
 		term.Many(d.out.Manifest.Workers, "worker"), term.Rate(rounds/d.seconds), d.out.Manifest.Unit(), reused)
 	return nil
 }

@@ -202,8 +202,8 @@ func (n *natsServer) open(ctx context.Context, o *serve.Options) (err error) {
 			return err
 		}
 		if info.Last == l.Imported() {
-			return term.Misuse(fmt.Errorf("--keys-file does not have the keys of the log, which was imported: event ids "+
-				"would not be recognised; give the %s of the directory that it came from", serve.KeyFile))
+			return term.Misuse(fmt.Errorf("--keys-file does not have the keys of the log, which was imported: event "+
+				"ids would not be recognised; give the %s of the directory that it came from", serve.KeyFile))
 		}
 	}
 	return nil

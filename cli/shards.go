@@ -39,21 +39,22 @@ func partOf(cmd *cobra.Command, f *runFlags) (shard, error) {
 		{"format", "a part has no results; give it to troupe merge"},
 	} {
 		if cmd.Flags().Changed(o.flag) {
-			return shard{}, term.Misuse(fmt.Errorf("--shard %s and --%s exclude each other: %s", f.shard, o.flag, o.why))
+			return shard{}, term.Misuse(fmt.Errorf("--shard %s and --%s exclude each other: %s", f.shard, o.flag,
+				o.why))
 		}
 	}
 	return shard{p, guessed}, nil
 }
 
-// checkPart refuses a part of an experiment that cannot be divided, and a guessed number of parts that is another one than
-// the directory has.
+// checkPart refuses a part of an experiment that cannot be divided, and a guessed number of parts that is another one
+// than the directory has.
 func checkPart(x *sim.Experiment, part shard, f runFlags) error {
 	if part.Whole() {
 		return nil
 	}
 	if x.Until != "" {
-		return term.Misuse(fmt.Errorf("--shard %s: the spec has until = %q, and what is settled depends on the cells of all parts; "+
-			"leave until out", f.shard, x.Until))
+		return term.Misuse(fmt.Errorf("--shard %s: the spec has until = %q, and what is settled depends on the cells "+
+			"of all parts; leave until out", f.shard, x.Until))
 	}
 	if !part.guessed {
 		return nil
@@ -64,9 +65,10 @@ func checkPart(x *sim.Experiment, part shard, f runFlags) error {
 	}
 	for _, dir := range dirs {
 		if p, ok := shards.FromDir(filepath.Base(dir)); ok && p.Of != part.Of {
-			return term.Misuse(fmt.Errorf("--shard %s: the scheduler's array has %s, and %s has parts of %d; say --shard auto/%d if some "+
-				"of these were submitted again, or auto/%d for another division", f.shard, term.Many(part.Of, "task"), f.out, p.Of,
-				p.Of, part.Of))
+			return term.Misuse(fmt.Errorf("--shard %s: the scheduler's array has %s, and %s has parts of %d; say "+
+				"--shard auto/%d if some "+
+				"of these were submitted again, or auto/%d for another division", f.shard, term.Many(part.Of, "task"),
+				f.out, p.Of, p.Of, part.Of))
 		}
 	}
 	return nil
@@ -76,7 +78,8 @@ func checkPart(x *sim.Experiment, part shard, f runFlags) error {
 func (o *opening) sayPart(p sim.Progress) {
 	dir := filepath.Join(o.dir, sim.ShardsDir, o.part.Dir())
 	if e, ok := o.display.(*events); ok {
-		e.emit("event", "part", "part", o.part.Index, "of", o.part.Of, "cells", p.Cells, "done", p.Done, "directory", dir)
+		e.emit("event", "part", "part", o.part.Index, "of", o.part.Of, "cells", p.Cells, "done", p.Done, "directory",
+			dir)
 		return
 	}
 	if _, quiet := o.display.(silent); quiet {
@@ -90,8 +93,8 @@ func (o *opening) sayPart(p sim.Progress) {
 		estimate = about(p.Pace * float64(p.AllRounds) / float64(max(1, p.Workers)))
 	}
 	fmt.Fprintf(o.stderr.W, "troupe: %s: %s of %s, %s there already, %s to play, %s\ntroupe: %s\n", o.part.Words(),
-		term.Many(p.Cells, "cell"), term.Grouped(int64(o.x.Cells())), term.Grouped(int64(p.Done)), term.Grouped(int64(p.Cells-p.Done)), estimate,
-		dir)
+		term.Many(p.Cells, "cell"), term.Grouped(int64(o.x.Cells())), term.Grouped(int64(p.Done)),
+		term.Grouped(int64(p.Cells-p.Done)), estimate, dir)
 }
 
 // deliverPart says how a part ended.
@@ -104,8 +107,8 @@ func deliverPart(part shard, f runFlags, out *sim.Outcome, err error, show displ
 		}
 	}
 	if e, ok := show.(*events); ok {
-		e.emit("event", "end", "status", m.Status, "part", part.Index, "of", part.Of, "cells", m.Shard.Cells, "done", m.Done,
-			"played", out.Played, "directory", dir)
+		e.emit("event", "end", "status", m.Status, "part", part.Index, "of", part.Of, "cells", m.Shard.Cells, "done",
+			m.Done, "played", out.Played, "directory", dir)
 	}
 	switch {
 	case errors.Is(err, sim.ErrInterrupted):
@@ -118,7 +121,8 @@ func deliverPart(part shard, f runFlags, out *sim.Outcome, err error, show displ
 		say("%s has no cells: there are only %s; nothing was played", part.Words(), term.Grouped(int64(m.Cells)))
 		return nil
 	}
-	say("%s is complete: %s, %s played now, in %s", part.Words(), term.Many(m.Shard.Cells, "cell"), term.Grouped(int64(out.Played)), dir)
+	say("%s is complete: %s, %s played now, in %s", part.Words(), term.Many(m.Shard.Cells, "cell"),
+		term.Grouped(int64(out.Played)), dir)
 	say("when all parts are there: %s merge %s", term.Called(), shards.Quote(f.out))
 	return nil
 }
@@ -152,7 +156,8 @@ run of them.`,
 	fl.IntVar(&f.replications, "replications", 0, "replications, instead of the spec's")
 	fl.IntVar(&f.horizon, "horizon", 0, "rounds of a replication, instead of the spec's")
 	fl.StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are")
-	c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(slices.Clone(shards.Kinds), cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(slices.Clone(shards.Kinds),
+		cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -198,8 +203,8 @@ func writeScript(cmd *cobra.Command, args []string, f runFlags, n int, kind stri
 	for _, part := range shards.Layout(len(x.Environments), len(x.Policies), x.Replications, n) {
 		sizes[part-1]++
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "troupe: %s in %s: %s to %s each\n", term.Many(x.Cells(), "cell"), term.Many(n, "part"),
-		term.Grouped(int64(slices.Min(sizes))), term.Grouped(int64(slices.Max(sizes))))
+	fmt.Fprintf(cmd.ErrOrStderr(), "troupe: %s in %s: %s to %s each\n", term.Many(x.Cells(), "cell"),
+		term.Many(n, "part"), term.Grouped(int64(slices.Min(sizes))), term.Grouped(int64(slices.Max(sizes))))
 	_, err = fmt.Fprint(cmd.OutOrStdout(), text)
 	return err
 }

@@ -73,7 +73,8 @@ again. The same directory gives the same bytes.`,
 				out = filepath.Clean(dir) + ".zip"
 			}
 			if _, err := os.Stat(out); err == nil && !force {
-				return term.Misuse(fmt.Errorf("%s exists; choose another file with --out, or replace it with --force", out))
+				return term.Misuse(fmt.Errorf("%s exists; choose another file with --out, or replace it with --force",
+					out))
 			}
 			sum, err := share(dir, out)
 			if err != nil {
@@ -96,8 +97,8 @@ func share(dir, out string) (string, error) {
 		return "", err
 	}
 	if m := run.Manifest; m.Status != sim.Complete {
-		return "", term.Misuse(fmt.Errorf("%s is not complete: %d of %d cells; give the command of the run again first", dir,
-			m.Done, m.Cells))
+		return "", term.Misuse(fmt.Errorf("%s is not complete: %d of %d cells; give the command of the run again first",
+			dir, m.Done, m.Cells))
 	}
 	if _, err := report.Write(run, dir, report.Options{NoFigures: true}); err != nil { // the page of these files
 		return "", err
@@ -222,8 +223,8 @@ func unpack(file, dir string) error {
 			return term.Misuse(fmt.Errorf("%s: %q is not a file of troupe share, or is there twice", file, f.Name))
 		}
 		if f.UncompressedSize64 > room {
-			return term.Misuse(fmt.Errorf("%s: %s has %d bytes; all files may have %d", file, f.Name, f.UncompressedSize64,
-				uint64(shareRoom)))
+			return term.Misuse(fmt.Errorf("%s: %s has %d bytes; all files may have %d", file, f.Name,
+				f.UncompressedSize64, uint64(shareRoom)))
 		}
 		room -= f.UncompressedSize64
 		r, err := f.Open()
@@ -421,8 +422,8 @@ func replay(ctx context.Context, w io.Writer, run *report.Run, x *sim.Experiment
 		return errors.New("nothing was played again")
 	}
 	if differ > 0 {
-		return fmt.Errorf("%s of %d played again are not the same (--seed %d draws them again)", term.Many(differ, "cell"),
-			len(cells)-left, f.seed)
+		return fmt.Errorf("%s of %d played again are not the same (--seed %d draws them again)",
+			term.Many(differ, "cell"), len(cells)-left, f.seed)
 	}
 	fmt.Fprintf(w, "played   %s of %d again: the same numbers, bit for bit (--seed %d draws them again)\n",
 		term.Many(len(cells)-left, "cell"), x.Cells(), f.seed)

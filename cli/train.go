@@ -115,8 +115,8 @@ func (t *training) run(ctx context.Context, out io.Writer) error {
 	pass := t.file
 	if info.IsDir() {
 		if t.schema != "" {
-			return term.Misuse(errors.New("--schema: the log of a server has the vectors of its model's own schema, not " +
-				"the requests; leave it out"))
+			return term.Misuse(errors.New("--schema: the log of a server has the vectors of its model's own schema, " +
+				"not the requests; leave it out"))
 		}
 		pass = t.directory
 	}
@@ -208,8 +208,8 @@ func (t *training) configure(c model.Config) error {
 	}
 	var err error
 	if t.compiled, err = c.Admit(model.DefaultLimits); err != nil && c.Features.Hashed != nil {
-		return term.Misuse(fmt.Errorf("%s: the log has the hashed features of a model without a schema; the kinds hashed "+
-			"and sparse learn them: %w", t.policyName(), err))
+		return term.Misuse(fmt.Errorf("%s: the log has the hashed features of a model without a schema; the kinds "+
+			"hashed and sparse learn them: %w", t.policyName(), err))
 	} else if err != nil {
 		return term.Misuse(fmt.Errorf("%s: %w", t.policyName(), err))
 	}
@@ -385,8 +385,8 @@ func (t *training) readable(o logged.Options) error {
 		return err
 	}
 	if ev.Atoms != nil || len(ev.Actions) > 0 && ev.Actions[0].Atoms != nil {
-		return term.Misuse(fmt.Errorf("%s: an export of a model with hashed features has their hashes only; troupe train "+
-			"DIR --model NAME learns from the directory of the stopped server, and GET "+
+		return term.Misuse(fmt.Errorf("%s: an export of a model with hashed features has their hashes only; troupe "+
+			"train DIR --model NAME learns from the directory of the stopped server, and GET "+
 			"/v1/models/NAME/state?format=model is the model of one that runs", t.source))
 	}
 	return nil
@@ -441,8 +441,8 @@ func (t *training) featuresOf(o logged.Options) error {
 			return err
 		}
 		if len(ev.Slots) > 0 || ev.Context != nil || len(ev.Actions) == 0 {
-			return term.Misuse(fmt.Errorf("%s: a model of the server reads requests with named features, and this log has "+
-				"none, or lists of slots; dsjson, VW JSON and JSON lines with objects have them", t.source))
+			return term.Misuse(fmt.Errorf("%s: a model of the server reads requests with named features, and this "+
+				"log has none, or lists of slots; dsjson, VW JSON and JSON lines with objects have them", t.source))
 		}
 		if x := ev.Actions[0].X; x != nil {
 			c.Dim = len(x)

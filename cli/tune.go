@@ -170,8 +170,8 @@ func printTuned(t term.Terminal, r *tune.Result) {
 			for k, q := range open {
 				names[k] = tried(q)
 			}
-			fmt.Fprintln(t.W, term.Wrap(t.Words(fmt.Sprintf("  note: %d replications do not decide among %d points (95 %% "+
-				"of resamples): %s. More replications, or a grid with wider steps, may decide",
+			fmt.Fprintln(t.W, term.Wrap(t.Words(fmt.Sprintf("  note: %d replications do not decide among %d points "+
+				"(95 %% of resamples): %s. More replications, or a grid with wider steps, may decide",
 				p.Played, len(open), strings.Join(names, "; "))), 2))
 		}
 		for _, edge := range p.Edges {
@@ -179,11 +179,11 @@ func printTuned(t term.Terminal, r *tune.Result) {
 		}
 	}
 	if len(x.Environments) > 3 {
-		fmt.Fprintln(t.W, "\n"+term.Wrap("score: the mean over the environments of a point's mean regret, divided by the "+
-			"lowest of the first stage.", 0))
+		fmt.Fprintln(t.W, "\n"+term.Wrap("score: the mean over the environments of a point's mean regret, divided by "+
+			"the lowest of the first stage.", 0))
 	}
-	fmt.Fprintln(t.W, "\n"+term.Wrap("The last column: how often a point has the lowest score when replications are drawn "+
-		"again.", 0))
+	fmt.Fprintln(t.W, "\n"+term.Wrap("The last column: how often a point has the lowest score when replications are "+
+		"drawn again.", 0))
 }
 
 // tried names a point by its options, without the kind that all points of a grid share.

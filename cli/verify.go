@@ -146,10 +146,11 @@ func unexpected(results []verify.Result, f verifyFlags) error {
 	for _, r := range results {
 		switch {
 		case !r.Expected():
-			fmt.Fprintf(&b, "\n%s: %s, expected %s\n  %s\n  %s", r.Name(), r.Verdict, r.Expect, term.Wrap(r.Statement, 2),
-				term.Wrap(r.Detail, 2))
+			fmt.Fprintf(&b, "\n%s: %s, expected %s\n  %s\n  %s", r.Name(), r.Verdict, r.Expect,
+				term.Wrap(r.Statement, 2), term.Wrap(r.Detail, 2))
 		case r.Planted != nil && !r.Caught():
-			fmt.Fprintf(&b, "\n%s: the plant was not noticed: %s\n  %s", r.Name(), r.Plant, term.Wrap(r.Planted.Detail, 2))
+			fmt.Fprintf(&b, "\n%s: the plant was not noticed: %s\n  %s", r.Name(), r.Plant,
+				term.Wrap(r.Planted.Detail, 2))
 		default:
 			continue
 		}
@@ -189,8 +190,10 @@ func verifyTable(t term.Terminal, results []verify.Result) {
 		if !r.Expected() {
 			mark = " !"
 		}
-		line := term.PadRight(name, 33) + " " + term.PadRight(string(r.Kind), 11) + " " + term.PadRight(string(r.Verdict), 16) + " " +
-			term.PadLeft(three(r.Observed), 10) + " " + term.PadRight(relation, 2) + term.PadLeft(three(r.Bound), 10) + mark
+		line := term.PadRight(name, 33) + " " + term.PadRight(string(r.Kind), 11) + " " +
+			term.PadRight(string(r.Verdict), 16) + " " +
+			term.PadLeft(three(r.Observed), 10) + " " + term.PadRight(relation, 2) + term.PadLeft(three(r.Bound), 10) +
+			mark
 		fmt.Fprintln(t.W, strings.TrimRight(line, " "))
 	}
 }
@@ -228,7 +231,8 @@ func verifySummary(t term.Terminal, results []verify.Result, f verifyFlags, seco
 	if sums > 0 {
 		arithmetic = fmt.Sprintf(", %d arithmetic", sums)
 	}
-	fmt.Fprintf(t.W, "%d checks: %d hold%s, %d not contradicted, %d refuted (%d as expected), %d vacuous, %d reported\n",
+	fmt.Fprintf(t.W, "%d checks: %d hold%s, %d not contradicted, %d refuted (%d as expected), %d vacuous, %d "+
+		"reported\n",
 		len(results), count[verify.Holds], arithmetic, count[verify.NotContradicted], count[verify.Refuted], expected,
 		count[verify.Vacuous], count[verify.Reported])
 	fmt.Fprintf(t.W, "false alarms: %d probability checks at %.0e, together below %.1e\n", chance, verify.Level,

@@ -19,9 +19,9 @@ import (
 	"troupe/rng"
 )
 
-// PricedOptions are the options of kind "priced", a world that is made up: actions that cost money, of which each decision may spend so much in the
-// mean. Each round shows a context; the policy pays the cost of the action that it chose and gets its reward, and learns
-// nothing of the others.
+// PricedOptions are the options of kind "priced", a world that is made up: actions that cost money, of which each
+// decision may spend so much in the mean. Each round shows a context; the policy pays the cost of the action that it
+// chose and gets its reward, and learns nothing of the others.
 //
 // There are 12 contexts and 4 actions. Action a = 0, …, 3 costs 1, 4, 12 and 60 times a factor of the context in [½, 2],
 // and pays 1 with probability .5 + .12a + .15·N(0, 1), cut to [.02, .98], which is drawn once for each context, so that dear

@@ -42,8 +42,9 @@ type HashedOptions struct {
 //	null, missing     none
 //
 // A string that is a decimal number is read as one where the feature has a Standard, so that "31" and 31
-// are one value. A feature whose strings are always numbers, and many different ones, gets a Standard, too (Observer). A string of more than three words has one more atom for each word, together of length 1.
-// An action has the atom (id, its id) and those of its features.
+// are one value. A feature whose strings are always numbers, and many different ones, gets a Standard, too (Observer).
+// A string of more than three words has one more atom for each word, together of length 1. An action has the atom (id,
+// its id) and those of its features.
 //
 // The vector of an action has the coordinates 1⊗a and c⊗a for every atom c of the context and a of the action, at hash
 // mod 2^bits, and c⊗1: what the context alone explains is the same for all actions of a request, changes no ranking,

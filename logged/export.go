@@ -212,7 +212,8 @@ func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
 func (row *exportRow) sparse(e *Event) error {
 	n := len(row.sparseRow)
 	if len(row.sparseHash) != n || len(row.sparseValue) != n {
-		return bad("sparse_hash", strconv.Itoa(len(row.sparseHash))+" and "+strconv.Itoa(len(row.sparseValue))+" values", "as many as sparse_row has, %d", n)
+		return bad("sparse_hash", strconv.Itoa(len(row.sparseHash))+" and "+strconv.Itoa(len(row.sparseValue))+
+			" values", "as many as sparse_row has, %d", n)
 	}
 	if n == 0 {
 		return nil

@@ -76,13 +76,14 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 // them, and on features of the actions, each as a block for every action or one for all. A field with more than 32
 // values is not read. Each model states the likelihood of a reward before it learns it, N(z, σ̂² + q) with its own
 // σ̂; model k plays with probability w_k ∝ exp(L_k), L_k the discounted sum of log likelihoods (sparse models begin 2
-// behind), rounded to multiples of 2⁻¹⁶; below 1/32 a model does not play. Its member j adds ½a·√q·ξ·g (a·√q·ξ·g where requests have ids only) to an action's
-// score, g ~ N(0, 1) one number for what is the action's own. The law is a count over 2^16·2m. A small model that is 60
-// behind the best leaves for good, and so does a sparse one that is so far behind the one with the other link.
+// behind), rounded to multiples of 2⁻¹⁶; below 1/32 a model does not play. Its member j adds ½a·√q·ξ·g (a·√q·ξ·g where
+// requests have ids only) to an action's score, g ~ N(0, 1) one number for what is the action's own. The law is a count
+// over 2^16·2m. A small model that is 60 behind the best leaves for good, and so does a sparse one that is so far
+// behind the one with the other link.
 //
-// Without lists the model with the smallest errors plays alone. A set has dimension 2·2^bits. Coordinates from 2^bits on are pairs: only the models with pairs read
-// them, modulo 2^bits. Nonzeros lists them last. Each model divides the part that it reads by its
-// Euclidean norm.
+// Without lists the model with the smallest errors plays alone. A set has dimension 2·2^bits. Coordinates from 2^bits
+// on are pairs: only the models with pairs read them, modulo 2^bits. Nonzeros lists them last. Each model divides the
+// part that it reads by its Euclidean norm.
 //
 // Rewards are folded as (y − min)/(max − min). Without a declared range it is [0, 1] at first; a reward
 // outside widens it by doubling its width on that side. Then the linear models are rescaled, so that

@@ -88,7 +88,8 @@ func (s *smallModel) block(key uint64) *smallBlock {
 	return nil
 }
 
-// edit returns the block of a key to be changed, and takes it out of the digest; a new one begins with mean as that of its first coefficient.
+// edit returns the block of a key to be changed, and takes it out of the digest; a new one begins with mean as that of
+// its first coefficient.
 func (s *smallModel) edit(key uint64, now uint64, mean float64) *smallBlock {
 	if s.listed != s.gen {
 		s.keys, s.places, s.blocks = slices.Clone(s.keys), slices.Clone(s.places), slices.Clone(s.blocks)

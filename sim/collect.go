@@ -64,7 +64,8 @@ func newRunner(x *Experiment, o Options) *runner {
 	if o.Data == nil {
 		o.Data = new(dataset.Source)
 	}
-	r := &runner{x: x, base: o.Dir, want: x.Cells(), data: dataFiles{o.Data, filepath.Dir(x.src.Name)}, o: o, started: time.Now(), processor: ProcessorTime(),
+	r := &runner{x: x, base: o.Dir, want: x.Cells(), data: dataFiles{o.Data, filepath.Dir(x.src.Name)}, o: o,
+		started: time.Now(), processor: ProcessorTime(),
 		cells: make([]entry, x.Cells()), finishedIn: make([]int, x.Replications), starts: make([]*entry, x.Cells()),
 		sizes: make([]atomic.Int64, len(x.Environments)*len(x.Policies))}
 	if !o.Shard.Whole() {

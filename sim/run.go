@@ -198,7 +198,8 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 		return nil, errors.Join(runErr, err)
 	}
 	return &Outcome{Manifest: r.manifest, Results: out[ResultsFile], Also: out[DiagnosticsFile],
-		Values: out[ValuesFile], Reused: r.reused, Played: r.done - r.reused, Rounds: r.rounds.Load(), UnderWay: r.underWay, x: x, cells: r.cells}, runErr
+		Values: out[ValuesFile], Reused: r.reused, Played: r.done - r.reused, Rounds: r.rounds.Load(),
+		UnderWay: r.underWay, x: x, cells: r.cells}, runErr
 }
 
 // enter opens the directory of the run, or of its part, and locks it. A part that is being played is not played twice.

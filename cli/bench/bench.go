@@ -1,6 +1,6 @@
-// Package bench is the command `troupe bench`: rounds of the simulator beside other programs and beside what the machine allows,
-// and decisions of a server beside a server that does the least (edge). Command is all of it; EdgeLimitCommand is the hidden
-// command that the second of them starts.
+// Package bench is the command `troupe bench`: rounds of the simulator beside other programs and beside what the
+// machine allows, and decisions of a server beside a server that does the least (edge). Command is all of it;
+// EdgeLimitCommand is the hidden command that the second of them starts.
 package bench
 
 import (
@@ -134,7 +134,8 @@ python3-numpy uses the reference BLAS, which is slow, until libopenblas0 is inst
 				case len(args) > 1:
 					return term.Misuse(fmt.Errorf("edge is measured alone, not with %q", args))
 				case len(f.against) > 0 || f.profile != "" || cmd.Flags().Changed("engine"):
-					return term.Misuse(fmt.Errorf("edge goes with --rounds and --json only: its rival is the limit program"))
+					return term.Misuse(fmt.Errorf("edge goes with --rounds and --json only: its rival is the limit " +
+						"program"))
 				case f.rounds < 1:
 					return term.Misuse(fmt.Errorf("rounds is %d, expected at least 1", f.rounds))
 				}

@@ -120,8 +120,8 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context,
 			for _, p := range e.learned {
 				if e.after < p.origin.Seq && slices.ContainsFunc(p.origin.Models,
 					func(id eventlog.ID) bool { return f.Model(id) != nil }) {
-					err = term.Misuse(fmt.Errorf("--target %s: it has learned entries up to %d of this log, and is not "+
-						"evaluated on them", p.target, p.origin.Seq))
+					err = term.Misuse(fmt.Errorf("--target %s: it has learned entries up to %d of this log, and is "+
+						"not evaluated on them", p.target, p.origin.Seq))
 				}
 			}
 		}
@@ -220,7 +220,8 @@ func (d *directoryReader) Bad() (int, []string) { return 0, nil }
 func (d *directoryReader) Warnings() []string {
 	out := d.j.Notes
 	if d.j.Early > 0 {
-		text := term.Many(d.j.Early, "decision") + " at the end of the log count with their first reward, which is final, " +
+		text := term.Many(d.j.Early, "decision") +
+			" at the end of the log count with their first reward, which is final, " +
 			"before their windows are over"
 		if n := d.j.Pending(); n > 0 {
 			text += fmt.Sprintf("; from the first one without a reward on %s left out (start the server once when the "+

@@ -1,5 +1,5 @@
-// Package evaluate is the command `troupe evaluate`: what another policy would have earned on a log of decisions, with an interval
-// that holds. Command is all of it; the numbers come from the package ope.
+// Package evaluate is the command `troupe evaluate`: what another policy would have earned on a log of decisions, with
+// an interval that holds. Command is all of it; the numbers come from the package ope.
 package evaluate
 
 import (
@@ -151,7 +151,8 @@ func (e *evaluation) flags(f *pflag.FlagSet) {
 	f.StringVar(&e.from, "from", "", "events from this time on (RFC 3339)")
 	f.StringVar(&e.to, "to", "", "events before this time")
 	f.Float64Var(&e.split, "split", 0, "train targets on this share of the log, evaluate on the rest")
-	f.StringVar(&e.by, "by", "", "the difference in each segment too: context.city, city=Oslo|Bergen with values, or price=0:10:50: with edges")
+	f.StringVar(&e.by, "by", "", "the difference in each segment too: context.city, city=Oslo|Bergen with values, or "+
+		"price=0:10:50: with edges")
 	e.plan.add(f)
 	f.Uint64Var(&e.seed, "seed", 1, "seed of the bootstrap and of targets that draw")
 	f.IntVar(&e.workers, "workers", runtime.GOMAXPROCS(0), "processors; the answer does not depend on it")
@@ -250,8 +251,8 @@ func (e *evaluation) options() (ope.Options, error) {
 		}
 		if *t.into, err = time.Parse(time.RFC3339, t.text); err != nil {
 			if *t.into, err = time.Parse(time.DateOnly, t.text); err != nil {
-				return o, term.Misuse(fmt.Errorf("--%s %s: expected a time such as 2026-05-04T10:00:00Z or a day", t.flag,
-					t.text))
+				return o, term.Misuse(fmt.Errorf("--%s %s: expected a time such as 2026-05-04T10:00:00Z or a day",
+					t.flag, t.text))
 			}
 		}
 	}
@@ -284,14 +285,15 @@ func (e *evaluation) parameters(o *ope.Options) error {
 		for part := range strings.SplitSeq(list, ",") {
 			name, text, ok := strings.Cut(part, "=")
 			if !slices.Contains(names, name) {
-				return term.Misuse(fmt.Errorf("--%s %s: %q has no parameter%s", flag, part, name, spec.Suggest(name, names)))
+				return term.Misuse(fmt.Errorf("--%s %s: %q has no parameter%s", flag, part, name,
+					spec.Suggest(name, names)))
 			}
 			var values []float64
 			for v := range strings.SplitSeq(text, ":") {
 				x, err := strconv.ParseFloat(v, 64)
 				if !ok || err != nil || !(x >= 0) || x > 1e300 || x == 0 && (name == "ls" || name == "ix") {
-					return term.Misuse(fmt.Errorf("--%s %s: expected %s=NUMBER, a number that is not negative", flag, part,
-						name))
+					return term.Misuse(fmt.Errorf("--%s %s: expected %s=NUMBER, a number that is not negative", flag,
+						part, name))
 				}
 				values = append(values, x)
 			}
@@ -344,7 +346,8 @@ func (e *evaluation) load(o *ope.Options) (trained []*ope.PolicyTarget, err erro
 		case "greedy":
 			o.Targets = append(o.Targets, ope.Greedy{})
 		case "logged":
-			return nil, term.Misuse(errors.New("--target logged: what ran is always in the answer; name another policy"))
+			return nil, term.Misuse(errors.New("--target logged: what ran is always in the answer; name another " +
+				"policy"))
 		default:
 			if t := e.served[name]; t != nil {
 				o.Targets = append(o.Targets, t)
@@ -361,8 +364,8 @@ func (e *evaluation) load(o *ope.Options) (trained []*ope.PolicyTarget, err erro
 		}
 		label := o.Targets[len(o.Targets)-1].Name()
 		if seen[label]++; seen[label] > 1 {
-			return nil, term.Misuse(fmt.Errorf("--target %s: two targets are called %s; name in the file gives another name",
-				name, label))
+			return nil, term.Misuse(fmt.Errorf("--target %s: two targets are called %s; name in the file gives "+
+				"another name", name, label))
 		}
 		o.Learns = append(o.Learns, learns)
 	}
@@ -482,7 +485,8 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 	e.serverDoubts(f, r)
 	if format := f.r.Format(); f.bare > 0 && (format == "export" || format == "server") {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%s without candidates (log_candidates = \"none\"): targets and "+
-			"the reward model know an action by its place in the request, not by its id", term.Many(f.bare, "decision")))
+			"the reward model know an action by its place in the request, not by its id",
+			term.Many(f.bare, "decision")))
 	}
 	for i := range trained {
 		if e.split == 0 && e.learn == "no" && trained[i].Trained() == 0 &&

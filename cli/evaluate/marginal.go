@@ -28,8 +28,8 @@ func (e *evaluation) drawable() error {
 		return nil
 	}
 	if info, err := os.Stat(e.source); err != nil || !info.IsDir() {
-		return term.Misuse(fmt.Errorf("--law marginal: %s: it draws decisions anew in the states that decided, so the log "+
-			"must be the data directory of a server that is stopped", e.source))
+		return term.Misuse(fmt.Errorf("--law marginal: %s: it draws decisions anew in the states that decided, so "+
+			"the log must be the data directory of a server that is stopped", e.source))
 	}
 	return nil
 }
@@ -110,7 +110,8 @@ func (e *evaluation) remaining() func(done, of int) {
 		}
 		told = now
 		left := now.Sub(began) * time.Duration(of-done) / time.Duration(done)
-		fmt.Fprintf(e.say, "troupe: evaluate: %s of %s drawn anew %s times each, about %v left\n", term.Grouped(int64(done)),
+		fmt.Fprintf(e.say, "troupe: evaluate: %s of %s drawn anew %s times each, about %v left\n",
+			term.Grouped(int64(done)),
 			term.Many(of, "decision"), term.Grouped(int64(e.redraws)), left.Round(time.Second))
 	}
 }

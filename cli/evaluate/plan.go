@@ -50,8 +50,8 @@ func (p *planningFlags) check(f *pflag.FlagSet) error {
 	case !(p.chance > 0 && p.chance < 1):
 		return term.Misuse(fmt.Errorf("--chance %v: expected a number between 0 and 1", p.chance))
 	case f.Changed("by"):
-		return term.Misuse(errors.New("--by and --plan: one at a time; a segment needs as many decisions of its own as the " +
-			"whole"))
+		return term.Misuse(errors.New("--by and --plan: one at a time; a segment needs as many decisions of its own " +
+			"as the whole"))
 	case f.Changed("floor") && f.NArg() > 0:
 		return term.Misuse(errors.New("--floor is for a plan without a log: a log has the laws themselves"))
 	}
@@ -70,7 +70,8 @@ func (p *planningFlags) parse(rate float64) (out []float64, err error) {
 		v, err := strconv.ParseFloat(number, 64)
 		switch {
 		case err == nil && v == 0:
-			return nil, term.Misuse(fmt.Errorf("--difference %s: no number of decisions settles a difference of 0", part))
+			return nil, term.Misuse(fmt.Errorf("--difference %s: no number of decisions settles a difference of 0",
+				part))
 		case err != nil || !(v > 0) || v > 1e300:
 			return nil, term.Misuse(fmt.Errorf("--difference %s: expected a positive number, or one of per cent", part))
 		case percent:
@@ -147,7 +148,8 @@ func (e *evaluation) planned(_ context.Context, out io.Writer) error {
 	case !(f > 0 && f <= 1):
 		return term.Misuse(fmt.Errorf("--floor %v: expected a share above 0 and up to 1", f))
 	case len(e.targets) > 0:
-		return term.Misuse(errors.New("--target needs a log: without one the target plays another action than the logger"))
+		return term.Misuse(errors.New("--target needs a log: without one the target plays another action than the " +
+			"logger"))
 	}
 	pb, pe := make([]float64, K), make([]float64, K)
 	for a := range pb {
@@ -242,8 +244,8 @@ func (e *evaluation) printPlan(out io.Writer, a *PlanAnswer) error {
 			rows = append(rows, row)
 		}
 		for _, row := range rows {
-			fmt.Fprintln(out, strings.TrimRight(term.PadRight(term.Shorten(row[0], 24), 24)+"  "+term.PadLeft(row[1], 16)+"  "+
-				term.PadRight(row[2], 14)+"  "+row[3], " "))
+			fmt.Fprintln(out, strings.TrimRight(term.PadRight(term.Shorten(row[0], 24), 24)+"  "+
+				term.PadLeft(row[1], 16)+"  "+term.PadRight(row[2], 14)+"  "+row[3], " "))
 		}
 	}
 	if a.PerDay > 0 {

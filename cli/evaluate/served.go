@@ -181,8 +181,8 @@ func (e *evaluation) unlearned(target string, seq uint64, saved *fold.Saved) err
 		}
 		digest, err := source.Digest(e.source)
 		if err == nil && digest == saved.Origin.File {
-			err = term.Misuse(fmt.Errorf("--target %s: it was trained on the events of %s; --target POLICY.toml --split "+
-				"0.5 trains on one part and evaluates on the other", target, e.source))
+			err = term.Misuse(fmt.Errorf("--target %s: it was trained on the events of %s; --target POLICY.toml "+
+				"--split 0.5 trains on one part and evaluates on the other", target, e.source))
 		}
 		return err
 	}
@@ -296,8 +296,8 @@ func (e *evaluation) ofServer(err error) error {
 		if e.after > 0 {
 			where += fmt.Sprintf(" after entry %d", e.after)
 		}
-		return term.Misuse(fmt.Errorf("%s: no decision %s whose reward window is over: there is nothing to evaluate yet%s",
-			e.source, where, skipped))
+		return term.Misuse(fmt.Errorf("%s: no decision %s whose reward window is over: there is nothing to evaluate "+
+			"yet%s", e.source, where, skipped))
 	}
 	return err
 }

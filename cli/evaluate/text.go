@@ -224,8 +224,8 @@ func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
 	}
 	width[0] = max(width[0], 24)
 	for _, row := range rows {
-		line := term.PadRight(row[0], width[0]) + "  " + term.PadLeft(row[1], width[1]) + "  " + term.PadRight(row[2], width[2]) +
-			"  " + row[3]
+		line := term.PadRight(row[0], width[0]) + "  " + term.PadLeft(row[1], width[1]) + "  " +
+			term.PadRight(row[2], width[2]) + "  " + row[3]
 		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
 	if t.Uplift != nil && t.Uplift.Why != nil {

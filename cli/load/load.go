@@ -1,6 +1,6 @@
-// Package load is the command `troupe load`: users whose taste is known, at a fixed rate on a decision server, with what their
-// calls took and whether the server learned; and the streams of an application, one request after the other. Command is all of
-// it; results are types because their JSON is a contract.
+// Package load is the command `troupe load`: users whose taste is known, at a fixed rate on a decision server, with
+// what their calls took and whether the server learned; and the streams of an application, one request after the other.
+// Command is all of it; results are types because their JSON is a contract.
 package load
 
 import (

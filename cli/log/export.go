@@ -141,7 +141,8 @@ node of the cluster had decided for their key first or their model is not known 
 	c.Flags().StringVar(&format, "format", "jsonl", "jsonl or parquet")
 	c.Flags().StringVarP(&out, "out", "o", "", "file; default stdout")
 	c.Flags().StringVar(&model, "model", "", "decisions of this model only")
-	c.Flags().BoolVar(&ignored, "ignored", false, "write decisions that have no effect, too: their reward_state is ignored")
+	c.Flags().BoolVar(&ignored, "ignored", false, "write decisions that have no effect, too: their reward_state is "+
+		"ignored")
 	return c
 }
 

@@ -1,5 +1,5 @@
-// Package log is the command `troupe log`: it verifies, prints, repairs, exports and replays the event log of a data directory.
-// Command is all of it; Row is a row of an export, which is a format.
+// Package log is the command `troupe log`: it verifies, prints, repairs, exports and replays the event log of a data
+// directory. Command is all of it; Row is a row of an export, which is a format.
 package log
 
 import (
@@ -93,7 +93,8 @@ func printReport(w io.Writer, r *eventlog.Report) error {
 				term.Grouped(int64(s.Events)), term.Grouped(int64(s.Writers)), term.Grouped(int64(s.Bytes)))
 		}
 		if s.Torn > 0 {
-			fmt.Fprintf(b, "         %s bytes of an unfinished write at the end, never acknowledged\n", term.Grouped(s.Torn))
+			fmt.Fprintf(b, "         %s bytes of an unfinished write at the end, never acknowledged\n",
+				term.Grouped(s.Torn))
 		}
 		if s.Unwritten > 0 {
 			fmt.Fprintf(b, "         %d entries without effect: no node of the cluster has written them\n", s.Unwritten)

@@ -1,5 +1,5 @@
-// Package plan is the command `troupe plan`: what the theorems ask for and promise at a dimension and a horizon, for people and
-// as JSON. Command is all of it; the numbers come from the package theory.
+// Package plan is the command `troupe plan`: what the theorems ask for and promise at a dimension and a horizon, for
+// people and as JSON. Command is all of it; the numbers come from the package theory.
 package plan
 
 import (
@@ -166,8 +166,8 @@ is 2, 3, 4, 5.`,
 	f.StringVar(&q.deltas, "delta", "0.1", "failure probability δ of each event, a list")
 	f.StringVar(&q.lambdas, "lambda", "5", "regularisation λ, a list")
 	f.StringVar(&q.method, "method", "ensemble",
-		"ensemble: the paper's theorem beside every other bound; atoms: the theorem of docs/papers/atoms.md; rlsvi: orders "+
-			"known for value iteration with noise, -T is the steps of all episodes")
+		"ensemble: the paper's theorem beside every other bound; atoms: the theorem of docs/papers/atoms.md; rlsvi: "+
+			"orders known for value iteration with noise, -T is the steps of all episodes")
 	f.IntVar(&q.episodes.Steps, "steps", 20, "with --method rlsvi: steps H of an episode")
 	f.IntVar(&q.episodes.States, "states", 20, "with --method rlsvi: states S")
 	f.IntVar(&q.episodes.Actions, "actions", 2, "with --method rlsvi: actions A")
@@ -175,8 +175,8 @@ is 2, 3, 4, 5.`,
 	f.BoolVar(&q.practical, "practical", false,
 		"how many members keep the share of runs that never find the best arm below --stuck")
 	f.Float64Var(&q.ask.Stuck, "stuck", 0.01, "with --practical: tolerated share of such runs")
-	f.Float64Var(&q.ask.Gap, "gap", 0.1, "with --practical: how much better the best arm is than the next, in units of "+
-		"the noise")
+	f.Float64Var(&q.ask.Gap, "gap", 0.1, "with --practical: how much better the best arm is than the next, in units "+
+		"of the noise")
 	f.Float64Var(&q.ask.R, "scale", 1, "with --practical: constant scale r, in units of the noise")
 	f.BoolVar(&q.json, "json", false, "an array of objects on stdout")
 	f.BoolVar(&q.explain, "explain", false, "list the bounds, their formulas and sources")

@@ -44,9 +44,9 @@ type plannedRow struct {
 // The most members that are looked at.
 const mostMembers = 1e12
 
-// planPractical encloses, for each policy, the share of runs that lose an arm at the gap beside nothing after at most T/2
-// pulls (theory.ForGood). A run that loses it after at most n pulls has a regret of at least (T − n)·gap, one that loses
-// it at all of at most T·gap.
+// planPractical encloses, for each policy, the share of runs that lose an arm at the gap beside nothing after at most
+// T/2 pulls (theory.ForGood). A run that loses it after at most n pulls has a regret of at least (T − n)·gap, one that
+// loses it at all of at most T·gap.
 func planPractical(s theory.Setting, q practical) plannedPractical {
 	out := plannedPractical{D: s.D, T: s.T, Arms: q.Arms, Lambda: s.Lambda, R: q.R, Gap: q.Gap, Stuck: q.Stuck}
 	lost := func(m, pulls float64) (lo, hi float64) { return theory.ForGood(m, q.R, s.Lambda, q.Gap, pulls) }
@@ -166,8 +166,10 @@ func writePractical(w io.Writer, all []plannedPractical) error {
 		}
 	}
 	line("")
-	line("Lost: from some pull on no model prefers the arm. The bounds hold for one arm at this gap beside nothing, noise")
-	line("N(0, 1), Gaussian targets, init = \"prior\". They are no bounds for several arms: more arms near the best raise the")
+	line("Lost: from some pull on no model prefers the arm. The bounds hold for one arm at this gap beside nothing, " +
+		"noise")
+	line("N(0, 1), Gaussian targets, init = \"prior\". They are no bounds for several arms: more arms near the best " +
+		"raise the")
 	line("share, and a run that does not draw its few good members in time is not counted (m near T and above).")
 	line("docs/papers/price-of-few.md, docs/record/stuck.md")
 	return err

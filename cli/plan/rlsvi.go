@@ -64,8 +64,8 @@ func printRLSVI(w io.Writer, settings []theory.Setting, more planEpisodes, asJSO
 	all := make([]plannedRLSVI, len(settings))
 	for i, s := range settings {
 		var err error
-		all[i], err = planRLSVI(theory.EpisodicSetting{D: s.D, Steps: more.Steps, States: more.States, Actions: more.Actions,
-			T: s.T})
+		all[i], err = planRLSVI(theory.EpisodicSetting{D: s.D, Steps: more.Steps, States: more.States,
+			Actions: more.Actions, T: s.T})
 		if err != nil {
 			return term.Misuse(err)
 		}

@@ -1,5 +1,5 @@
-// Package source is where commands find decisions: the event log of a data directory or of a server that runs, and files of
-// decisions with the flags that say how they are read.
+// Package source is where commands find decisions: the event log of a data directory or of a server that runs, and
+// files of decisions with the flags that say how they are read.
 package source
 
 import (
@@ -61,8 +61,8 @@ func OpenError(dir string, err error) error {
 		return term.Misuse(fmt.Errorf("%w; troupe does not start on servers that are not known to keep what they "+
 			"acknowledge", err))
 	case errors.As(err, &none):
-		return term.Misuse(fmt.Errorf("%w: --nats-create makes a new log; if there was one, restore it and do not begin "+
-			"with an empty one", err))
+		return term.Misuse(fmt.Errorf("%w: --nats-create makes a new log; if there was one, restore it and do not "+
+			"begin with an empty one", err))
 	case errors.As(err, &replica):
 		return fmt.Errorf("%w\nnothing was changed; see troupe help cluster rebuild", err)
 	case errors.As(err, &damaged), errors.As(err, &chain), errors.As(err, &gap):

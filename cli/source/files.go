@@ -73,8 +73,8 @@ func (f *Flags) Options() (logged.Options, error) {
 			r[i] = v
 		}
 		if !ok || !(r[0] < r[1]) || lo == "" && hi == "" {
-			return o, term.Misuse(fmt.Errorf("--rewards %s: expected min,max with min below max, such as 0,1; one of them "+
-				"may be missing, such as 0,", f.Rewards))
+			return o, term.Misuse(fmt.Errorf("--rewards %s: expected min,max with min below max, such as 0,1; one of "+
+				"them may be missing, such as 0,", f.Rewards))
 		}
 		o.Rewards = &r
 	}

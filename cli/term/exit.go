@@ -1,5 +1,5 @@
-// Package term is what the commands of troupe share: how a command line ends (exit codes, misuse), how it is written down,
-// and text for a terminal (columns, wrapped lines, numbers as people say them, colour).
+// Package term is what the commands of troupe share: how a command line ends (exit codes, misuse), how it is written
+// down, and text for a terminal (columns, wrapped lines, numbers as people say them, colour).
 package term
 
 import (
