@@ -1,9 +1,7 @@
 package report
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"encoding/csv"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -31,23 +29,9 @@ func parseDiagnostics(path string, data []byte, m *sim.Manifest, envs []EnvData)
 	for _, q := range quantities {
 		cols = append(cols, q.Columns...)
 	}
-	header := "environment,policy,replication,round," + strings.Join(cols, ",")
-	in := csv.NewReader(bytes.NewReader(data))
-	in.ReuseRecord = true
-	in.FieldsPerRecord = 4 + len(cols)
-	fault := func(field int, format string, args ...any) error {
-		line, col := in.FieldPos(field)
-		return fmt.Errorf("%s: line %d, column %d: %s", path, line, col, fmt.Sprintf(format, args...))
-	}
-	rec, err := in.Read()
-	if err == io.EOF {
-		return fmt.Errorf("%s: line 1, column 1: the file is empty, expected %q", path, header)
-	}
-	if err != nil {
-		return csvFault(path, err)
-	}
-	if got := strings.Join(rec, ","); got != header {
-		return fault(0, "header is %q, expected %q", got, header)
+	r := &diagnosticsReader{table: newTable(path, data, 4+len(cols)), m: m, envs: envs, cols: cols}
+	if err := r.begin(); err != nil {
+		return err
 	}
 	for e := range envs {
 		envs[e].Also = make([][]Also, len(m.Policies))
@@ -55,72 +39,20 @@ func parseDiagnostics(path string, data []byte, m *sim.Manifest, envs []EnvData)
 			envs[e].Also[p] = make([]Also, m.Replications)
 		}
 	}
-	find := func(n int, name func(int) string, want string) int {
-		for i := range n {
-			if name(i) == want {
-				return i
-			}
-		}
-		return -1
-	}
-	var cell Also
-	var rounds []int
-	var of [3]string // of the cell: environment, policy, replication
-	k := 0
 	for {
-		rec, err = in.Read()
+		rec, err := r.in.Read()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return csvFault(path, err)
 		}
-		if k == len(rounds) { // a new cell
-			e := find(len(m.Environments), func(i int) string { return m.Environments[i].Name }, rec[0])
-			if e < 0 {
-				return fault(0, "environment %q is not in manifest.json", rec[0])
-			}
-			p := find(len(m.Policies), func(i int) string { return m.Policies[i].Name }, rec[1])
-			if p < 0 {
-				return fault(1, "policy %q is not in manifest.json", rec[1])
-			}
-			r, err := strconv.Atoi(rec[2])
-			if err != nil || r < 1 || r > m.Replications || envs[e].Cells[p][r-1] == nil {
-				return fault(2, "replication %q of %s in %s is not in results.csv", rec[2], rec[1], rec[0])
-			}
-			if envs[e].Also[p][r-1] != nil {
-				return fault(2, "replication %d of %s in %s is given twice", r, rec[1], rec[0])
-			}
-			cell, rounds, k = Also{}, envs[e].Rounds, 0
-			for c, col := range cols {
-				if rec[4+c] != "" {
-					cell[col] = make([]float64, len(rounds))
-				}
-			}
-			envs[e].Also[p][r-1] = cell
-			of = [3]string{rec[0], rec[1], rec[2]}
-		} else if of != [3]string{rec[0], rec[1], rec[2]} {
-			return fault(0, "another cell after %d of %d checkpoints", k, len(rounds))
+		if err := r.row(rec); err != nil {
+			return err
 		}
-		if round, err := strconv.Atoi(rec[3]); err != nil || round != rounds[k] {
-			return fault(3, "round %q, expected %d", rec[3], rounds[k])
-		}
-		for c, col := range cols {
-			v, filled := cell[col]
-			if filled != (rec[4+c] != "") {
-				return fault(4+c, "%s is filled in some rows of the cell and empty in others", col)
-			}
-			if !filled {
-				continue
-			}
-			if v[k], err = finite(rec[4+c]); err != nil {
-				return fault(4+c, "%s %v", col, err)
-			}
-		}
-		k++
 	}
-	if k != len(rounds) {
-		return fmt.Errorf("%s: the last cell has %d checkpoints, expected %d", path, k, len(rounds))
+	if r.next != len(r.rounds) {
+		return fmt.Errorf("%s: the last cell has %d checkpoints, expected %d", path, r.next, len(r.rounds))
 	}
 	if want := m.Diagnostics; want != "" {
 		sum := sha256.Sum256(data)
@@ -129,6 +61,93 @@ func parseDiagnostics(path string, data []byte, m *sim.Manifest, envs []EnvData)
 				path, got, want)
 		}
 	}
+	return nil
+}
+
+// diagnosticsReader is diagnostics.csv while it is read.
+type diagnosticsReader struct {
+	table
+	m    *sim.Manifest
+	envs []EnvData
+	cols []string // what was recorded
+
+	// The cell that is being read.
+	cell   Also
+	of     [3]string // environment, policy, replication
+	rounds []int     // its checkpoints
+	next   int       // the one that its next row has
+}
+
+// begin reads the header.
+func (r *diagnosticsReader) begin() error {
+	header := "environment,policy,replication,round," + strings.Join(r.cols, ",")
+	rec, err := r.in.Read()
+	if err == io.EOF {
+		return fmt.Errorf("%s: line 1, column 1: the file is empty, expected %q", r.path, header)
+	}
+	if err != nil {
+		return csvFault(r.path, err)
+	}
+	if got := strings.Join(rec, ","); got != header {
+		return r.fault(0, "header is %q, expected %q", got, header)
+	}
+	return nil
+}
+
+// row takes one row: of the cell that is being read, or the first of another one.
+func (r *diagnosticsReader) row(rec []string) error {
+	if r.next == len(r.rounds) {
+		if err := r.open(rec); err != nil {
+			return err
+		}
+	} else if r.of != [3]string{rec[0], rec[1], rec[2]} {
+		return r.fault(0, "another cell after %d of %d checkpoints", r.next, len(r.rounds))
+	}
+	if round, err := strconv.Atoi(rec[3]); err != nil || round != r.rounds[r.next] {
+		return r.fault(3, "round %q, expected %d", rec[3], r.rounds[r.next])
+	}
+	for c, col := range r.cols {
+		v, filled := r.cell[col]
+		if filled != (rec[4+c] != "") {
+			return r.fault(4+c, "%s is filled in some rows of the cell and empty in others", col)
+		}
+		if !filled {
+			continue
+		}
+		var err error
+		if v[r.next], err = finite(rec[4+c]); err != nil {
+			return r.fault(4+c, "%s %v", col, err)
+		}
+	}
+	r.next++
+	return nil
+}
+
+// open begins the cell of a row; its columns are those that this row has filled.
+func (r *diagnosticsReader) open(rec []string) error {
+	e := slices.IndexFunc(r.m.Environments, func(x sim.EnvironmentRow) bool { return x.Name == rec[0] })
+	if e < 0 {
+		return r.fault(0, "environment %q is not in manifest.json", rec[0])
+	}
+	p := slices.IndexFunc(r.m.Policies, func(x sim.PolicyRow) bool { return x.Name == rec[1] })
+	if p < 0 {
+		return r.fault(1, "policy %q is not in manifest.json", rec[1])
+	}
+	n, err := strconv.Atoi(rec[2])
+	if err != nil || n < 1 || n > r.m.Replications || r.envs[e].Cells[p][n-1] == nil {
+		return r.fault(2, "replication %q of %s in %s is not in results.csv", rec[2], rec[1], rec[0])
+	}
+	if r.envs[e].Also[p][n-1] != nil {
+		return r.fault(2, "replication %d of %s in %s is given twice", n, rec[1], rec[0])
+	}
+	r.cell, r.rounds, r.next = Also{}, r.envs[e].Rounds, 0
+	for c, col := range r.cols {
+		if rec[4+c] != "" {
+			r.cell[col] = make([]float64, len(r.rounds))
+		}
+	}
+	r.envs[e].Also[p][n-1] = r.cell
+	r.of = [3]string{rec[0], rec[1], rec[2]}
 	return nil
 }
 

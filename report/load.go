@@ -174,137 +174,206 @@ func checkManifest(m *sim.Manifest) error {
 // parseResults reads results.csv. Rows of one cell stand together, rounds increase within it, and
 // all cells of an environment have the same checkpoints.
 func parseResults(path string, data []byte, m *sim.Manifest) ([]EnvData, error) {
-	envs := make([]EnvData, len(m.Environments))
-	envAt, polAt := map[string]int{}, map[string]int{}
-	for i, e := range m.Environments {
-		envAt[e.Name] = i
-		envs[i].Cells = make([][]*CellRun, len(m.Policies))
-		for p := range m.Policies {
-			envs[i].Cells[p] = make([]*CellRun, m.Replications)
-		}
-	}
-	for i, p := range m.Policies {
-		polAt[p.Name] = i
-	}
-	in := csv.NewReader(bytes.NewReader(data))
-	in.ReuseRecord = true
-	in.FieldsPerRecord = 6
-	fault := func(field int, format string, args ...any) error {
-		line, col := in.FieldPos(field)
-		return fmt.Errorf("%s: line %d, column %d: %s", path, line, col, fmt.Sprintf(format, args...))
-	}
-	rec, err := in.Read()
-	if err != nil {
-		return nil, csvFault(path, err)
-	}
-	if strings.Join(rec, ",") != sim.ResultsHeader {
-		return nil, fault(0, "header is %q, expected %q", strings.Join(rec, ","), sim.ResultsHeader)
-	}
-
-	type key struct{ env, pol, rep int }
-	cur := key{-1, -1, -1}
-	var curEnv, curPol string
-	var cell *CellRun
-	first := make([]*CellRun, len(envs))
-	line := 1
-	k := 0 // checkpoint expected next in the current cell
-	finish := func() error {
-		if cell != nil && k != len(envs[cur.env].Rounds) {
-			return fmt.Errorf("%s: line %d, column 1: the cell before it (%s, %s, replication %d) has %d "+
-				"checkpoints, expected %d",
-				path, line, m.Environments[cur.env].Name, m.Policies[cur.pol].Name, cur.rep+1, k,
-				len(envs[cur.env].Rounds))
-		}
-		return nil
+	r := newResultsReader(path, data, m)
+	if err := r.begin(); err != nil {
+		return nil, err
 	}
 	for {
-		rec, err = in.Read()
+		rec, err := r.in.Read()
 		if err == io.EOF {
-			line++
+			r.line++
 			break
 		}
 		if err != nil {
 			return nil, csvFault(path, err)
 		}
-		line, _ = in.FieldPos(0)
-		at := cur
-		if rec[0] != curEnv || cur.env < 0 {
-			i, ok := envAt[rec[0]]
-			if !ok {
-				return nil, fault(0, "environment %q is not in manifest.json", rec[0])
-			}
-			at.env, curEnv = i, m.Environments[i].Name
+		if err := r.row(rec); err != nil {
+			return nil, err
 		}
-		if rec[1] != curPol || cur.pol < 0 {
-			i, ok := polAt[rec[1]]
-			if !ok {
-				return nil, fault(1, "policy %q is not in manifest.json", rec[1])
-			}
-			at.pol, curPol = i, m.Policies[i].Name
-		}
-		n, err := strconv.Atoi(rec[2])
-		if err != nil || n < 1 || n > m.Replications {
-			return nil, fault(2, "replication %q, expected a whole number from 1 to %d", rec[2], m.Replications)
-		}
-		at.rep = n - 1
-		round, err := strconv.Atoi(rec[3])
-		if err != nil || round < 1 || round > m.Horizon {
-			return nil, fault(3, "round %q, expected a whole number from 1 to %d", rec[3], m.Horizon)
-		}
-		regret, err := finite(rec[4])
-		if err != nil {
-			return nil, fault(4, "regret %v", err)
-		}
-		reward, err := finite(rec[5])
-		if err != nil {
-			return nil, fault(5, "reward %v", err)
-		}
-		e := &envs[at.env]
-		if at != cur {
-			if err := finish(); err != nil {
-				return nil, err
-			}
-			if e.Cells[at.pol][at.rep] != nil {
-				return nil, fault(2, "replication %d of %s in %s is given twice", n, curPol, curEnv)
-			}
-			cell = &CellRun{
-				Regret: make([]float64, 0, len(e.Rounds)),
-				Reward: make([]float64, 0, len(e.Rounds)),
-			}
-			if first[at.env] == nil {
-				first[at.env] = cell
-			}
-			e.Cells[at.pol][at.rep] = cell
-			cur, k = at, 0
-		}
-		switch {
-		case first[cur.env] == cell: // it defines the checkpoints
-			if k > 0 && round <= e.Rounds[k-1] {
-				return nil, fault(3, "round %d after round %d, expected them to increase", round, e.Rounds[k-1])
-			}
-			e.Rounds = append(e.Rounds, round)
-			k = len(e.Rounds)
-		case k >= len(e.Rounds):
-			return nil, fault(3, "round %d: the cell has more than the %d checkpoints of its environment", round,
-				len(e.Rounds))
-		case round != e.Rounds[k]:
-			return nil, fault(3, "round %d, expected %d", round, e.Rounds[k])
-		default:
-			k++
-		}
-		cell.Regret = append(cell.Regret, regret)
-		cell.Reward = append(cell.Reward, reward)
 	}
-	if err := finish(); err != nil {
+	if err := r.finish(); err != nil {
 		return nil, err
 	}
-	if cell == nil {
+	if r.cell == nil {
 		return nil, fmt.Errorf("%s: no replication has finished", path)
 	}
 	if last := data[len(data)-1]; last != '\n' {
-		return nil, fmt.Errorf("%s: line %d: the last line does not end with a line feed: the file was cut", path, line)
+		return nil, fmt.Errorf("%s: line %d: the last line does not end with a line feed: the file was cut", path, r.line)
 	}
-	return envs, nil
+	return r.envs, nil
+}
+
+// table reads a file of rows and says where something is wrong in it.
+type table struct {
+	path string
+	in   *csv.Reader
+}
+
+func newTable(path string, data []byte, fields int) table {
+	in := csv.NewReader(bytes.NewReader(data))
+	in.ReuseRecord = true
+	in.FieldsPerRecord = fields
+	return table{path, in}
+}
+
+// fault is an error about a field of the row that was read last.
+func (t *table) fault(field int, format string, args ...any) error {
+	line, col := t.in.FieldPos(field)
+	return fmt.Errorf("%s: line %d, column %d: %s", t.path, line, col, fmt.Sprintf(format, args...))
+}
+
+// resultsReader is results.csv while it is read.
+type resultsReader struct {
+	table
+	m            *sim.Manifest
+	envs         []EnvData
+	envAt, polAt map[string]int // places in the manifest by name
+
+	first []*CellRun // by environment: the cell that defines its checkpoints
+	line  int        // of the row that was read last
+
+	// The cell that is being read; env and pol are −1 and cell is nil before the first one.
+	at   cellKey
+	cell *CellRun
+	next int // checkpoint that its next row has
+}
+
+// cellKey is a cell by places in the manifest and replication from 0.
+type cellKey struct{ env, pol, rep int }
+
+func newResultsReader(path string, data []byte, m *sim.Manifest) *resultsReader {
+	r := &resultsReader{table: newTable(path, data, 6), m: m, envs: make([]EnvData, len(m.Environments)),
+		envAt: map[string]int{}, polAt: map[string]int{}, first: make([]*CellRun, len(m.Environments)), line: 1,
+		at: cellKey{-1, -1, -1}}
+	for i, e := range m.Environments {
+		r.envAt[e.Name] = i
+		r.envs[i].Cells = make([][]*CellRun, len(m.Policies))
+		for p := range m.Policies {
+			r.envs[i].Cells[p] = make([]*CellRun, m.Replications)
+		}
+	}
+	for i, p := range m.Policies {
+		r.polAt[p.Name] = i
+	}
+	return r
+}
+
+// begin reads the header.
+func (r *resultsReader) begin() error {
+	rec, err := r.in.Read()
+	if err != nil {
+		return csvFault(r.path, err)
+	}
+	if got := strings.Join(rec, ","); got != sim.ResultsHeader {
+		return r.fault(0, "header is %q, expected %q", got, sim.ResultsHeader)
+	}
+	return nil
+}
+
+// row takes one row: of the cell that is being read, or the first of another one.
+func (r *resultsReader) row(rec []string) error {
+	r.line, _ = r.in.FieldPos(0)
+	at, err := r.key(rec)
+	if err != nil {
+		return err
+	}
+	round, err := strconv.Atoi(rec[3])
+	if err != nil || round < 1 || round > r.m.Horizon {
+		return r.fault(3, "round %q, expected a whole number from 1 to %d", rec[3], r.m.Horizon)
+	}
+	regret, err := finite(rec[4])
+	if err != nil {
+		return r.fault(4, "regret %v", err)
+	}
+	reward, err := finite(rec[5])
+	if err != nil {
+		return r.fault(5, "reward %v", err)
+	}
+	if at != r.at {
+		if err := r.open(at); err != nil {
+			return err
+		}
+	}
+	if err := r.checkpoint(round); err != nil {
+		return err
+	}
+	r.cell.Regret = append(r.cell.Regret, regret)
+	r.cell.Reward = append(r.cell.Reward, reward)
+	return nil
+}
+
+// key reads which cell a row is of. Names are looked up where they differ from those of the row before.
+func (r *resultsReader) key(rec []string) (cellKey, error) {
+	at := r.at
+	if at.env < 0 || rec[0] != r.m.Environments[at.env].Name {
+		i, ok := r.envAt[rec[0]]
+		if !ok {
+			return at, r.fault(0, "environment %q is not in manifest.json", rec[0])
+		}
+		at.env = i
+	}
+	if at.pol < 0 || rec[1] != r.m.Policies[at.pol].Name {
+		i, ok := r.polAt[rec[1]]
+		if !ok {
+			return at, r.fault(1, "policy %q is not in manifest.json", rec[1])
+		}
+		at.pol = i
+	}
+	n, err := strconv.Atoi(rec[2])
+	if err != nil || n < 1 || n > r.m.Replications {
+		return at, r.fault(2, "replication %q, expected a whole number from 1 to %d", rec[2], r.m.Replications)
+	}
+	at.rep = n - 1
+	return at, nil
+}
+
+// open ends the cell that was being read and begins another one.
+func (r *resultsReader) open(at cellKey) error {
+	if err := r.finish(); err != nil {
+		return err
+	}
+	e := &r.envs[at.env]
+	if e.Cells[at.pol][at.rep] != nil {
+		return r.fault(2, "replication %d of %s in %s is given twice", at.rep+1, r.m.Policies[at.pol].Name,
+			r.m.Environments[at.env].Name)
+	}
+	cell := &CellRun{Regret: make([]float64, 0, len(e.Rounds)), Reward: make([]float64, 0, len(e.Rounds))}
+	if r.first[at.env] == nil {
+		r.first[at.env] = cell
+	}
+	e.Cells[at.pol][at.rep] = cell
+	r.at, r.cell, r.next = at, cell, 0
+	return nil
+}
+
+// checkpoint checks the round of a row. The first cell of an environment defines its checkpoints, the others have them.
+func (r *resultsReader) checkpoint(round int) error {
+	e := &r.envs[r.at.env]
+	switch k := r.next; {
+	case r.first[r.at.env] == r.cell:
+		if k > 0 && round <= e.Rounds[k-1] {
+			return r.fault(3, "round %d after round %d, expected them to increase", round, e.Rounds[k-1])
+		}
+		e.Rounds = append(e.Rounds, round)
+	case k >= len(e.Rounds):
+		return r.fault(3, "round %d: the cell has more than the %d checkpoints of its environment", round,
+			len(e.Rounds))
+	case round != e.Rounds[k]:
+		return r.fault(3, "round %d, expected %d", round, e.Rounds[k])
+	}
+	r.next++
+	return nil
+}
+
+// finish checks that the cell that was being read has all checkpoints of its environment.
+func (r *resultsReader) finish() error {
+	if r.cell == nil || r.next == len(r.envs[r.at.env].Rounds) {
+		return nil
+	}
+	return fmt.Errorf("%s: line %d, column 1: the cell before it (%s, %s, replication %d) has %d "+
+		"checkpoints, expected %d",
+		r.path, r.line, r.m.Environments[r.at.env].Name, r.m.Policies[r.at.pol].Name, r.at.rep+1, r.next,
+		len(r.envs[r.at.env].Rounds))
 }
 
 func csvFault(path string, err error) error {

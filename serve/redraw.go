@@ -71,138 +71,184 @@ func (s *Server) Redraw(ctx context.Context, name string, o RedrawOptions, each 
 	if err != nil {
 		return &Error{Code: Unavailable, Want: "the log cannot be read", Err: err}
 	}
-	s.mu.RLock()
-	only, end := map[eventlog.ID]bool{}, s.fold.Seq()
-	mine := map[eventlog.ID]bool{}
-	for m := range s.fold.Models() {
-		if m.Name() != name {
-			continue
-		}
-		mine[m.ID] = true
-		for _, id := range s.fold.Lineage(m) {
-			only[id] = true
-		}
-	}
-	s.mu.RUnlock()
-	if len(mine) == 0 {
+	r := &redrawing{name: name, o: o, each: each, past: s.past, draws: rng.NewKey(o.Seed).Child("redraw"), crew: newRedrawers(max(o.Workers, 1))}
+	if !r.choose(s) {
 		return noModel(name)
 	}
-	fail := func(err error) error {
+	defer r.release()
+	r.base = s.past.Base.Load()
+	if err := r.survey(ctx, s.chainFrom(s.past.First.Load())); err != nil {
 		return &Error{Code: Unavailable, Want: "the decisions cannot be drawn anew", Err: err}
 	}
-	wants := func(d eventlog.Delivery, r eventlog.Record) *eventlog.Decision {
-		x, ok := r.(*eventlog.Decision)
-		if !ok || d.Repeat || d.Seq <= o.From || !mine[x.Model] || len(x.Law) == 0 || len(x.Full) == 0 ||
-			x.Mode != eventlog.Online && x.Mode != eventlog.Frozen {
-			return nil
-		}
-		return x
-	}
-	// Which states decided, and up to which entry each is wanted.
-	last, oldest, all := map[played]uint64{}, end, 0
-	base := s.past.Base.Load()
-	err = s.past.Log.Replay(s.chainFrom(s.past.First.Load()), end, func(d eventlog.Delivery) error {
-		for _, r := range d.Events() {
-			if x := wants(d, r); x != nil && x.BasisSeq >= base {
-				all++
-				last[played{x.Model, x.BasisDigest}] = d.Seq
-				oldest = min(oldest, x.BasisSeq)
-			}
-		}
-		return ctx.Err()
-	})
+	f, chain, err := s.past.Fold(r.only, max(r.oldest, r.base))
 	if err != nil {
-		return fail(err)
-	}
-	f, chain, err := s.past.Fold(only, max(oldest, base))
-	if err != nil {
-		return fail(err)
-	}
-	fresh := map[*model.Compiled]bool{}
-	states, crew := map[played]*choose.Version{}, newRedrawers(max(o.Workers, 1))
-	defer func() {
-		for _, v := range states {
-			v.State.Release()
-		}
-	}()
-	keep := func(m *fold.Model) error {
-		if !mine[m.ID] || !m.HasPolicy() {
-			return nil
-		}
-		v, err := choose.VersionOf(m, f.Seq())
-		if err != nil {
-			return err
-		}
-		if at := (played{m.ID, v.Digest}); last[at] > f.Seq() && states[at] == nil && v.State.Hold() {
-			if !fresh[v.Compiled] {
-				if err := v.Fresh(); err != nil {
-					v.State.Release()
-					return &NotFreshError{name, err}
-				}
-				fresh[v.Compiled] = true
-			}
-			states[at] = v
-		}
-		return nil
+		return &Error{Code: Unavailable, Want: "the decisions cannot be drawn anew", Err: err}
 	}
 	for m := range f.Models() {
-		if err := keep(m); err != nil {
+		if err := r.keep(m, f.Seq()); err != nil {
 			return err
 		}
 	}
-	draws, done := rng.NewKey(o.Seed).Child("redraw"), 0
-	tell := func(n int) {
-		if done += n; o.Progress != nil {
-			o.Progress(done, all)
-		}
-	}
-	tell(0)
-	out := &Redrawn{}
-	redraw := func(key eventlog.Event, seq uint64, x *eventlog.Decision) error {
-		v := states[played{x.Model, x.BasisDigest}]
-		if v == nil {
-			return nil // decided on a state before the base
-		}
-		set, err := candidates.Parse(x.Full)
-		if err != nil || set.K != len(x.Law) {
+	r.tell(0)
+	return r.past.Log.Replay(chain, r.end, func(d eventlog.Delivery) error {
+		if err := r.entry(d); err != nil {
 			return err
-		}
-		out.Key, out.Seq = key, seq
-		numbers := draws.At(uint64(key.Epoch)).Stream(rng.Select).Round(key.Batch*eventlog.MaxEvents +
-			uint64(key.Index))
-		nonce := func(i int) eventlog.ID { return eventlog.ID(numbers.Uint64(i)) }
-		if err := crew.draw(out, v, x.Model, &set, &o, nonce); err != nil {
-			return err
-		}
-		tell(1)
-		return each(out)
-	}
-	err = s.past.Log.Replay(chain, end, func(d eventlog.Delivery) error {
-		for i, r := range d.Events() {
-			if x := wants(d, r); x != nil {
-				if err := redraw(d.Key(i), d.Seq, x); err != nil {
-					return fmt.Errorf("entry %d, record %d: %w", d.Seq, i, err)
-				}
-			}
-		}
-		for at, v := range states {
-			if last[at] <= d.Seq {
-				v.State.Release()
-				delete(states, at)
-			}
 		}
 		if _, err := f.Apply(d); err != nil {
 			return err
 		}
 		f.TakeOpened()
 		for _, m := range f.TakeChanged() {
-			if err := keep(m); err != nil {
+			if err := r.keep(m, f.Seq()); err != nil {
 				return err
 			}
 		}
 		return ctx.Err()
 	})
-	return err
+}
+
+// redrawing is a call of Redraw under way.
+type redrawing struct {
+	name string
+	o    RedrawOptions
+	each func(*Redrawn) error
+	past *fold.History
+
+	// The models of the name, with those that they come from, which are folded too; the last entry, and the base of the log.
+	mine, only map[eventlog.ID]bool
+	end, base  uint64
+
+	// What the survey found: up to which entry each state is wanted, the oldest of them, and how many decisions there are.
+	last   map[played]uint64
+	oldest uint64
+	all    int
+
+	states map[played]*choose.Version // that later decisions still use
+	fresh  map[*model.Compiled]bool   // known to draw their members for each decision
+	crew   redrawers
+	draws  rng.Key
+	out    Redrawn
+	done   int
+}
+
+// choose finds the models of the name. It is false where there is none.
+func (r *redrawing) choose(s *Server) bool {
+	r.mine, r.only = map[eventlog.ID]bool{}, map[eventlog.ID]bool{}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	r.end = s.fold.Seq()
+	for m := range s.fold.Models() {
+		if m.Name() != r.name {
+			continue
+		}
+		r.mine[m.ID] = true
+		for _, id := range s.fold.Lineage(m) {
+			r.only[id] = true
+		}
+	}
+	return len(r.mine) > 0
+}
+
+// wants returns a record as a decision that is drawn anew, or nil.
+func (r *redrawing) wants(d eventlog.Delivery, record eventlog.Record) *eventlog.Decision {
+	x, ok := record.(*eventlog.Decision)
+	if !ok || d.Repeat || d.Seq <= r.o.From || !r.mine[x.Model] || len(x.Law) == 0 || len(x.Full) == 0 ||
+		x.Mode != eventlog.Online && x.Mode != eventlog.Frozen {
+		return nil
+	}
+	return x
+}
+
+// survey reads the log for the states that decided.
+func (r *redrawing) survey(ctx context.Context, chain *eventlog.Chain) error {
+	r.last, r.oldest = map[played]uint64{}, r.end
+	r.states, r.fresh = map[played]*choose.Version{}, map[*model.Compiled]bool{}
+	return r.past.Log.Replay(chain, r.end, func(d eventlog.Delivery) error {
+		for _, record := range d.Events() {
+			if x := r.wants(d, record); x != nil && x.BasisSeq >= r.base {
+				r.all++
+				r.last[played{x.Model, x.BasisDigest}] = d.Seq
+				r.oldest = min(r.oldest, x.BasisSeq)
+			}
+		}
+		return ctx.Err()
+	})
+}
+
+// keep holds the state of a model after entry seq where later decisions were made on it.
+func (r *redrawing) keep(m *fold.Model, seq uint64) error {
+	if !r.mine[m.ID] || !m.HasPolicy() {
+		return nil
+	}
+	v, err := choose.VersionOf(m, seq)
+	if err != nil {
+		return err
+	}
+	at := played{m.ID, v.Digest}
+	if r.last[at] <= seq || r.states[at] != nil || !v.State.Hold() {
+		return nil
+	}
+	if !r.fresh[v.Compiled] {
+		if err := v.Fresh(); err != nil {
+			v.State.Release()
+			return &NotFreshError{r.name, err}
+		}
+		r.fresh[v.Compiled] = true
+	}
+	r.states[at] = v
+	return nil
+}
+
+// release lets go of the states that are still held.
+func (r *redrawing) release() {
+	for _, v := range r.states {
+		v.State.Release()
+	}
+}
+
+// tell says that n more decisions are drawn.
+func (r *redrawing) tell(n int) {
+	if r.done += n; r.o.Progress != nil {
+		r.o.Progress(r.done, r.all)
+	}
+}
+
+// entry draws the decisions of an entry and lets go of the states that no later one was made on.
+func (r *redrawing) entry(d eventlog.Delivery) error {
+	for i, record := range d.Events() {
+		if x := r.wants(d, record); x != nil {
+			if err := r.decision(d.Key(i), d.Seq, x); err != nil {
+				return fmt.Errorf("entry %d, record %d: %w", d.Seq, i, err)
+			}
+		}
+	}
+	for at, v := range r.states {
+		if r.last[at] <= d.Seq {
+			v.State.Release()
+			delete(r.states, at)
+		}
+	}
+	return nil
+}
+
+// decision draws one anew and hands it on. One that was made on a state before the base is left out.
+func (r *redrawing) decision(key eventlog.Event, seq uint64, x *eventlog.Decision) error {
+	v := r.states[played{x.Model, x.BasisDigest}]
+	if v == nil {
+		return nil
+	}
+	set, err := candidates.Parse(x.Full)
+	if err != nil || set.K != len(x.Law) {
+		return err
+	}
+	r.out.Key, r.out.Seq = key, seq
+	numbers := r.draws.At(uint64(key.Epoch)).Stream(rng.Select).Round(key.Batch*eventlog.MaxEvents + uint64(key.Index))
+	nonce := func(i int) eventlog.ID { return eventlog.ID(numbers.Uint64(i)) }
+	if err := r.crew.draw(&r.out, v, x.Model, &set, &r.o, nonce); err != nil {
+		return err
+	}
+	r.tell(1)
+	return r.each(&r.out)
 }
 
 // redrawers draw one decision anew together.

@@ -282,51 +282,94 @@ type regretAt struct {
 	regret float64
 }
 
+// load puts load on a server: it looks at the server, makes the model, sends, and prints what came of it.
 func load(ctx context.Context, out, progress io.Writer, f flags) error {
 	if err := f.check(); err != nil {
 		return term.Misuse(err)
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	web := f.web()
+	defer web.CloseIdleConnections()
+	clients, err := f.clients(web)
+	if err != nil {
+		return term.Misuse(err)
+	}
 	result := Result{Batch: f.batch}
+	before := Scrape(ctx, web, f.url, f.key)
+	if err := f.measureDisk(&result, before, progress); err != nil {
+		return err
+	}
+	if err := f.makeModel(ctx, clients); err != nil {
+		return err
+	}
+	f.send(ctx, stop, clients, progress, &result)
+	if after := Scrape(context.WithoutCancel(ctx), web, f.url, f.key); before.Here && after.CPU > before.CPU &&
+		result.Decided() > 0 {
+		v := 1e6 * (after.CPU - before.CPU) / float64(result.Decided())
+		result.ServerCPU = &v
+	}
+	if f.json {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		if err := e.Encode(result); err != nil {
+			return err
+		}
+	} else {
+		printResult(out, result)
+	}
+	switch {
+	case result.Interrupted:
+		return term.Silently(term.Interrupted, context.Canceled)
+	case len(result.Errors) > 0:
+		return term.Silently(term.Failed, errors.New("calls failed"))
+	}
+	return nil
+}
+
+// web makes a client with a connection for each caller. For a socket it also makes the address one of HTTP.
+func (f *flags) web() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = f.callers, f.callers
-	defer transport.CloseIdleConnections()
 	if path, ok := strings.CutPrefix(f.url, "unix:"); ok {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}
 		f.url = "http://localhost"
 	}
-	web := &http.Client{Transport: transport, Timeout: 30 * time.Second}
-	clients, err := f.clients(web)
-	if err != nil {
-		return term.Misuse(err)
+	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+}
+
+// measureDisk measures a sync on the disk of --fsync, or of the server where it is on this machine.
+func (f *flags) measureDisk(r *Result, server Scraped, progress io.Writer) error {
+	if r.FsyncDir = f.fsync; f.fsync == "" && server.Here {
+		r.FsyncDir = server.Data
 	}
-	c := clients[0]
-	before := Scrape(ctx, web, f.url, f.key)
-	if result.FsyncDir = f.fsync; f.fsync == "" && before.Here {
-		result.FsyncDir = before.Data
+	if r.FsyncDir == "-" {
+		r.FsyncDir = ""
 	}
-	if result.FsyncDir == "-" {
-		result.FsyncDir = ""
+	if r.FsyncDir == "" {
+		return nil
 	}
-	if result.FsyncDir != "" {
-		l, err := measureFsync(result.FsyncDir, 500)
-		switch {
-		case err == nil:
-			result.Fsync = &l
-		case f.fsync != "":
-			return term.Misuse(fmt.Errorf("--fsync: %w", err))
-		default: // the server's directory is not ours to write to
-			fmt.Fprintf(progress, "troupe: note: the disk was not measured: %v\n", err)
-			result.FsyncDir = ""
-		}
+	l, err := measureFsync(r.FsyncDir, 500)
+	switch {
+	case err == nil:
+		r.Fsync = &l
+	case f.fsync != "":
+		return term.Misuse(fmt.Errorf("--fsync: %w", err))
+	default: // the server's directory is not ours to write to
+		fmt.Fprintf(progress, "troupe: note: the disk was not measured: %v\n", err)
+		r.FsyncDir = ""
 	}
+	return nil
+}
+
+// makeModel makes the model where it does not exist, and waits until every node has it, with vectors as long as --dim.
+func (f *flags) makeModel(ctx context.Context, clients []*client.Client) error {
 	config := map[string]any{"id": f.model, "dim": f.d, "policy": map[string]any{"kind": "ensemble", "m": f.m},
 		"reward": map[string]any{"min": -1, "max": 1}, "sigma": max(f.noise, 0.01), "floor": 0,
 		"log_candidates": "none"}
-	if err := c.CreateModel(ctx, config); err != nil && client.Code(err) != "conflict" {
+	if err := clients[0].CreateModel(ctx, config); err != nil && client.Code(err) != "conflict" {
 		return fmt.Errorf("making the model %s: %w", f.model, err)
 	}
 	var m struct {
@@ -344,8 +387,13 @@ func load(ctx context.Context, out, progress io.Writer, f flags) error {
 			return term.Misuse(fmt.Errorf("--dim %d: the model %s has vectors of length %d", f.d, f.model, m.Dim))
 		}
 	}
+	return nil
+}
 
-	u := newUsers(f)
+// send makes the calls, each when it is due or as soon as a caller is free, until all are sent or ctx ends. What was
+// sent is finished; stop lets a second Ctrl-C end the program meanwhile.
+func (f *flags) send(ctx context.Context, stop func(), clients []*client.Client, progress io.Writer, r *Result) {
+	u := newUsers(*f)
 	each := uint64(f.batch)
 	calls := (uint64(math.Ceil(f.rate*f.duration.Seconds())) + each - 1) / each
 	due := make(chan uint64, f.callers)
@@ -359,7 +407,7 @@ func load(ctx context.Context, out, progress io.Writer, f flags) error {
 	for w := range workers {
 		done.Go(func() {
 			workers[w].errors = map[string]int{}
-			for call := range due { // not ctx: what was sent is finished
+			for call := range due {
 				workers[w].one(context.WithoutCancel(ctx), clients[w%len(clients)], u, call*each, at(call))
 			}
 		})
@@ -381,38 +429,18 @@ func load(ctx context.Context, out, progress io.Writer, f flags) error {
 		}
 		show(int64((sent + 1) * each))
 	}
-	result.Interrupted = ctx.Err() != nil
-	stop() // a second Ctrl-C ends the program
+	r.Interrupted = ctx.Err() != nil
+	stop()
 	close(due)
 	done.Wait()
 	end()
-	result.Seconds = time.Since(begin).Seconds()
+	r.Seconds = time.Since(begin).Seconds()
 	used := (sim.ProcessorTime() - own).Seconds()
-	summarise(&result, workers, f, sent*each)
-	if runtime.GOOS != "windows" && result.Decided() > 0 { // ProcessorTime is more than that there
-		v := 1e6 * used / float64(result.Decided())
-		result.OwnCPU = &v
+	summarise(r, workers, *f, sent*each)
+	if runtime.GOOS != "windows" && r.Decided() > 0 { // ProcessorTime is more than that there
+		v := 1e6 * used / float64(r.Decided())
+		r.OwnCPU = &v
 	}
-	if after := Scrape(context.WithoutCancel(ctx), web, f.url, f.key); before.Here && after.CPU > before.CPU &&
-		result.Decided() > 0 {
-		v := 1e6 * (after.CPU - before.CPU) / float64(result.Decided())
-		result.ServerCPU = &v
-	}
-	if f.json {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		err = e.Encode(result)
-	} else {
-		printResult(out, result)
-	}
-	switch {
-	case err != nil:
-	case result.Interrupted:
-		err = term.Silently(term.Interrupted, context.Canceled)
-	case len(result.Errors) > 0:
-		err = term.Silently(term.Failed, errors.New("calls failed"))
-	}
-	return err
 }
 
 // clients returns a client for each address of --url, which asks that one first and the others when it is gone.

@@ -155,6 +155,13 @@ type export struct {
 	ignored       bool   // write decisions without effect, too
 	progress      io.Writer
 	began, told   time.Time
+
+	// What the first pass found.
+	outcomes map[eventlog.Event]*outcome
+	names    map[eventlog.ID]string // of models
+	blind    bool                   // the log was trimmed and there is no base: nothing is known of what counted
+	base     uint64                 // entry of the state that the log begins with
+	last     uint64                 // its last entry
 }
 
 // write exports to a file, or to stdout when out is empty.
@@ -258,63 +265,46 @@ func (e *export) run(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	outcomes := map[eventlog.Event]*outcome{}
-	names := labels.Names
-	of := func(e eventlog.Event) *outcome {
-		if outcomes[e] == nil {
-			outcomes[e] = &outcome{cost: math.NaN()}
-		}
-		return outcomes[e]
+	e.outcomes, e.names = map[eventlog.Event]*outcome{}, labels.Names
+	if err := e.readOutcomes(); err != nil {
+		return err
 	}
-	last := uint64(0)
+	return e.writeRows(w, labels)
+}
+
+// of is what became of an event.
+func (e *export) of(key eventlog.Event) *outcome {
+	if e.outcomes[key] == nil {
+		e.outcomes[key] = &outcome{cost: math.NaN()}
+	}
+	return e.outcomes[key]
+}
+
+// settled notes what counted for the model.
+func (e *export) settled(x *joined.Decided) error {
+	o := e.of(x.Key)
+	o.state, o.counts, o.cost = x.State, x.Reward, x.Cost
+	return nil
+}
+
+// readOutcomes is the first pass: what became of the events.
+func (e *export) readOutcomes() error {
 	// The base of a trimmed log is in a snapshot. Without one (a log alone) nothing is known of what counted.
-	blind := false
 	j := joined.New(joined.Options{All: true, Base: func(first uint64) (*fold.Fold, error) {
 		f, err := serve.BaseOf(e.data)(first)
-		blind = err != nil
+		e.blind = err != nil
 		return f, err
 	}})
-	settled := func(x *joined.Decided) error {
-		o := of(x.Key)
-		o.state, o.counts, o.cost = x.State, x.Reward, x.Cost
-		return nil
-	}
 	report, err := eventlog.Scan(source.Dir(e.data), source.Keys(e.data), func(d eventlog.Delivery) error {
-		if !blind {
-			if err := j.Apply(d, settled); err != nil && !blind {
+		if !e.blind {
+			if err := j.Apply(d, e.settled); err != nil && !e.blind {
 				return err
 			}
 		}
 		for _, r := range d.Events() {
-			switch r := r.(type) {
-			case *eventlog.Control:
-				if r.Name != "" {
-					names[r.Model] = r.Name
-				} else if names[r.Model] == "" {
-					names[r.Model] = names[r.From]
-				}
-			case *eventlog.Activate:
-				of(r.Event).active = true
-			case *eventlog.Reward:
-				if r.OnlyCost {
-					continue
-				}
-				o := of(r.Event)
-				if o.rewards++; o.rewards == 1 {
-					o.first, o.firstTime = r.Y, r.Time
-				}
-				o.sum += r.Y
-				o.last = r.Y
-			case *eventlog.Expire:
-				for i := range r.Count {
-					e := r.Event
-					e.Index += i
-					o := of(e)
-					o.expired, o.defaulted, o.y = true, r.Default && o.rewards == 0, r.Y
-				}
-			}
+			e.note(r)
 		}
-		last = d.Seq
+		e.last = d.Seq
 		return e.tell(1, d.Seq, 0)
 	})
 	if err != nil {
@@ -323,34 +313,68 @@ func (e *export) run(w io.Writer) error {
 	if !report.OK() {
 		return &eventlog.DamagedError{Report: report}
 	}
-	if blind {
+	if e.blind {
 		fmt.Fprintf(e.progress, "troupe: export: the log was trimmed and %s has no snapshot that can be its base: "+
 			"every reward_state is %s\n", e.data, unknownState)
 	} else {
 		for x := range j.Rest() {
-			if err := settled(x); err != nil {
+			if err := e.settled(x); err != nil {
 				return err
 			}
 		}
 	}
-	if err := j.Gap(); err != nil {
-		return err
+	e.base = j.Base()
+	return j.Gap()
+}
+
+// note takes from a record what it says of events, and the names of models.
+func (e *export) note(r eventlog.Record) {
+	switch r := r.(type) {
+	case *eventlog.Control:
+		if r.Name != "" {
+			e.names[r.Model] = r.Name
+		} else if e.names[r.Model] == "" {
+			e.names[r.Model] = e.names[r.From]
+		}
+	case *eventlog.Activate:
+		e.of(r.Event).active = true
+	case *eventlog.Reward:
+		if r.OnlyCost {
+			return
+		}
+		o := e.of(r.Event)
+		if o.rewards++; o.rewards == 1 {
+			o.first, o.firstTime = r.Y, r.Time
+		}
+		o.sum += r.Y
+		o.last = r.Y
+	case *eventlog.Expire:
+		for i := range r.Count {
+			key := r.Event
+			key.Index += i
+			o := e.of(key)
+			o.expired, o.defaulted, o.y = true, r.Default && o.rewards == 0, r.Y
+		}
 	}
+}
+
+// writeRows is the second pass: the decisions.
+func (e *export) writeRows(w io.Writer, labels serve.Labels) error {
 	out := rows.JSON[decisionRow](w)
 	if e.format == "parquet" {
 		out = rows.Parquet[decisionRow](w, 10_000)
 	}
 	again := uint64(0)
-	_, err = eventlog.Scan(source.Dir(e.data), source.Keys(e.data), func(d eventlog.Delivery) error {
+	_, err := eventlog.Scan(source.Dir(e.data), source.Keys(e.data), func(d eventlog.Delivery) error {
 		again = d.Seq
 		for i, r := range d.Events() {
 			r, ok := r.(*eventlog.Decision)
-			if !ok || e.model != "" && names[r.Model] != e.model {
+			if !ok || e.model != "" && e.names[r.Model] != e.model {
 				continue
 			}
-			row, err := exportRow(d, i, r, labels, outcomes[d.Key(i)])
+			row, err := exportRow(d, i, r, labels, e.outcomes[d.Key(i)])
 			if row.State == "" {
-				if row.State = string(joined.Ignored); blind || d.Seq <= j.Base() {
+				if row.State = string(joined.Ignored); e.blind || d.Seq <= e.base {
 					row.State = unknownState
 				}
 			}
@@ -364,11 +388,11 @@ func (e *export) run(w io.Writer) error {
 				return err
 			}
 		}
-		return e.tell(2, d.Seq, last)
+		return e.tell(2, d.Seq, e.last)
 	})
-	if err == nil && again != last {
+	if err == nil && again != e.last {
 		err = fmt.Errorf("%s: the log had %d entries and has %d: a server was started meanwhile; export again", e.data,
-			last, again)
+			e.last, again)
 	}
 	if err == nil {
 		err = out.Close()
