@@ -38,6 +38,7 @@ var layers = map[string]string{
 	"feature":               "bandit spec internal/logs",
 	"dataset":               "bandit actionset spec",
 	"eventlog":              "internal/future",
+	"backup":                "eventlog",
 	"logged":                "spec feature",
 	"ope":                   "rng bandit spec internal/cpu internal/linalg internal/stats actionset policy feature logged",
 	"eventlog/eventlogtest": "eventlog internal/future",

@@ -65,6 +65,7 @@ func TestGuides(t *testing.T) {
 		{"docs/guide/results.md", []string{"ts - es: ", "over 50 replications"}},
 		{"docs/guide/choosing.md", []string{"ensemble(m=64)", "39 400"}},
 		{"docs/guide/deep.md", []string{"river-swim", "ensemble(m=20)", "Regret after 300 episodes"}},
+		{"docs/guide/backup.md", []string{"the state of that moment is back", "in 2 parts; it is whole", "verdict  whole"}},
 		{"docs/guide/library.md", []string{"arm 1: "}},
 		{"docs/guide/own-policies.md", []string{"runs/decay/report.html", "runs/tuned/report.html", `"equal": true`, "decay learned", "verdict", "environment,policy,replication,round,switches"}},
 	} {

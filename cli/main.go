@@ -135,7 +135,7 @@ Completion for bash, zsh, fish and PowerShell: troupe completion --help.`,
 		newCommand(kinds), listCommand(kinds),
 		reportCommand(kinds), shareCommand(kinds), checkCommand(kinds), plan.Command(), verifyCommand(line),
 		bench.Command(), bench.EdgeLimitCommand(), evaluate.Command(), trainCommand(), lintCommand(), convertCommand(),
-		serveCommand(), clusterCommand(), load.Command(), log.Command(), versionCommand(), manCommand())
+		serveCommand(), backupCommand(), restoreCommand(), clusterCommand(), load.Command(), log.Command(), versionCommand(), manCommand())
 	return root
 }
 

@@ -169,7 +169,7 @@ once: only its hash is in the table. For a change of keys give both for a while,
 			return err
 		},
 	}
-	c.Flags().StringSliceVar(&scopes, "scopes", []string{"decide", "reward"}, "decide, reward, read, admin")
+	c.Flags().StringSliceVar(&scopes, "scopes", []string{"decide", "reward"}, "decide, reward, read, admin, backup")
 	c.Flags().StringSliceVar(&models, "models", nil, "names of models, with * and ?; default all")
 	return c
 }

@@ -24,10 +24,11 @@ const (
 	Decide Scope = "decide" // choose actions, activate deferred decisions
 	Reward Scope = "reward" // report rewards
 	Read   Scope = "read"   // look at models, events, state, metrics and pages
-	Admin  Scope = "admin"  // create, change, pause, clone, roll back, delete
+	Admin  Scope = "admin"  // create, change, pause, clone, roll back, delete; what backup may
+	Backup Scope = "backup" // read the log as it is stored
 )
 
-var scopes = []Scope{Decide, Reward, Read, Admin}
+var scopes = []Scope{Decide, Reward, Read, Admin, Backup}
 
 // Key is one line of the list of API keys. Of the secret only the SHA-256 is kept: it has 256
 // random bits, so a slow hash would protect nothing.
@@ -35,7 +36,7 @@ type Key struct {
 	ID          string   `key:"id" doc:"public name of the key; it is recorded with every event"`
 	Hash        string   `key:"hash" doc:"SHA-256 of the secret, 64 hexadecimal digits"`
 	Certificate string   `key:"certificate" doc:"common name of a client certificate that stands for this key"`
-	Scopes      []string `key:"scopes" doc:"decide, reward, read, admin"`
+	Scopes      []string `key:"scopes" doc:"decide, reward, read, admin, backup"`
 	Models      []string `key:"models" doc:"names of models, with * and ? as in file names; none means all"`
 	Rate        float64  `key:"rate" doc:"requests a second" default:"no limit"`
 }
@@ -144,7 +145,7 @@ func (key Key) holder(at string) (*holder, error) {
 		h.scopes = append(h.scopes, Scope(s))
 	}
 	if len(h.scopes) == 0 {
-		return nil, spec.Errorf(at+".scopes", "is empty, expected some of decide, reward, read, admin")
+		return nil, spec.Errorf(at+".scopes", "is empty, expected some of decide, reward, read, admin, backup")
 	}
 	for i, m := range key.Models {
 		if _, err := path.Match(m, ""); err != nil || m == "" {
@@ -229,7 +230,9 @@ func (k *Keys) identify(r *http.Request) *holder {
 }
 
 // may reports whether the holder has the scope.
-func (h *holder) may(s Scope) bool { return slices.Contains(h.scopes, s) }
+func (h *holder) may(s Scope) bool {
+	return slices.Contains(h.scopes, s) || s == Backup && slices.Contains(h.scopes, Admin)
+}
 
 // sees reports whether the holder's patterns include the model.
 func (h *holder) sees(model string) bool {

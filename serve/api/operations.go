@@ -157,7 +157,7 @@ func (a *API) operations() []op {
 			doc: "Reads the block files of this node and checks every entry. done is false while that is under " +
 				"way: ask again. 409 on a single machine.",
 			route: on(a.checkReplica)},
-		{id: "exportEntries", method: "GET", path: "/v1/log/entries", scope: Admin,
+		{id: "exportEntries", method: "GET", path: "/v1/log/entries", scope: Backup,
 			summary: "Read the log as it is stored",
 			doc: "Entries from one on, up to what this node has applied, a few megabytes: for each its sequence (8 " +
 				"bytes), its length (4 bytes), " +
@@ -165,7 +165,7 @@ func (a *API) operations() []op {
 				"Log-Applied is reached. troupe cluster " +
 				"export does that, and checks and stores what it gets.",
 			route: on(a.exportEntries)},
-		{id: "exportBase", method: "GET", path: "/v1/log/base", scope: Admin,
+		{id: "exportBase", method: "GET", path: "/v1/log/base", scope: Backup,
 			summary: "Read the base of a log that was trimmed",
 			doc: "The state from which what is left of the log is folded, as a snapshot file; Log-Base is its entry. " +
 				"404 while the log is whole. " +
