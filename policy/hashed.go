@@ -26,6 +26,7 @@ type HashedOptions struct {
 	Pairs  string    `key:"pairs" doc:"pairs of coordinates in sparse models: auto (models with and without), yes or no" default:"auto"`
 	Link   string    `key:"link" doc:"of sparse models: linear, logistic, or auto (models with both)" default:"auto"`
 	Small  string    `key:"small" doc:"small exact models beside them, where requests have fields: auto (weighted by what they predicted) or no" default:"auto"`
+	Change string    `key:"change" doc:"restarts: the small models begin again and again, and those that began at the right time play; none" default:"none"`
 	Range  []float64 `key:"range" doc:"[min, max] of rewards; one outside is refused. Missing: [0, 1], and it widens"`
 	Over   float64   `key:"compare_over" once:"forget" doc:"number of rewards over which the errors of the models are compared; no model forgets by it" default:"5000"`
 }
@@ -48,6 +49,7 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 	fill(&o.Pairs, "auto")
 	fill(&o.Link, "auto")
 	fill(&o.Small, "auto")
+	fill(&o.Change, unchanged)
 	if o.Range == nil && p.Low < p.High {
 		o.Range = []float64{p.Low, p.High}
 	}
@@ -62,6 +64,12 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 	}
 	if err := oneOf("small", o.Small, "auto", "no"); err != nil {
 		return o, err
+	}
+	if err := oneOf("change", o.Change, restarts, unchanged); err != nil {
+		return o, err
+	}
+	if o.Change == restarts && o.Small == "no" {
+		return o, spec.Refuse("change", o.Change, `but small is "no": it is the small models that restart`)
 	}
 	return o, checkSparse(o.Bits, o.M, o.A, o.Lambda, o.Eta, o.Range)
 }
@@ -80,6 +88,9 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 // requests have ids only) to an action's score, g ~ N(0, 1) one number for what is the action's own. The law is a count
 // over 2^16·2m. A small model that is 60 behind the best leaves for good, and so does a sparse one that is so far
 // behind the one with the other link.
+//
+// With change = "restarts" a small model is up to six copies that began at different times (starts.go); its weight is
+// split among them in multiples of 2⁻¹⁶, so the law is the same count. Changed says what was noticed.
 //
 // Without lists the model with the smallest errors plays alone. A set has dimension 2·2^bits. Coordinates from 2^bits
 // on are pairs: only the models with pairs read them, modulo 2^bits. Nonzeros lists them last. Each model divides the
@@ -136,7 +147,7 @@ func NewHashed(o HashedOptions, p Problem) (*Hashed, error) {
 		}
 	}
 	if lists && o.Small == "auto" {
-		h.mix = newMixture(2<<o.Bits, len(h.folds))
+		h.mix = newMixture(2<<o.Bits, len(h.folds), o.Change == restarts)
 		h.blend.sparseMembers = &h.members
 	}
 	return h, nil
@@ -226,13 +237,14 @@ func (h *Hashed) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) er
 	return h.members.law(dst, &h.play, h.opts.A, s, draw)
 }
 
-// scores computes the scores of the members, or only of one, under model k of the mixture, and returns what a member's
+// scores computes the scores of the members, or only of one, under a part of the mixture, and returns what a member's
 // deviation is multiplied by.
-func (h *Hashed) scores(k int, set bandit.Sparse, stream rng.Stream, only int) (r float64, err error) {
+func (h *Hashed) scores(p part, set bandit.Sparse, stream rng.Stream, only int) (r float64, err error) {
+	k := p.model
 	h.members.logit = k >= len(h.mix.smalls) && h.folds[k-len(h.mix.smalls)].logistic
 	if k < len(h.mix.smalls) {
 		m := h.mix.smalls[k]
-		h.blend.small(h.mix, m, stream, only)
+		h.blend.small(h.mix, m, m.start(p.start), stream, only)
 		if m.kind == smallIDs && len(h.mix.fields.entries) == 0 {
 			return h.opts.A * aloneScale, nil
 		}
@@ -247,21 +259,25 @@ func (h *Hashed) Drawn(draw rng.Source) int {
 	if h.mix == nil {
 		return h.playing()
 	}
+	return h.drawn(draw).model
+}
+
+func (h *Hashed) drawn(draw rng.Source) part {
 	u := uint32(draw.Intn(2, weightTotal))
-	for k, w := range h.mix.weights() {
-		if u < w {
-			return k
+	for _, p := range h.mix.parts() {
+		if u < p.w {
+			return p
 		}
-		u -= w
+		u -= p.w
 	}
 	panic("policy: the weights have another sum")
 }
 
 func (h *Hashed) choose(dst *bandit.Action, set bandit.Sparse, draw rng.Source) error {
-	k, j, sign := h.Drawn(draw), draw.Intn(0, h.members.m), draw.Sign(1)
+	p, j, sign := h.drawn(draw), draw.Intn(0, h.members.m), draw.Sign(1)
 	stream := h.members.keys.Sub(draw.At())
 	h.blend.normals(stream, j)
-	r, err := h.scores(k, set, stream, j)
+	r, err := h.scores(p, set, stream, j)
 	if err != nil {
 		return err
 	}
@@ -284,7 +300,7 @@ func (h *Hashed) SelectProb(dst *bandit.Action, law *bandit.Law, set bandit.Acti
 		return h.Prob(law, set, draw)
 	}
 	chosen := 0
-	if err := h.count(law, s, draw, h.Drawn(draw), func(r float64) {
+	if err := h.count(law, s, draw, h.drawn(draw), func(r float64) {
 		chosen = h.members.best(float64(draw.Sign(1)*r), draw.Intn(0, h.members.m), h.members.m)
 	}); err != nil {
 		return err
@@ -295,29 +311,26 @@ func (h *Hashed) SelectProb(dst *bandit.Action, law *bandit.Law, set bandit.Acti
 }
 
 func (h *Hashed) law(dst *bandit.Law, set bandit.Sparse, draw rng.Source) error {
-	return h.count(dst, set, draw, -1, nil)
+	return h.count(dst, set, draw, part{}, nil)
 }
 
 // count counts which action each member of each model with a weight prefers. It calls at when it has the scores of
-// model drawn, with what deviations are multiplied by.
-func (h *Hashed) count(dst *bandit.Law, set bandit.Sparse, draw rng.Source, drawn int, at func(r float64)) error {
+// drawn, with what deviations are multiplied by.
+func (h *Hashed) count(dst *bandit.Law, set bandit.Sparse, draw rng.Source, drawn part, at func(r float64)) error {
 	zeros(dst, set.Len())
 	stream := h.members.keys.Sub(draw.At())
 	h.blend.normals(stream, -1)
-	for k, w := range h.mix.weights() {
-		if w == 0 {
-			continue
-		}
-		r, err := h.scores(k, set, stream, -1)
+	for _, p := range h.mix.parts() {
+		r, err := h.scores(p, set, stream, -1)
 		if err != nil {
 			return err
 		}
-		if k == drawn {
+		if p == drawn {
 			at(r)
 		}
 		for j := range h.members.m {
-			dst.Atoms[h.members.best(r, j, h.members.m)].Count += uint64(w)
-			dst.Atoms[h.members.best(-r, j, h.members.m)].Count += uint64(w)
+			dst.Atoms[h.members.best(r, j, h.members.m)].Count += uint64(p.w)
+			dst.Atoms[h.members.best(-r, j, h.members.m)].Count += uint64(p.w)
 		}
 	}
 	share(dst, uint64(2*h.members.m)*weightTotal)
@@ -337,6 +350,7 @@ func (h *Hashed) Update(a bandit.Action, y float64, _ rng.Source) error {
 	if lo != h.numbers[0] || hi != h.numbers[1] {
 		h.widen(lo, hi)
 	}
+	reward := y
 	y = (y - lo) / (hi - lo)
 	gamma := 1 - 1/h.opts.Over
 	mix := h.mix
@@ -359,8 +373,14 @@ func (h *Hashed) Update(a bandit.Action, y float64, _ rng.Source) error {
 		h.numbers[2+k] = float64(gamma*h.numbers[2+k]) + float64(e*e)
 	}
 	if mix != nil {
-		mix.learn(y, gamma)
+		mix.learn(reward, lo, hi, gamma)
 		mix.count = float64(gamma*mix.count) + 1
+		if mix.changes.on {
+			mix.notice()
+			if mix.n%startGap == 0 {
+				mix.restart()
+			}
+		}
 		mix.settle(h.folds, h.wide)
 	}
 	return nil
@@ -386,17 +406,14 @@ func (h *Hashed) Estimate(at []uint32, x []float64) float64 {
 	if h.mix != nil {
 		if _, ok := h.mix.list(at, x); ok {
 			var sum float64
-			for k, w := range h.mix.weights() {
-				if w == 0 {
-					continue
-				}
+			for _, p := range h.mix.parts() {
 				var z float64
-				if k < len(h.mix.smalls) {
-					z, _ = h.mix.estimate(h.mix.smalls[k])
+				if k := p.model; k < len(h.mix.smalls) {
+					z, _ = h.mix.estimate(h.mix.smalls[k], p.start)
 				} else {
 					z = h.expected(k-len(h.mix.smalls), at, x)
 				}
-				sum += float64(float64(w) * z)
+				sum += float64(float64(p.w) * z)
 			}
 			return h.numbers[0] + float64(width*float64(sum/weightTotal))
 		}
@@ -445,6 +462,7 @@ type HashedModel struct {
 	Error   float64 `json:"error"`          // root of the mean squared one-step error, in units of the range
 	Sigma   float64 `json:"sigma"`          // the noise as it is estimated, in units of the range; 1 for the logistic link
 	Touched int     `json:"touched"`        // coordinates that some action has had
+	Since   uint64  `json:"since,omitzero"` // events before the likeliest start of the model began, with restarts
 }
 
 // Learners is implemented by policies in which several models learn side by side, of which some play.
@@ -462,10 +480,14 @@ func (h *Hashed) Models() []HashedModel {
 		for _, s := range h.mix.smalls {
 			m := HashedModel{Small: true, Reads: s.kind.String(), Field: s.field, Link: linear, Left: s.gone,
 				Sigma: math.Sqrt(s.variance())}
-			if s.n > 0 {
+			t := s.start(s.likeliest())
+			switch m.Since = t.born; {
+			case s.heard > 1:
+				m.Error = m.Sigma
+			case s.heard == 0 && s.n > 0:
 				m.Error = math.Sqrt(s.rss / float64(s.n))
 			}
-			for _, b := range s.blocks {
+			for _, b := range t.blocks {
 				m.Touched += len(b.mean)
 			}
 			out = append(out, m)
@@ -508,7 +530,7 @@ func (h *Hashed) AppendSnapshot(b []byte) ([]byte, error) {
 		return appendSparse(b, "hashed", h.numbers, h.folds), nil
 	}
 	start := len(b)
-	b = appendSparse(append(b, mixtureMagic+"\x00\x00\x00\x00"...), "hashed", h.numbers, h.folds)
+	b = appendSparse(append(b, h.mix.magic()+"\x00\x00\x00\x00"...), "hashed", h.numbers, h.folds)
 	little.PutUint32(b[start+4:], uint32(len(b)-start-8))
 	b = h.mix.append(b)
 	return little.AppendUint32(b, crc32.Checksum(b[start:], castagnoli)), nil
@@ -519,11 +541,11 @@ func (h *Hashed) Restore(b []byte) error {
 	if h.mix == nil {
 		return readSparse(b, "hashed", h.numbers, h.folds)
 	}
-	sparse, rest, err := splitMixture(b)
+	sparse, rest, err := splitMixture(b, h.mix.magic())
 	if err != nil {
 		return err
 	}
-	mix, err := readMixture(rest, h.mix.first, len(h.folds))
+	mix, err := readMixture(rest, h.mix.first, len(h.folds), h.mix.changes.on)
 	if err != nil {
 		return err
 	}

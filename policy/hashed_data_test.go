@@ -127,9 +127,12 @@ type variant struct {
 // classify plays one pass over the rows in random order, one reward at a time, and returns the share right
 // over the first rows, for each of marks.
 func classify(t testing.TB, d *table, seed uint64, v variant, marks ...int) []float64 {
+	return newService(t, seed).classify(t, d, seed, v, marks...)
+}
+
+func (w *service) classify(t testing.TB, d *table, seed uint64, v variant, marks ...int) []float64 {
 	r := rand.New(rand.NewPCG(seed, 7))
 	order := r.Perm(len(d.rows))
-	w := newService(t, seed)
 	if v.smoke {
 		w.decide(t, "", []string{"x"})
 	}

@@ -24,6 +24,8 @@ type mixture struct {
 	n      uint64
 	sum    float64 // of all rewards, in [0, 1], and of one of ½ before the first
 
+	changes changes
+
 	// scratch space
 	atoms  smallAtoms
 	phi    []term
@@ -31,6 +33,8 @@ type mixture struct {
 	given  bool     // it was shared and has not learned since
 	weight []uint32 // of all models: small ones first, in multiples of 1/weightTotal
 	likely []float64
+
+	playing []part
 }
 
 // Constants of the mixture. docs/record/does-it-learn.md says how they were chosen.
@@ -45,13 +49,22 @@ const (
 	sparseScale = .5
 )
 
-func newMixture(first uint32, folds int) *mixture {
+func newMixture(first uint32, folds int, restarts bool) *mixture {
 	x := &mixture{first: first, sum: .5, fields: &fieldTable{}, likes: make([]float64, folds), gone: make([]bool, folds),
-		w: make([]float64, sharedLimit), smalls: []*smallModel{{kind: smallIDs, gen: 1, listed: 1}}}
+		w: make([]float64, sharedLimit), changes: changes{on: restarts, unit: 1}}
+	x.smalls = []*smallModel{x.newSmall(smallIDs, 0)}
 	for k := range x.likes {
 		x.likes[k] = -handicap
 	}
 	return x
+}
+
+func (x *mixture) newSmall(kind smallKind, field uint32) *smallModel {
+	s := &smallModel{smallStart: smallStart{kind: kind, gen: 1, listed: 1}, field: field}
+	if x.changes.on {
+		s.noise, s.heard = firstVariance, 1
+	}
+	return s
 }
 
 // offset is the mean reward of all events.
@@ -114,28 +127,39 @@ func (x *mixture) list(at []uint32, v []float64) (a bandit.Atoms, ok bool) {
 	return a, ok
 }
 
-// estimate returns the mean of a small model for the atoms that list has read, and its variance.
-func (x *mixture) estimate(s *smallModel) (z, q float64) {
-	var block uint64
-	block, x.phi = s.terms(x.phi[:0], &x.atoms, x.fields)
-	_, z, q = s.predict(x.phi, block, x.offset())
+// estimate returns the mean of a start of a small model for the atoms that list has read, and its variance.
+func (x *mixture) estimate(s *smallModel, start int) (z, q float64) {
+	block := x.terms(s)
+	t := s.start(start)
+	_, z, q = t.predict(x.phi, block, x.offsetOf(t))
 	return z, q
 }
 
-// learn folds reward y ∈ [0, 1] of the atoms that list has read into the small models. Its log likelihoods are
+// learn folds a reward in [lo, hi] of the atoms that list has read into the small models. Its log likelihoods are
 // discounted by gamma.
-func (x *mixture) learn(y, gamma float64) {
+func (x *mixture) learn(reward, lo, hi, gamma float64) {
+	y := (reward - lo) / (hi - lo)
 	x.given = false
 	x.fields = x.fields.meet(&x.atoms)
 	x.add()
 	offset := x.offset()
+	var e evidence
+	if x.changes.on {
+		x.changes.meet(reward)
+		e = x.evidence(reward, lo, hi)
+	}
 	for _, s := range x.smalls {
 		if s.gone {
 			continue
 		}
-		var block uint64
-		block, x.phi = s.terms(x.phi[:0], &x.atoms, x.fields)
-		s.like = float64(gamma*s.like) + s.learn(x.phi, block, offset, y, x.w)
+		block := x.terms(s)
+		var like float64
+		if x.changes.on {
+			like = x.learnStarts(s, block, y, &e)
+		} else {
+			like = s.learn(x.phi, block, offset, y, x.w)
+		}
+		s.like = float64(gamma*s.like) + like
 	}
 	x.n++
 	x.sum += y
@@ -196,7 +220,7 @@ func (x *mixture) begin(kind smallKind, field uint32) {
 	if len(x.smalls) == mostSmalls {
 		return
 	}
-	s := &smallModel{kind: kind, field: field, gen: 1, listed: 1}
+	s := x.newSmall(kind, field)
 	if x.n > 0 && best > math.Inf(-1) {
 		s.like = best - newcomer
 	}
@@ -235,6 +259,9 @@ func (x *mixture) settle(folds []*sparseFold, wide []bool) {
 func (x *mixture) rescale(alpha, beta float64) {
 	x.given = false
 	x.sum = float64(alpha*x.sum) + float64((1+float64(x.n))*beta)
+	for i := range x.changes.means {
+		x.changes.means[i] = float64(alpha*x.changes.means[i]) + beta
+	}
 	for _, s := range x.smalls {
 		s.rescale(alpha, beta)
 	}
@@ -245,7 +272,7 @@ func (x *mixture) share() *mixture {
 	y := &mixture{first: x.first, fields: x.fields, n: x.n, sum: x.sum, count: x.count}
 	y.take(x)
 	for _, s := range x.smalls {
-		s.gen++
+		s.age(1)
 	}
 	x.given = true
 	return y
@@ -255,7 +282,7 @@ func (x *mixture) share() *mixture {
 func (x *mixture) reclaim() {
 	if x.given {
 		for _, s := range x.smalls {
-			s.gen--
+			s.age(-1)
 		}
 	}
 	x.given = false
@@ -264,6 +291,7 @@ func (x *mixture) reclaim() {
 // take copies the models of o, whose blocks both have then: s changes none of them, because its generation is later.
 func (x *mixture) take(o *mixture) {
 	x.first, x.fields, x.n, x.sum, x.count, x.given = o.first, o.fields, o.n, o.sum, o.count, false
+	x.changes = o.changes
 	x.likes = append(x.likes[:0], o.likes...)
 	x.gone = append(x.gone[:0], o.gone...)
 	if len(x.smalls) > len(o.smalls) {
@@ -273,8 +301,7 @@ func (x *mixture) take(o *mixture) {
 		if k == len(x.smalls) {
 			x.smalls = append(x.smalls, new(smallModel))
 		}
-		*x.smalls[k] = *s
-		x.smalls[k].gen = s.gen + 1
+		x.smalls[k].own(s, x.smalls[k].later)
 	}
 	if len(x.w) == 0 {
 		x.w = make([]float64, sharedLimit)
@@ -346,15 +373,14 @@ func (b *blend) begin(only int) (k, m int) {
 	return k, m
 }
 
-// small computes base and spread under a small model.
-func (b *blend) small(x *mixture, s *smallModel, stream rng.Stream, only int) {
+// small computes base and spread under a start of a small model.
+func (b *blend) small(x *mixture, s *smallModel, t *smallStart, stream rng.Stream, only int) {
 	k, m := b.begin(only)
-	offset := x.offset()
+	offset := x.offsetOf(t)
 	for i := range k {
 		x.atoms.set(&b.lists[i])
-		var key uint64
-		key, x.phi = s.terms(x.phi[:0], &x.atoms, x.fields)
-		block, z, q := s.predict(x.phi, key, offset)
+		key := x.terms(s)
+		block, z, q := t.predict(x.phi, key, offset)
 		b.base[i] = z
 		row, root := b.spread[i*m:(i+1)*m], math.Sqrt(q)
 		if !s.shared() {

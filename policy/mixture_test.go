@@ -22,6 +22,7 @@ type mixtureWorld struct {
 	batch *feature.HashedBatch
 	seen  feature.Observer
 	stats *feature.Statistics
+	turn  int // what the actions' means have moved on by
 }
 
 func newMixtureWorld(t testing.TB, seed uint64) *mixtureWorld {
@@ -47,7 +48,7 @@ func (w *mixtureWorld) next(t testing.TB) (means []float64) {
 		if err := w.batch.Add(fmt.Sprint("a", a), f); err != nil {
 			t.Fatal(err)
 		}
-		means = append(means, .1+.6*float64((a+segment)%4)/3)
+		means = append(means, .1+.6*float64((a+segment+w.turn)%4)/3)
 	}
 	for _, s := range w.seen.Look(w.batch, w.stats) {
 		if with, err := w.stats.With(s); err == nil {
@@ -308,7 +309,7 @@ func TestMixtureWidens(t *testing.T) {
 			t.Fatal("no list")
 		}
 		for _, s := range h.mix.smalls {
-			z, q := h.mix.estimate(s)
+			z, q := h.mix.estimate(s, 0)
 			out = append(out, h.numbers[0]+z*(h.numbers[1]-h.numbers[0]), math.Sqrt(q)*(h.numbers[1]-h.numbers[0]))
 		}
 		return out

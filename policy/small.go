@@ -52,14 +52,30 @@ func (k smallKind) String() string {
 
 // smallModel is an exact Bayesian linear model on few coordinates: one block for each action, or one for all. σ̂² is
 // (¼ + Σ e²s²/(s² + q))/(1 + n) over its one-step errors, and each event is learned with the σ̂² before it.
+//
+// With restarts it has several starts, oldest first, and σ̂² is common to them (starts.go).
 type smallModel struct {
-	kind  smallKind
-	field uint32 // of smallField
+	smallStart // the oldest; without restarts the only one
 
-	n    uint64
-	rss  float64
-	like float64 // discounted log likelihood
-	gone bool    // it has lost for good, or its vectors are too long; it has no blocks
+	field uint32 // of smallField
+	rss   float64
+	like  float64 // discounted log likelihood
+	gone  bool    // it has lost for good, or its vectors are too long; it has no blocks
+
+	later []smallStart // the others; readers have a copy
+	noise float64      // σ̂² of all starts, with restarts
+	heard float64      // number of events that it is the mean of, 0 without restarts
+}
+
+// smallStart is what a small model has learned since one moment.
+type smallStart struct {
+	kind smallKind
+	n    uint64 // events
+
+	born  uint64  // events of the mixture before it began
+	first float64 // mean reward with which it began
+	sum   float64 // of its rewards, and first once
+	trust float64 // log weight among the starts of the model
 
 	gen    uint64
 	listed uint64   // generation of keys, places and blocks
@@ -70,27 +86,32 @@ type smallModel struct {
 	digest uint64 // sum of those of the blocks
 }
 
-func (s *smallModel) variance() float64 { return (firstVariance + s.rss) / (1 + float64(s.n)) }
+func (s *smallModel) variance() float64 {
+	if s.heard > 0 {
+		return s.noise
+	}
+	return (firstVariance + s.rss) / (1 + float64(s.n))
+}
 
-func (s *smallModel) shared() bool { return s.kind >= smallShared }
+func (s *smallStart) shared() bool { return s.kind >= smallShared }
 
-func (s *smallModel) limit() int {
+func (s *smallStart) limit() int {
 	if s.shared() {
 		return sharedLimit
 	}
 	return ownLimit
 }
 
-func (s *smallModel) block(key uint64) *smallBlock {
+func (s *smallStart) block(key uint64) *smallBlock {
 	if i, ok := slices.BinarySearch(s.keys, key); ok {
 		return s.blocks[s.places[i]]
 	}
 	return nil
 }
 
-// edit returns the block of a key to be changed, and takes it out of the digest; a new one begins with mean as that of
-// its first coefficient.
-func (s *smallModel) edit(key uint64, now uint64, mean float64) *smallBlock {
+// edit returns the block of a key to be changed, and takes it out of the digest; a new one of an action begins with its
+// mean, whose prior is given.
+func (s *smallStart) edit(key uint64, now uint64, mean, prior float64) *smallBlock {
 	if s.listed != s.gen {
 		s.keys, s.places, s.blocks = slices.Clone(s.keys), slices.Clone(s.places), slices.Clone(s.blocks)
 		s.listed = s.gen
@@ -100,7 +121,7 @@ func (s *smallModel) edit(key uint64, now uint64, mean float64) *smallBlock {
 		b := &smallBlock{gen: s.gen, key: key}
 		if !s.shared() {
 			b.keys, b.pos, b.last = []uint64{0}, []int32{0}, []uint64{now}
-			b.mean, b.cov = []float64{mean}, []float64{meanPrior}
+			b.mean, b.cov = []float64{mean}, []float64{prior}
 			s.cells++
 		}
 		s.keys = slices.Insert(s.keys, i, key)
@@ -121,8 +142,12 @@ func (s *smallModel) edit(key uint64, now uint64, mean float64) *smallBlock {
 }
 
 // trim gives up blocks that were used longest ago until the model is within its limits.
-func (s *smallModel) trim() {
-	for len(s.blocks) > mostBlocks || s.cells > mostCells && len(s.blocks) > 1 {
+func (s *smallStart) trim() {
+	blocks, cells := mostBlocks, mostCells
+	if s.born > 0 {
+		blocks, cells = blocks/restartShare, cells/restartShare
+	}
+	for len(s.blocks) > blocks || s.cells > cells && len(s.blocks) > 1 {
 		oldest := 0
 		for i, b := range s.blocks {
 			if b.used < s.blocks[oldest].used {
@@ -143,7 +168,8 @@ func (s *smallModel) trim() {
 }
 
 func (s *smallModel) giveUp() {
-	*s = smallModel{kind: s.kind, field: s.field, n: s.n, rss: s.rss, like: s.like, gone: true, gen: s.gen, listed: s.gen}
+	*s = smallModel{smallStart: smallStart{kind: s.kind, n: s.n, gen: s.gen, listed: s.gen}, field: s.field, rss: s.rss,
+		like: s.like, gone: true, noise: s.noise, heard: s.heard}
 }
 
 // fieldEntry is what is known of a field: at most mostLevels of its values.
@@ -323,7 +349,7 @@ func (s *smallModel) sharedTerms(phi []term, a *smallAtoms, f *fieldTable) []ter
 
 // predict returns the mean reward and the variance of it for an action; offset is the mean of all rewards, with which
 // an action begins.
-func (s *smallModel) predict(phi []term, block uint64, offset float64) (b *smallBlock, z, q float64) {
+func (s *smallStart) predict(phi []term, block uint64, offset float64) (b *smallBlock, z, q float64) {
 	b = s.block(block)
 	b.locate(phi)
 	z, q = b.score(phi)
@@ -344,12 +370,18 @@ func (s *smallModel) learn(phi []term, block uint64, offset, y float64, w []floa
 	e := y - z
 	v := variance + q
 	like = -float64(.5 * (logs.Log(v) + float64(e*e)/v))
-	s.n++
 	s.rss += float64(float64(e*e)*variance) / v
+	s.fold(phi, block, offset, e, variance, w)
+	return like
+}
+
+// fold learns error e of an action.
+func (s *smallStart) fold(phi []term, block uint64, offset, e, variance float64, w []float64) {
+	s.n++
 	if len(phi) == 0 {
-		return like
+		return
 	}
-	b := s.edit(block, s.n, offset)
+	b := s.edit(block, s.n, offset, phi[0].prior)
 	before := len(b.cov)
 	b.locate(phi)
 	b.grow(phi, s.limit(), s.n)
@@ -357,12 +389,20 @@ func (s *smallModel) learn(phi []term, block uint64, offset, y float64, w []floa
 	b.learn(phi, e, variance, w)
 	s.digest += b.sum()
 	s.trim()
-	return like
 }
 
 // rescale turns rewards y into αy + β.
 func (s *smallModel) rescale(alpha, beta float64) {
 	s.rss *= float64(alpha * alpha)
+	s.noise *= float64(alpha * alpha)
+	for i := range s.starts() {
+		s.start(i).rescale(alpha, beta)
+	}
+}
+
+func (s *smallStart) rescale(alpha, beta float64) {
+	s.first = float64(alpha*s.first) + beta
+	s.sum = float64(alpha*s.sum) + float64((1+float64(s.n))*beta)
 	if s.listed != s.gen {
 		s.keys, s.places, s.blocks = slices.Clone(s.keys), slices.Clone(s.places), slices.Clone(s.blocks)
 		s.listed = s.gen

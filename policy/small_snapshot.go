@@ -16,7 +16,24 @@ import (
 // field u32, gone u8, events u64, rss and log likelihood f64, blocks (u16), for each block key and used u64,
 // coefficients D (u16), D keys and D events u64 in the order of places, D means and D(D+1)/2 covariances f64; then
 // CRC-32C of all before. Everything is little-endian. docs/reference/formats.md describes it.
-const mixtureMagic = "TRS2"
+//
+// With restarts it begins with "TRS3". Behind the blocks of a small model are then: σ̂² and the number of events that it is
+// the mean of, f64; of its first start: events before it began u64, its first mean, the sum of its rewards and its log weight f64; the number of its
+// other starts (u8), for each what was said of the first one, its events u64 and its blocks as above. At the end: how many
+// different rewards were met (u8, at most 2), these two f64, the number of others u64, what prior variances are multiplied by f64, and of the last change that was stated: at
+// and seen u64, posterior, mean before and after f64.
+const (
+	mixtureMagic  = "TRS2"
+	restartsMagic = "TRS3"
+)
+
+// magic is what a snapshot begins with.
+func (x *mixture) magic() string {
+	if x.changes.on {
+		return restartsMagic
+	}
+	return mixtureMagic
+}
 
 var little = binary.LittleEndian
 
@@ -62,7 +79,30 @@ func (x *mixture) append(b []byte) []byte {
 	}
 	b = append(b, byte(len(x.smalls)))
 	for _, s := range x.smalls {
-		b = s.append(b)
+		if b = s.append(b); x.changes.on {
+			b = s.appendStarts(b)
+		}
+	}
+	if c := &x.changes; c.on {
+		b = appendFloat(appendFloat(append(b, byte(c.met)), c.low), c.high)
+		b = appendFloat(little.AppendUint64(b, c.odd), c.unit)
+		b = little.AppendUint64(little.AppendUint64(b, c.last.At), c.last.Seen)
+		b = appendFloat(appendFloat(appendFloat(b, c.last.Posterior), c.means[0]), c.means[1])
+	}
+	return b
+}
+
+func (s *smallModel) appendStarts(b []byte) []byte {
+	b = appendFloat(appendFloat(b, s.noise), s.heard)
+	for i := range s.starts() {
+		t := s.start(i)
+		b = little.AppendUint64(b, t.born)
+		b = appendFloat(appendFloat(appendFloat(b, t.first), t.sum), t.trust)
+		if i == 0 {
+			b = append(b, byte(len(s.later)))
+			continue
+		}
+		b = t.appendBlocks(little.AppendUint64(b, t.n))
 	}
 	return b
 }
@@ -74,6 +114,10 @@ func (s *smallModel) append(b []byte) []byte {
 	b = appendBit(little.AppendUint32(b, s.field), s.gone)
 	b = little.AppendUint64(b, s.n)
 	b = appendFloat(appendFloat(b, s.rss), s.like)
+	return s.appendBlocks(b)
+}
+
+func (s *smallStart) appendBlocks(b []byte) []byte {
 	b = little.AppendUint16(b, uint16(len(s.blocks)))
 	for _, k := range s.blocks {
 		b = little.AppendUint64(little.AppendUint64(b, k.key), k.used)
@@ -138,10 +182,10 @@ func (r *byteReader) float() float64 {
 var errMixture = errors.New("policy: the small models of the snapshot are cut short or not sound")
 
 // splitMixture checks the frame of a snapshot and returns its two parts.
-func splitMixture(b []byte) (sparse, rest []byte, err error) {
-	if len(b) < 12 || string(b[:4]) != mixtureMagic {
+func splitMixture(b []byte, magic string) (sparse, rest []byte, err error) {
+	if len(b) < 12 || string(b[:4]) != magic {
 		return nil, nil, fmt.Errorf("policy: not a snapshot of hashed with small models (it begins with %q, expected %q)",
-			b[:min(len(b), 4)], mixtureMagic)
+			b[:min(len(b), 4)], magic)
 	}
 	body := b[:len(b)-4]
 	if crc32.Checksum(body, castagnoli) != little.Uint32(b[len(b)-4:]) {
@@ -157,7 +201,7 @@ func splitMixture(b []byte) (sparse, rest []byte, err error) {
 // SnapshotParts returns how many bytes of a snapshot of sparse or hashed are of sparse models, and of small ones. Bytes
 // that are no such snapshot count as the first.
 func SnapshotParts(b []byte) (sparse, small int) {
-	if len(b) < 8 || string(b[:4]) != mixtureMagic {
+	if len(b) < 8 || string(b[:4]) != mixtureMagic && string(b[:4]) != restartsMagic {
 		return len(b), 0
 	}
 	sparse = int(min(int64(little.Uint32(b[4:])), int64(len(b)-8)))
@@ -165,9 +209,9 @@ func SnapshotParts(b []byte) (sparse, small int) {
 }
 
 // readMixture reads what append has written.
-func readMixture(b []byte, first uint32, folds int) (*mixture, error) {
+func readMixture(b []byte, first uint32, folds int, restarts bool) (*mixture, error) {
 	r := &byteReader{b: b}
-	x := newMixture(first, folds)
+	x := newMixture(first, folds, restarts)
 	x.n, x.sum, x.count = r.u64(), r.float(), r.float()
 	if n := r.u16(); !r.bad && n != folds {
 		return nil, fmt.Errorf("policy: snapshot has %d sparse models, expected %d", n, folds)
@@ -183,10 +227,16 @@ func readMixture(b []byte, first uint32, folds int) (*mixture, error) {
 	x.smalls = x.smalls[:0]
 	for range n {
 		s := r.small()
+		if restarts {
+			r.starts(s, x.n)
+		}
 		if r.bad || slices.ContainsFunc(x.smalls, func(o *smallModel) bool { return o.kind == s.kind && o.field == s.field }) {
 			return nil, errMixture
 		}
 		x.smalls = append(x.smalls, s)
+	}
+	if restarts {
+		r.changes(&x.changes, x.n)
 	}
 	if r.bad || len(r.b) > 0 || !(x.count >= 0) || !slices.Contains(x.gone, false) {
 		return nil, errMixture
@@ -234,18 +284,27 @@ func readLevels(r *byteReader, n, most int) (out []uint32) {
 }
 
 func (r *byteReader) small() *smallModel {
-	s := &smallModel{kind: smallKind(r.u8()), field: r.u32(), gone: r.bit(), n: r.u64(), rss: r.float(), like: r.float(),
-		gen: 1, listed: 1}
-	n := r.u16()
-	if r.bad = r.bad || s.kind >= smallKinds || s.kind != smallField && s.field != 0 || !(s.rss >= 0) ||
-		n > mostBlocks || s.gone && n > 0 || s.shared() && n > 1; r.bad {
+	s := &smallModel{smallStart: smallStart{kind: smallKind(r.u8()), gen: 1, listed: 1}, field: r.u32(), gone: r.bit()}
+	s.n, s.rss, s.like = r.u64(), r.float(), r.float()
+	if r.bad = r.bad || s.kind >= smallKinds || s.kind != smallField && s.field != 0 || !(s.rss >= 0); r.bad {
 		return s
+	}
+	r.blocks(&s.smallStart)
+	r.bad = r.bad || s.gone && len(s.blocks) > 0
+	return s
+}
+
+// blocks reads those of a start.
+func (r *byteReader) blocks(s *smallStart) {
+	n := r.u16()
+	if r.bad = r.bad || n > mostBlocks || s.shared() && n > 1; r.bad {
+		return
 	}
 	for range n {
 		b := r.block(s)
 		i, twice := slices.BinarySearch(s.keys, b.key)
 		if r.bad = r.bad || twice; r.bad {
-			return s
+			return
 		}
 		s.keys = slices.Insert(s.keys, i, b.key)
 		s.places = slices.Insert(s.places, i, int32(len(s.blocks)))
@@ -256,10 +315,42 @@ func (r *byteReader) small() *smallModel {
 	if s.cells > mostCells+sharedLimit*sharedLimit {
 		r.bad = true
 	}
-	return s
 }
 
-func (r *byteReader) block(s *smallModel) *smallBlock {
+// starts reads what appendStarts has written; the mixture has learned now events.
+func (r *byteReader) starts(s *smallModel, now uint64) {
+	s.noise, s.heard = r.float(), r.float()
+	r.bad = r.bad || !(s.noise >= 0) || !(s.heard >= 1 && s.heard <= startNoise)
+	numbers := func(t *smallStart) {
+		t.born, t.first, t.sum, t.trust = r.u64(), r.float(), r.float(), r.float()
+		r.bad = r.bad || t.born > now
+	}
+	numbers(&s.smallStart)
+	n := r.u8()
+	if r.bad = r.bad || n >= mostStarts || s.gone && n > 0; r.bad {
+		return
+	}
+	for range n {
+		t := smallStart{kind: s.kind, gen: 1, listed: 1}
+		numbers(&t)
+		t.n = r.u64()
+		r.blocks(&t)
+		if r.bad = r.bad || t.born <= s.start(len(s.later)).born; r.bad {
+			return
+		}
+		s.later = append(s.later, t)
+	}
+}
+
+func (r *byteReader) changes(c *changes, now uint64) {
+	c.met, c.low, c.high, c.odd, c.unit = r.u8(), r.float(), r.float(), r.u64(), r.float()
+	c.last.At, c.last.Seen, c.last.Posterior = r.u64(), r.u64(), r.float()
+	c.means = [2]float64{r.float(), r.float()}
+	r.bad = r.bad || c.met > 2 || c.met == 2 && !(c.low < c.high) || !(c.unit > 0) || c.last.At > c.last.Seen || c.last.Seen > now ||
+		!(c.last.Posterior >= 0 && c.last.Posterior <= 1)
+}
+
+func (r *byteReader) block(s *smallStart) *smallBlock {
 	b := &smallBlock{gen: 1, key: r.u64(), used: r.u64()}
 	d := r.u16()
 	if r.bad = r.bad || d == 0 || d > s.limit() || s.shared() && b.key != 0; r.bad {
@@ -325,6 +416,21 @@ func (x *mixture) mixDigest(f func(uint64)) {
 		f(s.digest)
 		f(math.Float64bits(s.like))
 		f(math.Float64bits(s.rss))
+		if x.changes.on {
+			f(math.Float64bits(s.noise))
+			for i := range s.starts() {
+				t := s.start(i)
+				f(t.born)
+				f(t.digest)
+				f(math.Float64bits(t.sum))
+				f(math.Float64bits(t.trust))
+			}
+		}
+	}
+	if c := &x.changes; c.on {
+		f(c.odd)
+		f(c.last.Seen)
+		f(math.Float64bits(c.last.Posterior))
 	}
 }
 
@@ -332,8 +438,13 @@ func (x *mixture) mixDigest(f func(uint64)) {
 func (x *mixture) bytes() (n int) {
 	for _, s := range x.smalls {
 		n += 40
-		for _, b := range s.blocks {
-			n += 18 + 24*len(b.mean) + 8*len(b.cov)
+		for i := range s.starts() {
+			for _, b := range s.start(i).blocks {
+				n += 18 + 24*len(b.mean) + 8*len(b.cov)
+			}
+			if i > 0 {
+				n += 42
+			}
 		}
 	}
 	return n + 8*len(x.fields.entries) + 64

@@ -50,6 +50,11 @@ func (x Change) Recast(own Config, lo, hi float64, limits Limits) (*Compiled, er
 			c.Sigma = 0
 		}
 	}
+	if x.Policy.Raw != nil {
+		if err := c.notice(); err != nil {
+			return nil, err
+		}
+	}
 	if x.Sigma != 0 {
 		c.Sigma = x.Sigma
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 
@@ -60,6 +61,9 @@ func (c *Config) settle() error {
 		}
 		c.Features.Hashed = &with
 	}
+	if err := c.notice(); err != nil {
+		return err
+	}
 	if err := c.oneSource(); err != nil {
 		return err
 	}
@@ -71,6 +75,23 @@ func (c *Config) settle() error {
 	}
 	return nil
 }
+
+// notice writes out that the default policy notices when the rewards change. A model that was made before does not: its
+// table has no such option.
+func (c *Config) notice() error {
+	raw, h := c.Policy.Raw, c.Features.Hashed
+	if raw["kind"] != hashedKind || raw[changeKey] != nil || raw["small"] == "no" || h == nil || !h.Fields {
+		return nil
+	}
+	raw = maps.Clone(raw)
+	raw[changeKey] = "restarts"
+	if err := c.Policy.DecodeSpec(raw, "policy"); err != nil {
+		return ErrorAt("config", err)
+	}
+	return nil
+}
+
+const changeKey = "change"
 
 // Learned returns the configuration of a model with hashed features after a learned schema has taken over: the policy
 // is that of a new model with a schema, and lo and hi, the range of rewards in force, are where its range begins.
@@ -154,7 +175,7 @@ func (c *Config) written(raw spec.Raw) spec.Raw {
 		return raw
 	}
 	options := reflect.ValueOf(r.Resolved())
-	skip := []string{"range", "change", "half_life"} // absent is none for ever
+	skip := []string{"range", changeKey, "half_life"} // absent is none for ever
 	if raw["kind"] == sparseKind || c.Features.Hashed != nil {
 		skip = append(skip, "bits", "pairs")
 	}
@@ -194,6 +215,15 @@ func (c *Config) Keep(own Config) {
 		c.Features, c.Policy = own.Features, PolicySpec{}
 	}
 	raw := c.Policy.Raw
+	switch change := own.Policy.Raw[changeKey]; {
+	case raw == nil:
+	case raw[changeKey] == nil && change != nil && raw["kind"] == own.Policy.Raw["kind"]:
+		raw = maps.Clone(raw)
+		raw[changeKey] = change
+	case raw[changeKey] == "none" && change == nil: // the same
+		raw = maps.Clone(raw)
+		delete(raw, changeKey)
+	}
 	if raw == nil || SameJSON(policy.Written(raw), own.Policy.Raw) || SameJSON(policy.Version1(raw), own.Policy.Raw) ||
 		SameJSON(own.written(raw), own.Policy.Raw) {
 		c.Policy = own.Policy
