@@ -19,68 +19,160 @@ func Leader(run *Run, env int) *chart.Table {
 	return a.Leader("leader")
 }
 
-// Leader returns the leader table under the given file name.
-func (a *Analysis) Leader(id string) *chart.Table {
+// leaderColumn is a column of the leader table: its cells, and how the page paints it.
+type leaderColumn struct {
+	chart.Column
+	cell   func(i int) chart.Cell // of policy i
+	rivals bool                   // compares policies: of one policy alone it is in the file only
+	page   pageColumn
+}
+
+// pageColumn is how the page paints a column. One without a heading is not there.
+type pageColumn struct {
+	head  string
+	class string                           // pm: it belongs to the column before it; opt: on wide screens only
+	text  func(i int, shown string) string // what stands in the cell, nil for what the other tables show
+	tip   func(i int) string               // what a pointer over the cell shows, "" for nothing
+}
+
+// leaderColumns are the columns of the leader table, in their order in files, on a terminal and on the page. A new
+// column is one line here.
+func (a *Analysis) leaderColumns() []leaderColumn {
 	d := a.Dec
-	t := &chart.Table{ID: id, Title: fmt.Sprintf("Regret after %s, %s, common random numbers: %s", many(a.T, a.Run.Manifest.Unit()),
-		many(a.R(), "replication"), a.Name),
-		Note: a.leaderNote(),
-		Cols: []chart.Column{
-			{Key: "mark", Head: "", Text: true},
-			{Key: "policy", Head: "", Text: true},
-			{Key: "mean", Head: "mean", Dec: d},
-			{Key: "se", Head: "± s.e.", Dec: d, PM: true},
-			{Key: "median", Head: "median", Dec: d, Extra: true},
-			{Key: "worst5", Head: "worst 5%", Dec: d, Extra: true},
-			{Key: "difference", Head: "diff", Dec: d, Plus: true},
-			{Key: "lo", Head: "95 %, all pairs", Dec: d},
-			{Key: "hi", Head: "", Dec: d, Range: true},
-			{Key: "behind", Head: "behind", Pct: true, Extra: true},
-			{Key: "verdict", Head: "", Text: true, Extra: true},
-			{Key: "behind_lo", Only: "csv"}, {Key: "behind_hi", Only: "csv"},
-			{Key: "median_lo", Only: "csv"}, {Key: "median_hi", Only: "csv"},
-			{Key: "difference_se", Only: "csv"}, {Key: "reward_per_round", Only: "csv"},
-			{Key: "near_linear", Only: "csv"},
-			{Key: "replications", Only: "csv"}, {Key: "rounds", Only: "csv"},
-		}}
-	if len(a.Policies) == 1 { // nothing to compare: the file keeps its columns
-		t.Title = fmt.Sprintf("Regret after %s, %s: %s", many(a.T, a.Run.Manifest.Unit()), many(a.R(), "replication"), a.Name)
-		for c := range t.Cols {
-			if slices.Contains([]string{"mark", "difference", "lo", "hi", "behind", "verdict"}, t.Cols[c].Key) {
-				t.Cols[c].Only = "csv"
-			}
-		}
+	sum := func(f func(s *Summary) float64) func(int) chart.Cell {
+		return func(i int) chart.Cell { return chart.Num(f(&a.Summary[i])) }
 	}
-	orEmpty := func(v float64) chart.Cell {
+	known := func(v float64) chart.Cell {
 		if math.IsInf(v, 0) {
 			return chart.Empty()
 		}
 		return chart.Num(v)
 	}
-	for _, i := range a.Order {
-		s, x := a.Summary[i], a.Diff[i]
-		c := []chart.Cell{chart.TextCell(x.Verdict.mark()), chart.TextCell(a.Label(i)), chart.Num(s.Mean),
-			chart.Num(s.SE), chart.Num(s.Median), chart.Num(s.Worst)}
-		if a.R() < 2 {
-			c[3] = chart.Empty()
-		}
-		if i == a.Best() {
-			c = append(c, chart.Empty(), chart.Empty(), chart.Empty(), chart.Empty(),
-				chart.TextCell(x.Verdict.String()), chart.Empty(), chart.Empty())
-		} else {
-			c = append(c, chart.Num(x.Mean))
-			if x.OK {
-				c = append(c, chart.Num(x.Lo), chart.Num(x.Hi))
-			} else {
-				c = append(c, chart.Empty(), chart.Empty())
+	rival := func(f func(x *Difference) chart.Cell) func(int) chart.Cell {
+		return func(i int) chart.Cell {
+			if i == a.Best() {
+				return chart.Empty()
 			}
-			c = append(c, chart.Num(float64(x.Behind)/float64(a.R())), chart.TextCell(x.Verdict.String()),
-				chart.Num(x.BehindLo), chart.Num(x.BehindHi))
+			return f(&a.Diff[i])
 		}
-		c = append(c, orEmpty(s.MedianLo), orEmpty(s.MedianHi), chart.Num(x.SE), chart.Num(s.RewardPerRound),
-			chart.Num(float64(s.NearLinear)),
-			chart.Num(float64(a.R())), chart.Num(float64(a.T)))
-		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Best: a.leads(i), Cells: c})
+	}
+	end := func(f func(x *Difference) float64) func(int) chart.Cell {
+		return rival(func(x *Difference) chart.Cell {
+			if !x.OK {
+				return chart.Empty()
+			}
+			return chart.Num(f(x))
+		})
+	}
+	constant := func(v int) func(int) chart.Cell {
+		return func(int) chart.Cell { return chart.Num(float64(v)) }
+	}
+	column := func(c chart.Column, cell func(int) chart.Cell, page pageColumn) leaderColumn {
+		return leaderColumn{Column: c, cell: cell, page: page}
+	}
+	compares := func(c chart.Column, cell func(int) chart.Cell, page pageColumn) leaderColumn {
+		return leaderColumn{c, cell, true, page}
+	}
+	file := func(key string, cell func(int) chart.Cell) leaderColumn {
+		return leaderColumn{Column: chart.Column{Key: key, Only: "csv"}, cell: cell}
+	}
+	none := pageColumn{}
+	return []leaderColumn{
+		compares(chart.Column{Key: "mark", Text: true},
+			func(i int) chart.Cell { return chart.TextCell(a.Diff[i].Verdict.mark()) }, none),
+		column(chart.Column{Key: "policy", Text: true}, func(i int) chart.Cell { return chart.TextCell(a.Label(i)) },
+			none),
+		column(chart.Column{Key: "mean", Head: "mean", Dec: d}, sum(func(s *Summary) float64 { return s.Mean }),
+			pageColumn{head: "Mean regret"}),
+		column(chart.Column{Key: "se", Head: "± s.e.", Dec: d, PM: true}, a.seCell,
+			pageColumn{head: "± s.e.", class: "pm", text: plusMinus}),
+		column(chart.Column{Key: "median", Head: "median", Dec: d, Extra: true},
+			sum(func(s *Summary) float64 { return s.Median }),
+			pageColumn{head: "Median", class: "opt", tip: a.medianTip}),
+		column(chart.Column{Key: "worst5", Head: "worst 5%", Dec: d, Extra: true},
+			sum(func(s *Summary) float64 { return s.Worst }), pageColumn{head: "Worst 5" + chart.Narrow + "%",
+				class: "opt"}),
+		compares(chart.Column{Key: "difference", Head: "diff", Dec: d, Plus: true},
+			rival(func(x *Difference) chart.Cell { return chart.Num(x.Mean) }),
+			pageColumn{head: "Difference", class: "opt"}),
+		compares(chart.Column{Key: "lo", Head: "95 %, all pairs", Dec: d},
+			end(func(x *Difference) float64 { return x.Lo }),
+			pageColumn{head: "95" + chart.Narrow + "%, all pairs", class: "pm opt", text: a.intervalText}),
+		compares(chart.Column{Key: "hi", Dec: d, Range: true}, end(func(x *Difference) float64 { return x.Hi }), none),
+		compares(chart.Column{Key: "behind", Head: "behind", Pct: true, Extra: true},
+			rival(func(x *Difference) chart.Cell { return chart.Num(float64(x.Behind) / float64(a.R())) }),
+			pageColumn{head: "Behind in", class: "opt", tip: a.behindTip}),
+		compares(chart.Column{Key: "verdict", Text: true, Extra: true},
+			func(i int) chart.Cell { return chart.TextCell(a.Diff[i].Verdict.String()) }, none),
+		file("behind_lo", rival(func(x *Difference) chart.Cell { return chart.Num(x.BehindLo) })),
+		file("behind_hi", rival(func(x *Difference) chart.Cell { return chart.Num(x.BehindHi) })),
+		file("median_lo", func(i int) chart.Cell { return known(a.Summary[i].MedianLo) }),
+		file("median_hi", func(i int) chart.Cell { return known(a.Summary[i].MedianHi) }),
+		file("difference_se", func(i int) chart.Cell { return chart.Num(a.Diff[i].SE) }),
+		file("reward_per_round", sum(func(s *Summary) float64 { return s.RewardPerRound })),
+		file("near_linear", sum(func(s *Summary) float64 { return float64(s.NearLinear) })),
+		file("replications", constant(a.R())), file("rounds", constant(a.T)),
+	}
+}
+
+// seCell is the standard error of a mean, of one replication nothing.
+func (a *Analysis) seCell(i int) chart.Cell {
+	if a.R() < 2 {
+		return chart.Empty()
+	}
+	return chart.Num(a.Summary[i].SE)
+}
+
+// plusMinus puts the sign before a standard error.
+func plusMinus(_ int, shown string) string {
+	if shown == "" {
+		return ""
+	}
+	return "± " + shown
+}
+
+// medianTip is the interval of a median, where it has one.
+func (a *Analysis) medianTip(i int) string {
+	s := &a.Summary[i]
+	if math.IsInf(s.MedianLo, 0) || math.IsInf(s.MedianHi, 0) {
+		return ""
+	}
+	return fmt.Sprintf("95%s%% order-statistic interval %s to %s", chart.Narrow, chart.Number(s.MedianLo, a.Dec),
+		chart.Number(s.MedianHi, a.Dec))
+}
+
+// behindTip says in how many replications a policy was behind.
+func (a *Analysis) behindTip(i int) string {
+	if i == a.Best() {
+		return ""
+	}
+	d := &a.Diff[i]
+	return fmt.Sprintf("%d of %d replications; exact interval %s to %s", d.Behind, a.R(), chart.Percent(d.BehindLo),
+		chart.Percent(d.BehindHi))
+}
+
+// Leader returns the leader table under the given file name.
+func (a *Analysis) Leader(id string) *chart.Table {
+	t := &chart.Table{ID: id, Title: fmt.Sprintf("Regret after %s, %s, common random numbers: %s",
+		many(a.T, a.Run.Manifest.Unit()), many(a.R(), "replication"), a.Name), Note: a.leaderNote()}
+	alone := len(a.Policies) == 1
+	if alone { // nothing to compare: the file keeps its columns
+		t.Title = fmt.Sprintf("Regret after %s, %s: %s", many(a.T, a.Run.Manifest.Unit()), many(a.R(), "replication"),
+			a.Name)
+	}
+	columns := a.leaderColumns()
+	for _, c := range columns {
+		if c.rivals && alone {
+			c.Only = "csv"
+		}
+		t.Cols = append(t.Cols, c.Column)
+	}
+	for _, i := range a.Order {
+		row := chart.Row{Look: a.Policies[i], Best: a.leads(i)}
+		for _, c := range columns {
+			row.Cells = append(row.Cells, c.cell(i))
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }

@@ -151,6 +151,8 @@ type envView struct {
 	Lead    []Prose
 	Facts   []string
 	Data    template.JS
+	Own     []leaderHead // columns of the leader table before the drawn difference
+	Rivals  []leaderHead // and behind it
 	Rows    []leaderRow
 	Alone   bool // one policy: nothing is compared
 	Ticks   []placed
@@ -200,12 +202,22 @@ type placed struct {
 	Label string
 }
 
+// leaderHead is the heading of a column of the leader table on the page.
+type leaderHead struct{ Class, Text string }
+
+// leaderCell is a cell under it.
+type leaderCell struct{ Class, Title, Text string }
+
 type leaderRow struct {
-	Class                                               string
-	Name, Full, Mean, SE, Median, Worst, Diff, Interval string
-	Behind, BehindTitle, MedianTitle, Mark, Verdict     string
-	Forest                                              template.HTML
+	Class, Name, Full string
+	Own, Rivals       []leaderCell // before the drawn difference and behind it
+	Forest            template.HTML
+	Mark, Verdict     string
+	shown             map[string]string // texts of the cells, by key
 }
+
+// Cell is the text of a column.
+func (r leaderRow) Cell(key string) string { return r.shown[key] }
 
 type figureView struct {
 	ID    string
@@ -301,39 +313,7 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 	if e.exact != nil {
 		v.Exact = under(e.exact, names)
 	}
-	for r, i := range a.Order {
-		d, s := a.Diff[i], a.Summary[i]
-		row := leaderRow{Class: chart.ClassOf(a.Policies[i]), Name: chart.Shorten(a.Label(i), 40), Full: a.Label(i),
-			Mean: t.Show(r, "mean"), SE: t.Show(r, "se"), Median: t.Show(r, "median"), Worst: t.Show(r, "worst5"),
-			Diff: t.Show(r, "difference"), Behind: t.Show(r, "behind"), Mark: d.Verdict.mark(),
-			Verdict: d.Verdict.String(),
-			Forest: chart.ForestCell(ax, chart.Estimate{Mean: d.Mean, Lo: d.Lo, Hi: d.Hi, OK: d.OK}, a.Policies[i],
-				i == a.Best())}
-		if !math.IsInf(s.MedianLo, 0) && !math.IsInf(s.MedianHi, 0) {
-			row.MedianTitle = fmt.Sprintf("95%s%% order-statistic interval %s to %s", chart.Narrow,
-				chart.Number(s.MedianLo, a.Dec), chart.Number(s.MedianHi, a.Dec))
-		}
-		if a.leads(i) {
-			row.Class += " best"
-		}
-		switch {
-		case i == a.Best():
-			row.Interval = "reference"
-		case d.OK:
-			row.Interval = t.Show(r, "lo") + " to " + t.Show(r, "hi")
-		default:
-			row.Interval = "–"
-		}
-		if i != a.Best() {
-			row.BehindTitle = fmt.Sprintf("%d of %d replications; exact interval %s to %s", d.Behind, a.R(),
-				chart.Percent(d.BehindLo), chart.Percent(d.BehindHi))
-			if d.Verdict == Tied && d.Need > a.R() && d.Need <= tooMany*a.R() {
-				row.Interval += " "
-				row.Full += fmt.Sprintf(": about %s replications would separate it", about(d.Need))
-			}
-		}
-		v.Rows = append(v.Rows, row)
-	}
+	e.leaders(v, ax)
 	v.Alone = len(a.Policies) == 1
 	v.Lin, v.Log, v.Reward = view(e.lin), view(e.loglog), view(e.reward)
 	v.Reward.After = under(e.paid, names)
@@ -368,6 +348,75 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 	}
 	v.Data = template.JS(data)
 	return v, nil
+}
+
+// leaders paints the leader table: its columns that have a heading for the page, those that compare behind the drawn
+// difference.
+func (e *envPart) leaders(v *envView, ax chart.Axis) {
+	a := e.a
+	columns := slices.DeleteFunc(a.leaderColumns(), func(c leaderColumn) bool { return c.page.head == "" })
+	for _, c := range columns {
+		class := ""
+		if strings.HasPrefix(c.page.class, "pm") {
+			class = "pm"
+		}
+		to := &v.Own
+		if c.rivals {
+			to = &v.Rivals
+		}
+		*to = append(*to, leaderHead{class, c.page.head})
+	}
+	for r, i := range a.Order {
+		d := a.Diff[i]
+		row := leaderRow{Class: chart.ClassOf(a.Policies[i]), Name: chart.Shorten(a.Label(i), 40), Full: a.Label(i),
+			Mark: d.Verdict.mark(), Verdict: d.Verdict.String(),
+			Forest: chart.ForestCell(ax, chart.Estimate{Mean: d.Mean, Lo: d.Lo, Hi: d.Hi, OK: d.OK}, a.Policies[i],
+				i == a.Best()), shown: map[string]string{}}
+		if a.leads(i) {
+			row.Class += " best"
+		}
+		if a.separable(i) {
+			row.Full += fmt.Sprintf(": about %s replications would separate it", about(d.Need))
+		}
+		for _, c := range columns {
+			cell := leaderCell{Class: c.page.class, Text: e.leader.Show(r, c.Key)}
+			if c.page.text != nil {
+				cell.Text = c.page.text(i, cell.Text)
+			}
+			if c.page.tip != nil {
+				cell.Title = c.page.tip(i)
+			}
+			row.shown[c.Key] = cell.Text
+			to := &row.Own
+			if c.rivals {
+				to = &row.Rivals
+			}
+			*to = append(*to, cell)
+		}
+		v.Rows = append(v.Rows, row)
+	}
+}
+
+// separable reports whether more replications would tell policy i from the first one, and not too many.
+func (a *Analysis) separable(i int) bool {
+	d := &a.Diff[i]
+	return i != a.Best() && d.Verdict == Tied && d.Need > a.R() && d.Need <= tooMany*a.R()
+}
+
+// intervalText is the interval of a difference on the page, where the other tables have a column for each end.
+func (a *Analysis) intervalText(i int, _ string) string {
+	d := &a.Diff[i]
+	text := "–"
+	switch {
+	case i == a.Best():
+		return "reference"
+	case d.OK:
+		text = chart.Number(d.Lo, a.Dec) + " to " + chart.Number(d.Hi, a.Dec)
+	}
+	if a.separable(i) {
+		text += " "
+	}
+	return text
 }
 
 // under returns a table for its place below a figure, with its note and its files.
