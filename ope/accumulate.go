@@ -30,7 +30,7 @@ type accumulator struct {
 	logger                     moments // without a target
 	targets                    []targetSums
 	pairs                      []duel
-	kept                       []sides // of all targets, event by event, while the references are not chosen
+	kept                       [][]sides // of each target, while the references are not chosen
 	keep                       bool
 	segments                   map[string]*segmentSums
 	model                      sums
@@ -101,7 +101,9 @@ func newAccumulator(p *plan, e *engine) *accumulator {
 		}
 	}
 	if e != nil {
-		a.keep = len(p.o.Targets) > allPairs && !e.chosen
+		if a.keep = len(p.o.Targets) > allPairs && !e.chosen; a.keep {
+			a.kept = make([][]sides, len(p.o.Targets))
+		}
 		for _, x := range e.duels {
 			a.pairs = append(a.pairs, newDuel(x[0], x[1]))
 		}
@@ -298,7 +300,9 @@ func (a *accumulator) merge(o *accumulator) {
 		a.pairs[i].seq.merge(&o.pairs[i].seq)
 	}
 	if a.keep {
-		a.kept = append(a.kept, o.kept...)
+		for t := range a.kept {
+			a.kept[t] = append(a.kept[t], o.kept[t]...)
+		}
 	}
 	a.mergeSegments(o)
 }

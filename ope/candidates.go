@@ -63,21 +63,15 @@ func everyPair(n int) (out [][2]int) {
 	return out
 }
 
-// add adds an event:
+// run adds events:
 //
 //	ψ(k) = φ(k) of the first + φ'(k) of the second − 1 ≥ −(2k + 1), of mean at most V¹ − V²,
 //
 // φ' the process of 1 − r and 1 − q.
-func (d *duel) add(first, second *sides) {
-	var psi [len(clips)]float64
-	for k := range clips {
-		psi[k] = first.lo[k] + second.up[k] - 1
-	}
-	d.seq.lower.add(psi[:])
-	for k := range clips {
-		psi[k] = second.lo[k] + first.up[k] - 1
-	}
-	d.seq.upper.add(psi[:])
+func (d *duel) run(first, second *lateSides, events []int, rows *lateRows) {
+	shift := (*[len(clips)]float64)(d.seq.lower.shift)
+	d.seq.lower.run(rows[:], len(events), duelTerms(rows, &first.lo, &second.up, shift, events))
+	d.seq.upper.run(rows[:], len(events), duelTerms(rows, &second.lo, &first.up, shift, events))
 }
 
 // sides are φ(k) of both sides of a target at one event.
@@ -87,6 +81,7 @@ type sides struct{ lo, up [len(clips)]float64 }
 // Choosing by the data is allowed: for the best target all of its comparisons hold together.
 func (e *engine) choose() {
 	a, T := e.total, len(e.p.o.Targets)
+	e.addSegments()
 	order := e.byPoint()
 	for _, r := range order[:references] {
 		for t := range T {
@@ -97,10 +92,17 @@ func (e *engine) choose() {
 			a.pairs = append(a.pairs, newDuel(r, t))
 		}
 	}
-	for at := 0; at < len(a.kept); at += T {
+	l := newLate(e.p)
+	for at := 0; at < len(a.kept[0]); at += mostLate {
+		n := min(mostLate, len(a.kept[0])-at)
+		for t := range l.targets {
+			for i, x := range a.kept[t][at : at+n] {
+				l.targets[t].sides.lo[i], l.targets[t].sides.up[i] = x.lo, x.up
+			}
+		}
 		for i := range a.pairs {
 			d := &a.pairs[i]
-			d.add(&a.kept[at+d.first], &a.kept[at+d.second])
+			d.run(&l.targets[d.first].sides, &l.targets[d.second].sides, l.all[:n], &l.rows)
 		}
 	}
 	a.kept, a.keep, e.chosen = nil, false, true

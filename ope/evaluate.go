@@ -192,6 +192,7 @@ func Evaluate(ctx context.Context, src Source, o Options) (*Result, error) {
 	if err := e.noSegments(); err != nil {
 		return nil, err
 	}
+	e.addSegments()
 	return e.result(), nil
 }
 
@@ -579,10 +580,13 @@ type worker struct {
 	mq    []float64
 	index int  // of the event, from 0
 	known bool // q is a prediction, and not 0 for want of one
-	x     row
-	phi   [len(clips)]float64
-	key   rng.Stream
-	late  late
+	// Σ_a π_b(a) q(a) of the event, of 1 − q, and that of q as the rewards are
+	logs, logu, logq float64
+	x                row
+	phi              [len(clips)]float64
+	clip             []clippedAction // of the event
+	key              rng.Stream
+	late             late
 }
 
 func newWorker(e *engine, s *scratch) *worker {
@@ -644,6 +648,7 @@ func (w *worker) block(b *block) error {
 			continue
 		}
 		w.predict(ev)
+		w.clips(ev)
 		if w.e.learner != nil && w.e.learner.l != nil {
 			l := w.e.learner
 			z := []float64(nil)
@@ -667,7 +672,7 @@ func (w *worker) block(b *block) error {
 			a.logger.add(v, &[variables]float64{vOne: 1, vR: ev.Reward})
 		}
 	}
-	w.late.flush(a)
+	w.late.flush(w.p, a)
 	return nil
 }
 
@@ -707,22 +712,16 @@ func (w *worker) single(a *accumulator, t int, ev *logged.Event, index int) {
 	x.p, x.pe = ev.Propensity, w.pe[c]
 	x.w = x.pe / x.p
 	x.q = w.q[c]
-	dm, lq := 0.0, 0.0
+	dm := 0.0
 	for k, q := range w.q {
 		dm += float64(w.pe[k] * q)
 	}
-	if ev.Law != nil {
-		for k, q := range w.q {
-			lq += float64(ev.Law[k] * q)
-		}
-	}
 	x.dm = dm
 	w.clipped(ev)
-	w.sequences(ta, &w.late.terms[t][w.late.n], ev)
+	w.sequences(t, ev)
 	if ta.marginal != nil {
 		w.marginal(ta.marginal, ev)
 	}
-	w.late.sides[t][w.late.n] = sides{x.lo, x.up}
 	w.diagnose(ta, ev)
 	w.expect(ta, ev)
 	ta.heavier(x.v*x.w, index, ev)
@@ -733,7 +732,7 @@ func (w *worker) single(a *accumulator, t int, ev *logged.Event, index int) {
 	x.e = x.r - x.q
 	x.base = x.r
 	if ev.Law != nil {
-		x.base = x.r - x.q + lq
+		x.base = x.r - x.q + w.logq
 	}
 	u := [variables]float64{1, x.r, x.w, x.w * x.r, x.dm, x.w * x.e, x.base}
 	ta.m.add(x.v, &u)
@@ -802,6 +801,34 @@ func (p *plan) clip(q float64) float64 {
 	return q
 }
 
+// clips keeps what φ(k) of all targets shares at an event: q in units of [0, 1], k π_b(a) and Σ_a π_b(a) q(a).
+func (w *worker) clips(ev *logged.Event) {
+	w.clip = w.clip[:0]
+	w.logs, w.logu, w.logq = 0, 0, 0
+	unit := w.p.min == 0 && w.p.scale == 1
+	for a, p := range ev.Law {
+		q := w.q[a]
+		w.logq += float64(p * q)
+		if !unit {
+			q = (q - w.p.min) / w.p.scale
+		}
+		c := clippedAction{q: w.p.clip(q)}
+		c.u = 1 - c.q
+		w.logs += float64(p * c.q)
+		w.logu += float64(p * c.u)
+		for k := range c.most {
+			c.most[k] = float64(clips[k+1] * p)
+		}
+		w.clip = append(w.clip, c)
+	}
+}
+
+// clippedAction is an action at an event: q and 1 − q in units of [0, 1], and k π_b for the clips above 0.
+type clippedAction struct {
+	q, u float64
+	most [len(clips) - 1]float64
+}
+
 // clipped computes φ(k) of both sides, and b, in units of [0, 1]. A damaged reward is 0 on both sides: the worst case
 // of either. b takes the opposite.
 func (w *worker) clipped(ev *logged.Event) {
@@ -812,68 +839,52 @@ func (w *worker) clipped(ev *logged.Event) {
 		r := (ev.Reward - w.p.min) / w.p.scale
 		lower, upper, bl, bu = r, 1-r, r, 1-r
 	}
-	c := ev.Chosen
-	unit := w.p.min == 0 && w.p.scale == 1
-	clip := func(q float64) float64 {
-		if !unit {
-			q = (q - w.p.min) / w.p.scale
-		}
-		return w.p.clip(q)
-	}
 	x.lo[0], x.up[0] = float64(x.w*lower), float64(x.w*upper)
 	if ev.Law == nil {
 		return
 	}
-	var sl, su [len(clips)]float64
-	ll, lu := 0.0, 0.0
-	for a, p := range ev.Law {
-		q := clip(w.q[a])
-		u := 1 - q
-		ll += float64(p * q)
-		lu += float64(p * u)
-		eq, eu := float64(w.pe[a]*q), float64(w.pe[a]*u)
-		for k := 1; k < len(clips); k++ {
-			most := float64(clips[k] * p)
+	var sl, su [len(clips) - 1]float64
+	for a := range w.clip {
+		c, pe := &w.clip[a], w.pe[a]
+		if pe == 0 && c.q >= 0 && c.u >= 0 {
+			continue // min(0, k π_b) of both is 0
+		}
+		eq, eu := float64(pe*c.q), float64(pe*c.u)
+		for k, most := range &c.most {
 			sl[k] += min(eq, most)
 			su[k] += min(eu, most)
 		}
 	}
-	q := clip(w.q[c])
-	for k := 1; k < len(clips); k++ {
+	c := &w.clip[ev.Chosen]
+	for k := range sl {
 		if x.w == 0 {
-			x.lo[k], x.up[k] = sl[k], su[k]
+			x.lo[k+1], x.up[k+1] = sl[k], su[k]
 			continue
 		}
-		x.lo[k] = float64(x.w*(lower-min(q, clips[k]/x.w))) + sl[k]
-		x.up[k] = float64(x.w*(upper-min(1-q, clips[k]/x.w))) + su[k]
+		most := clips[k+1] / x.w
+		x.lo[k+1] = float64(x.w*(lower-min(c.q, most))) + sl[k]
+		x.up[k+1] = float64(x.w*(upper-min(c.u, most))) + su[k]
 	}
-	x.b01, x.b01r = bl-q+ll, bu-(1-q)+lu
+	x.b01, x.b01r = bl-c.q+w.logs, bu-c.u+w.logu
 }
 
-// sequences adds an event to the capitals of a target, and leaves the terms of its difference in d.
-func (w *worker) sequences(ta *targetSums, d *differenceTerms, ev *logged.Event) {
-	x := &w.x
-	ta.ips.lower.add(x.lo[:1])
-	ta.ips.upper.add(x.up[:1])
+// sequences leaves the terms of an event for the sequences of a target.
+func (w *worker) sequences(t int, ev *logged.Event) {
+	x, i := &w.x, w.late.n
+	l := &w.late.targets[t]
+	l.sides.lo[i], l.sides.up[i] = x.lo, x.up
+	l.ips[0][i], l.ips[1][i] = x.lo[0], x.up[0]
 	// Without the logger's law: (w − 1) r ≥ −1. A damaged reward takes the end that is worse: r' = 1 where w < 1.
 	if ev.BadReward {
-		d.plain = [2][1]float64{{min(x.w-1, 0)}, {min(x.w-1, 0)}}
+		l.plain[0][i], l.plain[1][i] = min(x.w-1, 0), min(x.w-1, 0)
 	} else {
 		r := (ev.Reward - w.p.min) / w.p.scale
-		d.plain = [2][1]float64{{float64((x.w - 1) * r)}, {float64((x.w - 1) * (1 - r))}}
+		l.plain[0][i], l.plain[1][i] = float64((x.w-1)*r), float64((x.w-1)*(1-r))
 	}
-	ta.plain.lower.add(d.plain[0][:])
-	ta.plain.upper.add(d.plain[1][:])
 	if ev.Law == nil {
 		return
 	}
-	if w.p.needDR {
-		ta.dr.lower.add(x.lo[:])
-		ta.dr.upper.add(x.up[:])
-	}
 	for k := range clips {
-		d.uplift[0][k], d.uplift[1][k] = x.lo[k]-x.b01, x.up[k]-x.b01r
+		l.uplift[0][i][k], l.uplift[1][i][k] = x.lo[k]-x.b01, x.up[k]-x.b01r
 	}
-	ta.uplift.lower.add(d.uplift[0][:])
-	ta.uplift.upper.add(d.uplift[1][:])
 }

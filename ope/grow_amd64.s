@@ -42,3 +42,85 @@ loop:
 	VMOVUPD Y7, 128(AX)
 	VZEROUPPER
 	RET
+
+// MOST leaves the largest of Y4 and X5 in X4.
+#define MOST \
+	VEXTRACTF128 $1, Y4, X6 \
+	VMAXPD X6, X4, X4       \
+	VPERMILPD $1, X4, X6    \
+	VMAXSD X6, X4, X4       \
+	VMAXSD X5, X4, X4
+
+// func shiftAVX2(rows, terms, shift *float64, events *int, n int) (most float64)
+TEXT ·shiftAVX2(SB), NOSPLIT, $0-48
+	MOVQ    rows+0(FP), AX
+	MOVQ    terms+8(FP), BX
+	MOVQ    shift+16(FP), CX
+	MOVQ    events+24(FP), SI
+	MOVQ    n+32(FP), DI
+	VMOVUPD (CX), Y1
+	VMOVSD  32(CX), X2
+	VXORPD  Y3, Y3, Y3
+	VXORPD  Y4, Y4, Y4
+	VXORPD  Y5, Y5, Y5
+
+one:
+	MOVQ    (SI), DX
+	LEAQ    (DX)(DX*4), DX
+	VADDPD  (BX)(DX*8), Y1, Y6
+	VMAXPD  Y3, Y6, Y6
+	VMOVUPD Y6, (AX)
+	VMAXPD  Y6, Y4, Y4
+	VADDSD  32(BX)(DX*8), X2, X7
+	VMAXSD  X3, X7, X7
+	VMOVSD  X7, 32(AX)
+	VMAXSD  X7, X5, X5
+	ADDQ    $40, AX
+	ADDQ    $8, SI
+	DECQ    DI
+	JNZ     one
+	MOST
+	VMOVSD  X4, most+40(FP)
+	VZEROUPPER
+	RET
+
+// func duelAVX2(rows, lo, up, shift *float64, events *int, n int) (most float64)
+TEXT ·duelAVX2(SB), NOSPLIT, $0-56
+	MOVQ         rows+0(FP), AX
+	MOVQ         lo+8(FP), BX
+	MOVQ         up+16(FP), R8
+	MOVQ         shift+24(FP), CX
+	MOVQ         events+32(FP), SI
+	MOVQ         n+40(FP), DI
+	VBROADCASTSD one<>(SB), Y8
+	VMOVUPD      (CX), Y1
+	VMOVSD       32(CX), X2
+	VXORPD       Y3, Y3, Y3
+	VXORPD       Y4, Y4, Y4
+	VXORPD       Y5, Y5, Y5
+
+two:
+	MOVQ    (SI), DX
+	LEAQ    (DX)(DX*4), DX
+	VMOVUPD (BX)(DX*8), Y6
+	VADDPD  (R8)(DX*8), Y6, Y6
+	VSUBPD  Y8, Y6, Y6
+	VADDPD  Y1, Y6, Y6
+	VMAXPD  Y3, Y6, Y6
+	VMOVUPD Y6, (AX)
+	VMAXPD  Y6, Y4, Y4
+	VMOVSD  32(BX)(DX*8), X7
+	VADDSD  32(R8)(DX*8), X7, X7
+	VSUBSD  X8, X7, X7
+	VADDSD  X2, X7, X7
+	VMAXSD  X3, X7, X7
+	VMOVSD  X7, 32(AX)
+	VMAXSD  X7, X5, X5
+	ADDQ    $40, AX
+	ADDQ    $8, SI
+	DECQ    DI
+	JNZ     two
+	MOST
+	VMOVSD  X4, most+48(FP)
+	VZEROUPPER
+	RET

@@ -37,6 +37,32 @@ func TestGrow(t *testing.T) {
 	}
 }
 
+// TestTerms: the kernels that make terms have the bits of the portable ones, for events in any order and any number.
+func TestTerms(t *testing.T) {
+	if cpu.Best() < cpu.AVX2 {
+		t.Skip("no AVX2")
+	}
+	r := rand.New(rand.NewPCG(3, 3))
+	var lo, up [mostLate][len(clips)]float64
+	for i := range lo {
+		for k := range clips {
+			lo[i][k], up[i][k] = 4*r.NormFloat64(), math.Exp(20*r.Float64()-10)
+		}
+	}
+	shift := [len(clips)]float64{1, 2, 3, 17, 65}
+	for n := 1; n <= mostLate; n++ {
+		events := r.Perm(mostLate)[:n]
+		var a, b lateRows
+		if x, y := shiftAVX2(&a[0], &lo[0][0], &shift[0], &events[0], n), shiftPortable(&b, &lo, &shift, events); a != b || x != y {
+			t.Fatalf("%d events: largest %v, portable %v, rows equal: %v", n, x, y, a == b)
+		}
+		x, y := duelAVX2(&a[0], &lo[0][0], &up[0][0], &shift[0], &events[0], n), duelPortable(&b, &lo, &up, &shift, events)
+		if a != b || x != y {
+			t.Fatalf("%d events of two: largest %v, portable %v, rows equal: %v", n, x, y, a == b)
+		}
+	}
+}
+
 // TestHeld: products that are multiplied later have the bits of those that are multiplied at once, among huge terms too.
 func TestHeld(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))

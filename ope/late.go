@@ -2,28 +2,52 @@ package ope
 
 import "troupe/logged"
 
-// mostLate is how many events wait: the capitals of one comparison, or of one target in one segment, then stay in the
-// nearest cache while all of them are added.
+// mostLate is how many events wait: their terms are then added to one capital after the other, whose products stay in
+// registers.
 const mostLate = 128
 
-// late is what the comparisons of targets and the segments need of the last events. They are added to one capital after
-// the other, in their order, so the sums do not depend on it. Memory: 22 KB a target.
+// lateRows are the terms of the events that wait, for one capital.
+type lateRows [mostLate * len(clips)]float64
+
+// lateSides are φ(k) of both sides of a target at the events that wait.
+type lateSides struct{ lo, up [mostLate][len(clips)]float64 }
+
+// lateTarget is what waits for one target: its φ(k) and the terms of its difference, below and above.
+type lateTarget struct {
+	sides  lateSides
+	ips    [2][mostLate]float64
+	uplift [2][mostLate][len(clips)]float64
+	plain  [2][mostLate]float64
+}
+
+// late is what the sequences of targets, the comparisons and the segments need of the last events. They are added to one
+// capital after the other, in their order, so the products do not depend on it. Memory: 25 KB a target.
 type late struct {
 	n        int
-	law      [mostLate]bool              // the logger's law is known
-	sides    [][mostLate]sides           // of each target
-	terms    [][mostLate]differenceTerms // of each target
-	segments [mostLate]*segmentSums      // with By
+	lawful   []int // the events whose logger's law is known
+	targets  []lateTarget
+	segments [mostLate]*segmentSums // with By
+	rows     lateRows
+	all      [mostLate]int // 0, 1, 2, …
+	inside   []int         // the events of one segment
+	lawfulIn []int         // those of them whose logger's law is known
+	law      [mostLate]bool
 }
 
 func newLate(p *plan) late {
-	return late{sides: make([][mostLate]sides, len(p.o.Targets)), terms: make([][mostLate]differenceTerms, len(p.o.Targets))}
+	l := late{targets: make([]lateTarget, len(p.o.Targets))}
+	for i := range l.all {
+		l.all[i] = i
+	}
+	return l
 }
 
-// later keeps an event, whose sides and terms stand at n already.
+// later keeps an event, whose terms stand at n already.
 func (w *worker) later(a *accumulator, ev *logged.Event, index int) error {
 	l := &w.late
-	l.law[l.n] = ev.Law != nil
+	if l.law[l.n] = ev.Law != nil; l.law[l.n] {
+		l.lawful = append(l.lawful, l.n)
+	}
 	if w.p.o.By != nil {
 		s, err := w.segment(a, ev, index)
 		if err != nil {
@@ -32,38 +56,93 @@ func (w *worker) later(a *accumulator, ev *logged.Event, index int) error {
 		l.segments[l.n] = s
 	}
 	if l.n++; l.n == mostLate {
-		l.flush(a)
+		l.flush(w.p, a)
 	}
 	return nil
 }
 
 // flush adds what waits.
-func (l *late) flush(a *accumulator) {
+func (l *late) flush(p *plan, a *accumulator) {
 	if a.keep {
-		for i, law := range l.law[:l.n] {
-			for t := range l.sides {
-				if law {
-					a.kept = append(a.kept, l.sides[t][i])
-				}
+		for t := range l.targets {
+			for _, i := range l.lawful {
+				a.kept[t] = append(a.kept[t], sides{l.targets[t].sides.lo[i], l.targets[t].sides.up[i]})
 			}
 		}
 	} else {
-		for p := range a.pairs {
-			d := &a.pairs[p]
-			first, second := &l.sides[d.first], &l.sides[d.second]
-			for i, law := range l.law[:l.n] {
-				if law {
-					d.add(&first[i], &second[i])
-				}
-			}
+		for i := range a.pairs {
+			d := &a.pairs[i]
+			d.run(&l.targets[d.first].sides, &l.targets[d.second].sides, l.lawful, &l.rows)
 		}
 	}
-	for t := range l.terms {
-		for i, s := range l.segments[:l.n] {
-			if s != nil {
-				s.targets[t].add(&l.terms[t][i], l.law[i])
-			}
+	all := l.all[:l.n]
+	for t := range l.targets {
+		x, ta := &l.targets[t], &a.targets[t]
+		l.thin(ta.ips.lower, &x.ips[0], all)
+		l.thin(ta.ips.upper, &x.ips[1], all)
+		if p.needDR {
+			l.wide(ta.dr.lower, &x.sides.lo, l.lawful)
+			l.wide(ta.dr.upper, &x.sides.up, l.lawful)
+		}
+		if p.o.By == nil {
+			l.difference(x, &ta.uplift, &ta.plain, all, l.lawful)
 		}
 	}
-	l.n = 0
+	if p.o.By != nil {
+		l.bySegment()
+	}
+	l.n, l.lawful = 0, l.lawful[:0]
+}
+
+// bySegment adds the terms of the differences to those of the segments.
+func (l *late) bySegment() {
+	for at := range l.n {
+		s := l.segments[at]
+		if s == nil {
+			continue // with an earlier event
+		}
+		l.inside, l.lawfulIn = l.inside[:0], l.lawfulIn[:0]
+		for i := at; i < l.n; i++ {
+			if l.segments[i] != s {
+				continue
+			}
+			l.segments[i] = nil
+			l.inside = append(l.inside, i)
+			if l.law[i] {
+				l.lawfulIn = append(l.lawfulIn, i)
+			}
+		}
+		for t := range l.targets {
+			l.difference(&l.targets[t], &s.targets[t].uplift, &s.targets[t].plain, l.inside, l.lawfulIn)
+		}
+	}
+}
+
+// difference adds the terms of the difference of a target at some events; lawful are those whose logger's law is known.
+func (l *late) difference(x *lateTarget, uplift, plain *twoSided, events, lawful []int) {
+	l.thin(plain.lower, &x.plain[0], events)
+	l.thin(plain.upper, &x.plain[1], events)
+	l.wide(uplift.lower, &x.uplift[0], lawful)
+	l.wide(uplift.upper, &x.uplift[1], lawful)
+}
+
+// thin adds one term of each event.
+func (l *late) thin(c *capital, terms *[mostLate]float64, events []int) {
+	most, shift := 0.0, c.shift[0]
+	for n, i := range events {
+		t := terms[i] + shift
+		if t < 0 {
+			t = 0
+		}
+		if l.rows[n] = t; t > most {
+			most = t
+		}
+	}
+	c.run(l.rows[:], len(events), most)
+}
+
+// wide adds the terms of all k of each event.
+func (l *late) wide(c *capital, terms *[mostLate][len(clips)]float64, events []int) {
+	most := shiftTerms(&l.rows, terms, (*[len(clips)]float64)(c.shift), events)
+	c.run(l.rows[:], len(events), most)
 }

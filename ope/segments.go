@@ -2,6 +2,7 @@ package ope
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -205,6 +206,7 @@ func (b *By) name(key string) string {
 // segmentSums is what adds up in one segment.
 type segmentSums struct {
 	n       int
+	first   int // index of its first event
 	r       sum
 	paid    int // rewards that are not damaged
 	noLaw   int
@@ -214,8 +216,8 @@ type segmentSums struct {
 // segmentTarget is the sequence of the difference of one target in one segment: with the logger's law, and without.
 type segmentTarget struct{ uplift, plain twoSided }
 
-func newSegment(targets int) *segmentSums {
-	s := &segmentSums{targets: make([]segmentTarget, targets)}
+func newSegment(targets, first int) *segmentSums {
+	s := &segmentSums{first: first, targets: make([]segmentTarget, targets)}
 	var shift []float64
 	for _, k := range clips {
 		shift = append(shift, k+2)
@@ -227,6 +229,7 @@ func newSegment(targets int) *segmentSums {
 }
 
 func (s *segmentSums) merge(o *segmentSums) {
+	s.first = min(s.first, o.first)
 	s.n, s.paid, s.noLaw = s.n+o.n, s.paid+o.paid, s.noLaw+o.noLaw
 	s.r.merge(o.r)
 	for t := range s.targets {
@@ -246,7 +249,7 @@ func (w *worker) segment(a *accumulator, ev *logged.Event, index int) (*segmentS
 		if a.segments == nil {
 			a.segments = map[string]*segmentSums{}
 		}
-		s = newSegment(len(w.p.o.Targets))
+		s = newSegment(len(w.p.o.Targets), index)
 		a.segments[strings.Clone(key)] = s
 	}
 	s.n++
@@ -260,22 +263,6 @@ func (w *worker) segment(a *accumulator, ev *logged.Event, index int) (*segmentS
 	return s, nil
 }
 
-// add adds the terms of an event; law says that the logger's law is known.
-func (x *segmentTarget) add(d *differenceTerms, law bool) {
-	x.plain.lower.add(d.plain[0][:])
-	x.plain.upper.add(d.plain[1][:])
-	if law {
-		x.uplift.lower.add(d.uplift[0][:])
-		x.uplift.upper.add(d.uplift[1][:])
-	}
-}
-
-// differenceTerms are the terms of the difference of a target at one event, below and above.
-type differenceTerms struct {
-	uplift [2][len(clips)]float64
-	plain  [2][1]float64
-}
-
 func (a *accumulator) mergeSegments(o *accumulator) {
 	if a.segments == nil {
 		a.segments = o.segments
@@ -287,6 +274,22 @@ func (a *accumulator) mergeSegments(o *accumulator) {
 		} else {
 			a.segments[key] = s
 		}
+	}
+}
+
+// addSegments makes the products of the whole from those of its segments, in the order of their first events: each event
+// is in one of them.
+func (e *engine) addSegments() {
+	if e.p.o.By == nil || e.p.lists {
+		return
+	}
+	all := newSegment(len(e.p.o.Targets), 0)
+	for _, s := range slices.SortedFunc(maps.Values(e.total.segments), func(a, b *segmentSums) int { return a.first - b.first }) {
+		all.merge(s)
+	}
+	for t := range all.targets {
+		ta := &e.total.targets[t]
+		ta.uplift, ta.plain = all.targets[t].uplift, all.targets[t].plain
 	}
 }
 
@@ -399,7 +402,7 @@ func (e *engine) parts() []Segment {
 	if shown == len(rows) || shown == len(rows)-1 && shown < mostShown && shown > 0 {
 		return rows // one small segment is shown as it is
 	}
-	rest := Segment{Name: fmt.Sprintf("the %d others", len(rows)-shown), sums: newSegment(len(e.p.o.Targets))}
+	rest := Segment{Name: fmt.Sprintf("the %d others", len(rows)-shown), sums: newSegment(len(e.p.o.Targets), 0)}
 	if shown == 0 {
 		rest.Name = fmt.Sprintf("the %d small ones", len(rows))
 	}

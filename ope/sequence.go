@@ -85,6 +85,39 @@ func (c *capital) add(phi []float64) {
 	}
 }
 
+// run is add for n events, with the same bits: their terms φ + c ≥ 0 stand in rows, event by event, and most is the
+// largest one.
+func (c *capital) run(rows []float64, n int, most float64) {
+	if n == 0 {
+		return
+	}
+	c.settle()
+	c.n += n
+	K := len(c.shift)
+	if most > mostTerm {
+		for i := range n {
+			c.large(rows[i*K : (i+1)*K])
+		}
+		return
+	}
+	together := mostHeld // factors whose product stays below 2⁵⁷⁶
+	switch {
+	case most < 15:
+		together = 128
+	case most < 511:
+		together = 64
+	}
+	for k := range c.prod {
+		p := &c.prod[k]
+		for at := 0; at < n; at += together {
+			grow(p, rows[at*K+k:], K, min(together, n-at))
+			if p[0] > 1<<400 {
+				c.normalise(k)
+			}
+		}
+	}
+}
+
 // settle multiplies what is held.
 func (c *capital) settle() {
 	if c.held == 0 {

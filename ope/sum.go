@@ -56,6 +56,7 @@ type moments struct {
 	// of the events with a prediction of the reward model (the others have vDM = 0): their number, Σ v and Σ v²
 	predicted    int
 	seen, seenSq sum
+	mixed        bool // some v was not 1; until then pairs with vOne are the first moments
 }
 
 // predicts counts an event, which add has added, as one with a prediction.
@@ -80,19 +81,21 @@ func (m *moments) direct() (value, se float64) {
 
 func (m *moments) add(v float64, u *[variables]float64) {
 	m.n++
-	if v == 1 {
+	if v == 1 && !m.mixed {
 		k := 0
 		for i := range u {
 			m.first[i].add(u[i])
-			for j := 0; j <= i; j++ {
+			m.pair[k] = m.first[i]
+			k++
+			for j := 1; j <= i; j++ {
 				m.pair[k].product(u[i], u[j])
 				k++
 			}
 		}
-		m.wrw.product(u[vWR], u[vW])
-		m.ww.product(u[vW], u[vW])
+		m.wrw, m.ww = m.second(vWR, vW), m.second(vW, vW)
 		return
 	}
+	m.mixed = true
 	m.wrw.product(v*u[vWR], u[vW])
 	m.ww.product(v*u[vW], u[vW])
 	k := 0
@@ -108,6 +111,7 @@ func (m *moments) add(v float64, u *[variables]float64) {
 
 func (m *moments) merge(o *moments) {
 	m.n += o.n
+	m.mixed = m.mixed || o.mixed
 	m.predicted += o.predicted
 	m.seen.merge(o.seen)
 	m.seenSq.merge(o.seenSq)
