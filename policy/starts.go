@@ -54,6 +54,21 @@ type MeanChange struct {
 	Before, After float64 // mean rewards before and since
 }
 
+// Noticer is implemented by policies that may notice a change of the rewards.
+type Noticer interface {
+	// Changed returns the last change that was noticed; Seen is 0 without one. Before and After are 0 where the policy does
+	// not know them.
+	Changed() MeanChange
+}
+
+var (
+	_ Noticer = (*Hashed)(nil)
+	_ Noticer = (*Restarts)(nil)
+)
+
+// Changed implements Noticer.
+func (r *Restarts) Changed() MeanChange { return MeanChange{Change: r.last} }
+
 // Changed returns the last change that was noticed; Seen is 0 without one.
 func (h *Hashed) Changed() MeanChange {
 	if h.mix == nil {

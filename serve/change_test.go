@@ -69,6 +69,9 @@ func TestChangedWorld(t *testing.T) {
 	if got := since(must(s.GetModel(ctx, "before"))); got >= 400 {
 		t.Errorf("the copy has it from event %d", got)
 	}
+	if m.Noticed == nil || m.Noticed.At < 400 || m.Noticed.Seen > 600 {
+		t.Fatalf("noticed %+v", m.Noticed)
+	}
 	want := must(s.State(ctx, "news")).Digest
 	for i := 0; i < len(ids); i += 13 {
 		r := must(s.Replay(ctx, ids[i]))
@@ -83,6 +86,9 @@ func TestChangedWorld(t *testing.T) {
 		s = start()
 		if got := must(s.State(ctx, "news")).Digest; got != want {
 			t.Errorf("%s: another state", way)
+		}
+		if got := must(s.GetModel(ctx, "news")).Noticed; got == nil || *got != *m.Noticed { // it is laid aside
+			t.Errorf("%s: noticed %+v, before %+v", way, got, m.Noticed)
 		}
 	}
 	turning(t, []*Server{s}, 700, 720, 1)

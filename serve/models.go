@@ -101,6 +101,9 @@ func (s *Server) viewOf(m *fold.Model) Model {
 		}
 		out.Numbers = append(out.Numbers, n)
 	}
+	if c := m.Noticed(); c.Seen > 0 {
+		out.Noticed = &NoticedView{At: c.At, Seen: c.Seen, Posterior: c.Posterior, Before: c.Before, After: c.After}
+	}
 	out.Learners, out.Memory = slices.Clone(m.Learners()), m.Size()
 	if seen != nil {
 		out.Seen = seen.seen()

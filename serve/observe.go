@@ -377,6 +377,9 @@ func (e *entry) warnings(n eventlog.Notes, v *choose.Version) (out []string) {
 // enoughEqual is how many equal rewards a model warns of while windows are open.
 const enoughEqual = 10
 
+// noticedFor is for how many learned events a warning says that the rewards changed.
+const noticedFor = 1000
+
 // modelWarnings says what a model ignores, cannot tell apart, or has assumed. seen are the features of the notes, as
 // far as they are known.
 func modelWarnings(m *fold.Model, seen *observed) []string {
@@ -419,6 +422,14 @@ func modelWarnings(m *fold.Model, seen *observed) []string {
 		lo, hi := m.Range()
 		out = append(out, fmt.Sprintf("rewards outside [%v, %v] widened the range to [%v, %v], last in entry %d; "+
 			"give reward.min and reward.max where they are known", r.Min, r.Max, lo, hi, x.RangeSeq))
+	}
+	if c := m.Noticed(); c.Seen > 0 && m.Counts.Learned < c.Seen+noticedFor {
+		text := fmt.Sprintf("the rewards changed at about event %d (posterior %.2f)", c.At, c.Posterior)
+		if c.Before != c.After {
+			text += fmt.Sprintf("; their mean was %.3g and is %.3g since", c.Before, c.After)
+		}
+		out = append(out, text+"; what was learned since then plays, and actions are tried again: look whether the world "+
+			"or what the client sends has changed")
 	}
 	if m.Counts.Late > 100 && 2*m.Counts.Late > m.Counts.Rewards {
 		out = append(out, fmt.Sprintf("%d rewards came after their window and did not count; set a longer "+

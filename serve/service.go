@@ -305,6 +305,8 @@ type Model struct {
 	Numbers []Number `json:"numbers,omitempty"`
 	// Learners are the models that learn side by side in the policy hashed; those with a weight play.
 	Learners []LearnerView `json:"learners,omitempty"`
+	// Noticed is the last change of the rewards that the policy noticed, absent without one.
+	Noticed *NoticedView `json:"noticed,omitempty"`
 	// Weights are those of hashed features whose names are known from the requests since the server started: common
 	// values, and actions that were chosen. Absent for other features, and where several models are listed.
 	Weights *WeightsView `json:"weights,omitempty"`
@@ -322,6 +324,16 @@ type Model struct {
 	// Failed is why the model cannot go on: a numerical failure of its policy. Empty when all is
 	// well.
 	Failed string `json:"failed,omitempty"`
+}
+
+// NoticedView is a change of the rewards that a policy noticed by itself.
+type NoticedView struct {
+	At        uint64  `json:"at"`        // learned events before the rewards changed, about
+	Seen      uint64  `json:"seen"`      // learned events when it was certain enough to be stated
+	Posterior float64 `json:"posterior"` // of a change since the one stated before
+	// Before and After are the mean rewards before and since, both 0 where the policy does not know them.
+	Before float64 `json:"before"`
+	After  float64 `json:"after"`
 }
 
 // Range is the range of rewards of a model.

@@ -31,8 +31,8 @@ func TestMetricsOfPatterns(t *testing.T) {
 	for _, scheme := range []string{"Bearer ", "bearer ", "BEARER  "} {
 		a := e.do("GET", "/metrics", "", "Authorization", scheme+secret)
 		a.want(t, scheme, 200, `troupe_model_decisions_total{model="news-1"}`, `troupe_model_failed{model="news-1"}`, "troupe_ready 1")
-		if n := strings.Count(a.body, "model="); n != len(modelNumbers)+len(noteNumbers)+1 {
-			t.Errorf("%d series have a model, want those of news-1: %d", n, len(modelNumbers)+len(noteNumbers)+1)
+		if n := strings.Count(a.body, "model="); n != len(modelNumbers)+len(noteNumbers)+2 {
+			t.Errorf("%d series have a model, want those of news-1: %d", n, len(modelNumbers)+len(noteNumbers)+2)
 		}
 	}
 	e.do("GET", "/metrics", "", "Authorization", "Bearerx "+secret).want(t, "another scheme", 401)

@@ -368,12 +368,16 @@ type modelCollector struct {
 	learns []*prometheus.Desc // of learningNumbers
 	errors []*prometheus.Desc // of learningErrors
 	failed *prometheus.Desc
+
+	noticed *prometheus.Desc
 }
 
 func newModelCollector(a *API, key *holder) modelCollector {
 	label := []string{"model"}
 	c := modelCollector{a: a, key: key, failed: prometheus.NewDesc("troupe_model_failed",
-		"1 when the policy of a model cannot go on.", label, nil)}
+		"1 when the policy of a model cannot go on.", label, nil),
+		noticed: prometheus.NewDesc("troupe_model_rewards_changed_event",
+			"Learned events before the rewards of a model changed, as it noticed last; 0 when it noticed nothing.", label, nil)}
 	for _, n := range modelNumbers {
 		c.descs = append(c.descs, prometheus.NewDesc(n.name, n.help, label, nil))
 	}
@@ -394,6 +398,7 @@ func (c modelCollector) Describe(out chan<- *prometheus.Desc) {
 		out <- d
 	}
 	out <- c.failed
+	out <- c.noticed
 }
 
 func (c modelCollector) Collect(out chan<- prometheus.Metric) {
@@ -429,6 +434,11 @@ func (c modelCollector) Collect(out chan<- prometheus.Metric) {
 					}
 				}
 			}
+			var noticed uint64
+			if m.Noticed != nil {
+				noticed = m.Noticed.At
+			}
+			out <- prometheus.MustNewConstMetric(c.noticed, prometheus.GaugeValue, float64(noticed), m.Name)
 			out <- prometheus.MustNewConstMetric(c.failed, prometheus.GaugeValue, one(m.Failed != ""), m.Name)
 		}
 	}

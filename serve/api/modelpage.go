@@ -396,6 +396,12 @@ func (v *modelView) curve(h *modelHistory, t *terms) {
 		}
 	}
 	v.Curve = drawCurve(es, outside == 0, from, to)
+	if c := t.noticed; c != nil {
+		if v.Curve != nil {
+			v.Curve.mark(c.At, t.learned, last.n)
+		}
+		say("The rewards changed at about event %s (posterior %.2f, noticed at event %s).", grouped(c.At), c.Posterior, grouped(c.Seen))
+	}
 	say("The line is the mean of the %s decisions before each place; the newest have %s.",
 		grouped(uint64(recentOf(last.n))), short(last.recent))
 	if outside > 0 {

@@ -150,6 +150,7 @@ type curve struct {
 	Ticks, Ends      []tick
 	From, To         string
 	Supported        bool
+	Change           *tick // where the rewards changed: At is a percentage from the left
 }
 
 func drawCurve(es []estimates, interval bool, from, to string) *curve {
@@ -222,6 +223,17 @@ func drawCurve(es []estimates, interval bool, from, to string) *curve {
 		c.Ticks = append(c.Ticks, tick{at(v), axis(v, hi-lo), math.Round(y(v))})
 	}
 	return c
+}
+
+// mark marks the place of a change that the policy noticed after at of learned events. The curve has the newest n events
+// with a final reward; places are near it, because rewards come in another order than decisions.
+func (c *curve) mark(at, learned uint64, n int) {
+	x := (float64(at) - (float64(learned) - float64(n))) / float64(n)
+	if x < 0 || x > 1 {
+		return
+	}
+	c.Change = &tick{At: strconv.FormatFloat(100*x, 'f', 1, 64), Text: "the rewards changed", Y: math.Round(1000 * x)}
+	c.Label += fmt.Sprintf(" The rewards changed at about event %s.", grouped(at))
 }
 
 // axis prints a value with the digits that a range needs.

@@ -271,12 +271,14 @@ type terms struct {
 	missing    bool // a missing reward counts as fallback
 	fallback   float64
 	unsettling bool // the value of a reward may change until the window is over
+	learned    uint64
+	noticed    *serve.NoticedView
 }
 
 func termsOf(m *serve.Model) terms {
 	r := &m.Config.Reward
 	t := terms{rule: r.Rule, min: r.Min, max: r.Max, declared: m.Range.Declared, missing: r.Default.Set,
-		fallback: r.Default.Value}
+		fallback: r.Default.Value, learned: m.Counts.Learned, noticed: m.Noticed}
 	if m.Range.Max > m.Range.Min {
 		t.min, t.max = m.Range.Min, m.Range.Max
 	}

@@ -283,6 +283,48 @@ func TestLearningPage(t *testing.T) {
 	e.do("GET", "/metrics", "").want(t, "learned", 200, `troupe_model_schema_learned{model="news"} 1`, `troupe_model_learned_error{model="news"}`, `troupe_model_hashed_error{model="news"}`)
 }
 
+// TestChangePage: a model whose world has changed says so in GET, on its page with a mark in the curve, in a warning for a
+// thousand events, and in a metric; before, it says nothing.
+func TestChangePage(t *testing.T) {
+	e, _ := newReal(t, Options{})
+	e.do("POST", "/v1/models", `{"id": "news"}`).want(t, "create", 201)
+	n := 0
+	play := func(turn, until int) {
+		for ; n < until; n++ {
+			a := e.do("POST", "/v1/models/news:decide", fmt.Sprintf(`{"context": {"segment": "s%d"}, "actions": [{"id": "a"}, {"id": "b"}]}`, n%2))
+			y := 0
+			if (field[struct{ Index int }](t, a, "action").Index+n+turn)%2 == 0 || n%19 == 0 {
+				y = 1
+			}
+			e.do("POST", "/v1/events/"+field[string](t, a, "event_id")+":reward", fmt.Sprintf(`{"value": %d}`, y)).want(t, "reward", 200)
+		}
+	}
+	play(0, 400)
+	before := e.do("GET", "/v1/models/news", "")
+	if strings.Contains(before.body, "noticed") || strings.Contains(before.body, "the rewards changed") {
+		t.Error(before.body)
+	}
+	e.do("GET", "/metrics", "").want(t, "before", 200, `troupe_model_rewards_changed_event{model="news"} 0`)
+	if a := e.do("GET", "/models/news", ""); strings.Contains(a.body, `class="change"`) {
+		t.Error("there is a mark before the change")
+	}
+	play(1, 600)
+	after := e.do("GET", "/v1/models/news", "")
+	c := field[serve.NoticedView](t, after, "noticed")
+	if c.At < 400 || c.At > 450 || c.Seen < c.At || c.Seen > 500 || c.Posterior < .98 || c.Before < .8 || c.After > c.Before-.1 {
+		t.Errorf("%+v", c)
+	}
+	text := fmt.Sprintf("the rewards changed at about event %d (posterior ", c.At)
+	after.want(t, "after", 200, text)
+	e.do("GET", "/metrics", "").want(t, "after", 200, fmt.Sprintf(`troupe_model_rewards_changed_event{model="news"} %d`, c.At))
+	mark := fmt.Sprintf(`<path class="change" d="M%d 0V1000"/>`, int(math.Round(1000*float64(c.At)/600)))
+	e.do("GET", "/models/news", "").want(t, "page", 200, mark, fmt.Sprintf("The rewards changed at about event %d (posterior ", c.At), text)
+	play(1, int(c.Seen)+1000)
+	if a := e.do("GET", "/v1/models/news", ""); strings.Contains(a.body, text) || field[serve.NoticedView](t, a, "noticed") != c {
+		t.Errorf("after a thousand events: %s", a.body)
+	}
+}
+
 // TestPageAfterAnotherRule: past decisions keep the rule under which their rewards were learned when the model gets
 // another one, also where the page does not read back to the creation.
 func TestPageAfterAnotherRule(t *testing.T) {

@@ -34,7 +34,7 @@ func (f *Fold) LayAside(m *Model) error {
 		m.bytes = len(b)
 		f.markChanged(m)
 	}
-	m.learners = learnersOf(m.policy)
+	m.learners, m.noticed = learnersOf(m.policy), noticedBy(m.policy)
 	m.policy, m.aside = nil, true
 	m.buffers.drop()
 	return nil
@@ -62,14 +62,14 @@ func (f *Fold) wake(m *Model) error {
 	if err != nil {
 		return err
 	}
-	m.policy, m.aside, m.learners = p, false, nil
+	m.policy, m.aside, m.learners, m.noticed = p, false, nil, policy.MeanChange{}
 	f.defers(m)
 	return nil
 }
 
 // drop gives up a policy for good.
 func (m *Model) drop() {
-	m.policy, m.aside, m.learners = nil, false, nil
+	m.policy, m.aside, m.learners, m.noticed = nil, false, nil, policy.MeanChange{}
 	m.settled()
 }
 
@@ -79,6 +79,21 @@ func (m *Model) Learners() []policy.HashedModel {
 		return m.learners
 	}
 	return learnersOf(m.policy)
+}
+
+// Noticed returns the last change of the rewards that the policy noticed; Seen is 0 without one.
+func (m *Model) Noticed() policy.MeanChange {
+	if m.aside {
+		return m.noticed
+	}
+	return noticedBy(m.policy)
+}
+
+func noticedBy(p model.Policy) policy.MeanChange {
+	if n, ok := p.(policy.Noticer); ok {
+		return n.Changed()
+	}
+	return policy.MeanChange{}
 }
 
 func learnersOf(p model.Policy) []policy.HashedModel {
@@ -181,7 +196,7 @@ func (s *scratch) laid(m *Model, snapshot []byte) bool {
 	} else {
 		m.state.remember(memory)
 	}
-	m.aside, m.learners = true, learnersOf(p)
+	m.aside, m.learners, m.noticed = true, learnersOf(p), noticedBy(p)
 	return true
 }
 

@@ -43,6 +43,7 @@ type Model struct {
 	used   bool         // it has learned since TakeUsed
 
 	learners []policy.HashedModel // of a model that is laid aside
+	noticed  policy.MeanChange    // the same
 	bytes    int                  // of the snapshot, as it was last seen
 	touched  int                  // coordinates of a sparse policy, as they were last seen
 	dense    int                  // bytes of its small models
