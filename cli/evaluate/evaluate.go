@@ -598,7 +598,13 @@ func (e *evaluation) describe(r *ope.Result, f *filtered, skip int) {
 	}
 	for k, n := range f.r.Skipped() {
 		if k == "pending" {
-			r.Log.Pending = n
+			if r.Log.Pending = n; e.fetched != "" && n > 0 {
+				areOpen := "s have open windows and are"
+				if n == 1 {
+					areOpen = " has an open window and is"
+				}
+				r.Warnings = append(r.Warnings, term.Grouped(int64(n))+" decision"+areOpen+" left out. "+untilOver)
+			}
 			continue
 		}
 		r.Log.Skipped[k] = n

@@ -297,10 +297,14 @@ func (e *evaluation) ofServer(err error) error {
 			where += fmt.Sprintf(" after entry %d", e.after)
 		}
 		return term.Misuse(fmt.Errorf("%s: no decision %s whose reward window is over: there is nothing to evaluate "+
-			"yet%s", e.source, where, skipped))
+			"yet%s. %s", e.source, where, skipped, untilOver))
 	}
 	return err
 }
+
+// untilOver says where first rewards count before their windows are over: see joined.Joiner.End.
+const untilOver = "A running server counts a decision when its window is over; troupe evaluate DIR, once the server is " +
+	"stopped, counts first rewards that are final too"
 
 // undeclared warns of a range that the model does not declare.
 func undeclared(r ope.Pair) string {
