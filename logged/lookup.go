@@ -18,17 +18,39 @@ func (e *Event) Feature(path string) (text string, ok bool) {
 		}
 		return number(e.Context[i]), true
 	}
+	return e.lookup(path).scalar()
+}
+
+// FeatureList is a list of the context by its path: the texts of its strings, numbers, true and false. ok is false where
+// the event does not have it, and for a list with something else in it.
+func (e *Event) FeatureList(path string) (items []string, ok bool) {
+	v := e.lookup(strings.TrimPrefix(path, "context."))
+	if v.kind() != '[' {
+		return nil, false
+	}
+	ok = true
+	_ = v.each(func(_ int, w value) *Error {
+		text, scalar := w.scalar()
+		items, ok = append(items, text), ok && scalar
+		return nil
+	})
+	return items, ok
+}
+
+// lookup returns the value of the context at a path, an empty one where there is none. A key with the rest of the path
+// for its name comes before an object.
+func (e *Event) lookup(path string) value {
 	v := value{raw: e.Named}
 	for {
-		if text, ok = v.scalar(path); ok {
-			return text, true
+		if w := v.member(path); w.kind() != 0 && w.kind() != '{' && w.kind() != 'n' {
+			return w
 		}
 		head, rest, more := strings.Cut(path, ".")
 		if !more {
-			return "", false
+			return value{}
 		}
 		if v = v.member(head); v.kind() != '{' {
-			return "", false
+			return value{}
 		}
 		path = rest
 	}
@@ -48,15 +70,15 @@ func (v value) member(key string) (out value) {
 	return out
 }
 
-// scalar is the text of a member that is a string, a number, true or false.
-func (v value) scalar(key string) (string, bool) {
-	switch w := v.member(key); w.kind() {
+// scalar is the text of a string, a number, true or false.
+func (v value) scalar() (string, bool) {
+	switch v.kind() {
 	case 0, '{', '[', 'n':
 		return "", false
 	case '"':
-		return w.unquote(), true
+		return v.unquote(), true
 	default:
-		return string(w.raw), true
+		return string(v.raw), true
 	}
 }
 

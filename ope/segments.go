@@ -113,12 +113,32 @@ func (b *By) tooMany() error {
 		b.Path)
 }
 
-// missing is the key of events without the value, elsewhere that of numbers outside of the edges and of values that are
-// not listed. Values have an equals sign in front, their hashes a tilde, intervals of numbers a number sign.
+// missing is the key of events without the value or with an empty list, elsewhere that of numbers outside of the edges
+// and of values that are not listed. Values have an equals sign in front, their hashes a tilde, intervals of numbers a
+// number sign. A list is the set of its values, in alphabetical order with and between them: so each event is in one
+// segment.
 const (
 	missing   = "-"
 	elsewhere = "+"
+	and       = "\x00"
 )
+
+// list is the segment of an event whose value is a list.
+func (b *By) list(items []string) (string, error) {
+	switch {
+	case len(items) == 0:
+		return missing, nil
+	case b.Edges != nil:
+		return "", fmt.Errorf("context.%s is a list, which has no place between the edges of --by %s", b.Path, b)
+	case b.Values != nil:
+		items = slices.DeleteFunc(items, func(v string) bool { return !slices.Contains(b.Values, v) })
+		if len(items) == 0 {
+			return elsewhere, nil
+		}
+	}
+	slices.Sort(items)
+	return "=" + strings.Join(slices.Compact(items), and), nil
+}
 
 // of is the segment of an event, as a key.
 func (b *By) of(ev *logged.Event) (string, error) {
@@ -126,6 +146,11 @@ func (b *By) of(ev *logged.Event) (string, error) {
 		return b.hashed(ev)
 	}
 	text, ok := ev.Feature(b.Path)
+	if !ok {
+		if items, isList := ev.FeatureList(b.Path); isList {
+			return b.list(items)
+		}
+	}
 	switch {
 	case !ok:
 		return missing, nil
@@ -151,28 +176,31 @@ func (b *By) of(ev *logged.Event) (string, error) {
 // hashed is the segment of an event whose context is hashed: its values are known by their hashes, its numbers not at
 // all.
 func (b *By) hashed(ev *logged.Event) (key string, err error) {
-	key, number := missing, false
+	var known, hashes []string
+	values, number := 0, false
 	for _, a := range ev.Atoms {
 		field, role := bandit.FieldOf(a.Hash >> 11)
 		switch value, listed := b.levels[a.Hash]; {
 		case field != b.field || role == bandit.WordRole:
 		case role != bandit.LevelRole:
 			number = true
-		case key != missing:
-			return "", fmt.Errorf("context.%s has several values, expected one", b.Path)
 		case listed:
-			key = "=" + value
-		case b.Values != nil:
-			key = elsewhere
+			known, values = append(known, value), values+1
 		default:
-			key = "~" + strconv.FormatUint(a.Hash&(1<<41-1), 16)
+			hashes, values = append(hashes, strconv.FormatUint(a.Hash&(1<<41-1), 16)), values+1
 		}
 	}
-	if number || b.Edges != nil && key != missing {
+	switch {
+	case number || b.Edges != nil && values > 0:
 		return "", fmt.Errorf("--by %s: the log has hashed features, which keep no numbers and no order; expected a "+
 			"string, true or false", b)
+	case b.Values != nil && values > 0 && known == nil:
+		return elsewhere, nil
+	case b.Values != nil || hashes == nil:
+		return b.list(known)
 	}
-	return key, nil
+	slices.Sort(hashes)
+	return "~" + strings.Join(slices.Compact(hashes), and), nil
 }
 
 // name says a segment in words.
@@ -185,12 +213,12 @@ func (b *By) name(key string) string {
 	case key == elsewhere:
 		return b.Path + " outside"
 	case key[0] == '~':
-		return b.Path + " #" + key[1:]
+		return b.Path + " #" + strings.ReplaceAll(key[1:], and, " and #")
 	case b.Edges == nil:
 		if key == "=" {
 			return `""`
 		}
-		return key[1:]
+		return strings.ReplaceAll(key[1:], and, " and ")
 	}
 	i, _ := strconv.Atoi(key[1:])
 	switch lo, hi := b.Edges[i], b.Edges[i+1]; {
@@ -358,8 +386,16 @@ func (e *engine) noSegments() error {
 			return fmt.Errorf("--by %s: %s%s", b, what, e.suggestion())
 		}
 	}
+	found := map[string]bool{}
+	for key := range e.total.segments {
+		if values, ok := strings.CutPrefix(key, "="); ok {
+			for v := range strings.SplitSeq(values, and) {
+				found[v] = true
+			}
+		}
+	}
 	for _, v := range b.Values {
-		if e.total.segments["="+v] == nil {
+		if !found[v] {
 			return fmt.Errorf("--by %s: no event is in the segment %q", b, v)
 		}
 	}

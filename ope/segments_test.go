@@ -137,7 +137,7 @@ func hashedLog(t *testing.T, all []logged.Event) []logged.Event {
 }
 
 // TestSegmentsHashed: segments of a context of which only hashes are kept are those of the context itself; values that are listed have their
-// names; numbers are refused, and so is a feature with several values.
+// names; numbers are refused.
 func TestSegmentsHashed(t *testing.T) {
 	all, _ := cityLog(3000, 1)
 	hashed := hashedLog(t, all)
@@ -175,10 +175,41 @@ func TestSegmentsHashed(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "a string, true or false") {
 		t.Errorf("a number: %v", err)
 	}
-	twice := hashedLog(t, []logged.Event{{Named: []byte(`{"user": {"city": ["Oslo", "Rome"]}}`), K: 2, Propensity: 0.5, Law: []float64{0.5, 0.5}, Position: logged.NoPosition}})
-	b, _ = ParseBy("user.city")
-	if _, err := Evaluate(t.Context(), &events{all: twice}, Options{Targets: []Target{Uniform{}}, By: b}); err == nil || !strings.Contains(err.Error(), "several values") {
-		t.Errorf("a list: %v", err)
+}
+
+// TestSegmentsOfLists: a list is the set of its values, whatever their order, so each event is in one segment; hashed
+// contexts have the same rows.
+func TestSegmentsOfLists(t *testing.T) {
+	all, _ := cityLog(3000, 5)
+	lists := []string{`["a"]`, `["b", "a"]`, `["a", "b"]`, `["b"]`, `[]`, `["a", "a"]`, `"a"`, `["c"]`}
+	for i := range all {
+		all[i].Named = fmt.Appendf(nil, `{"tags": %s}`, lists[i%len(lists)])
+	}
+	hashed := hashedLog(t, all)
+	for by, want := range map[string]string{
+		"tags":         "all 3000, a 1125, a and b 750, b 375, c 375, no tags 375",
+		"tags=a|b":     "all 3000, a 1125, a and b 750, b 375, no tags 375, other tags 375",
+		"tags=a|b|c":   "all 3000, a 1125, a and b 750, b 375, c 375, no tags 375",
+		"context.tags": "all 3000, a 1125, a and b 750, b 375, c 375, no tags 375",
+	} {
+		b, err := ParseBy(by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Targets: []Target{&Fixed{"one", []float64{0, 1}}}, Estimators: []string{"logged", "ips"}, Q: "none", By: b}
+		for i, log := range [][]logged.Event{all, hashed} {
+			var got []string
+			for _, row := range answerOf(t, log, o).Targets[0].Segments.Rows {
+				got = append(got, fmt.Sprintf("%s %d", row.Name, row.Events))
+			}
+			if i == 1 && b.Values == nil {
+				if strings.Count(strings.Join(got, ", "), " and #") != 1 || len(got) != 6 {
+					t.Errorf("%s, hashed: %q", by, got)
+				}
+			} else if s := strings.Join(got, ", "); s != want {
+				t.Errorf("%s: %q, want %q", by, s, want)
+			}
+		}
 	}
 }
 
@@ -194,7 +225,7 @@ func TestBadSegments(t *testing.T) {
 	all, _ := cityLog(1200, 2)
 	many := make([]logged.Event, 0, 1200)
 	for i, e := range all {
-		e.Named = fmt.Appendf(nil, `{"user": "u%d", "age": %d, "deep": {"x": null, "list": [1]}}`, i, i)
+		e.Named = fmt.Appendf(nil, `{"user": "u%d", "age": %d, "deep": {"x": null, "list": [[1]], "numbers": [1, 2]}}`, i, i)
 		many = append(many, e)
 	}
 	for _, x := range []struct {
@@ -203,6 +234,7 @@ func TestBadSegments(t *testing.T) {
 	}{
 		{"user.citty", "no event has context.user.citty", all}, {"user.citty", `"user.city"`, all}, {"user", "more than 1000 segments", many}, {"user=0:1", `context.user is "u0", expected a number`, many},
 		{"price=0:10:200:300", `no event is in the segment "price 200 to 300"`, all}, {"price=900:1000", "between the edges", all}, {"deep.x", "no event has", many}, {"deep.list", "no event has", many},
+		{"deep.numbers=0:1", "is a list, which has no place between the edges", many}, {"deep.numbers=1|3", `no event is in the segment "3"`, many},
 		{"user.city=Lima", "no event has one of these values", all}, {"user.city=Oslo|Lima", `no event is in the segment "Lima"`, all},
 	} {
 		b, err := ParseBy(x.by)
