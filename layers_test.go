@@ -44,7 +44,7 @@ var layers = map[string]string{
 	"eventlog/eventlogtest": "eventlog internal/future",
 	"serve/model":           "rng bandit budget spec actionset policy feature eventlog",
 	"serve/candidates":      "feature eventlog",
-	"serve/fold":            "rng bandit policy feature eventlog serve/model",
+	"serve/fold":            "rng bandit budget policy feature eventlog serve/model",
 	"serve/joined":          "feature eventlog logged serve/candidates serve/model serve/fold",
 	"serve/train":           "rng bandit policy feature serve/model serve/fold",
 	"serve/choose":          "rng bandit budget theory actionset policy feature eventlog internal/linalg serve/model serve/candidates serve/fold",

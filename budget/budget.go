@@ -50,7 +50,11 @@ func (l Limit) Check() error {
 	case l.Mean == 0 && l.Total == 0:
 		return errors.New("is empty, expected mean, money for a decision, or total, money for a day")
 	case !good(l.Mean) || !good(l.Total):
-		return fmt.Errorf("is %v, expected a positive number of at most %v", max(l.Mean, l.Total), Most)
+		bad := l.Mean
+		if good(bad) {
+			bad = l.Total
+		}
+		return fmt.Errorf("is %v, expected a number from %v to %v", bad, Least, Most)
 	case l.Carry && l.Total == 0:
 		return errors.New("has carry, which goes with total")
 	}
@@ -142,11 +146,11 @@ func (p *Pacer) Left(l Limit, now int64) float64 {
 // open begins the day of now. A clock that stands or goes back stays in the day it is in.
 func (p *Pacer) open(l Limit, now int64) {
 	day := now / Day
-	if l.Total == 0 || p.Granted > 0 && day <= p.Day {
+	if l.Total == 0 || p.Decisions > 0 && day <= p.Day {
 		return
 	}
 	left := 0.0
-	if l.Carry && p.Granted > 0 {
+	if l.Carry && p.Decisions > 0 {
 		left = p.Granted - p.Spent + float64(l.Total*float64(day-p.Day-1))
 	}
 	p.Day, p.Granted, p.Spent = day, l.Total+left, 0

@@ -159,3 +159,20 @@ func TestCheck(t *testing.T) {
 		t.Error("a budget is refused")
 	}
 }
+
+// With carry a day may begin with less than nothing, and stays so until money comes.
+func TestDebtIsCarried(t *testing.T) {
+	limit := Limit{Total: 10, Carry: true}
+	var p Pacer
+	p.Decide(limit, 20000*Day, 1, 0, false)
+	p.Pay(0, 35)
+	for range 3 {
+		if left := p.Left(limit, 20001*Day+5); left != -15 {
+			t.Fatalf("%v is left of 20 for two days after 35 were spent", left)
+		}
+		p.Decide(limit, 20001*Day+5, 1, 0, true)
+	}
+	if left := p.Left(limit, 20003*Day); left != 5 {
+		t.Fatalf("%v is left two days later", left)
+	}
+}

@@ -87,6 +87,8 @@ const wantSchema = `message decisionRow {
 		}
 	}
 	optional double cost;
+	optional double price;
+	optional boolean stopped;
 	required binary reward_state (STRING);
 }`
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -200,6 +201,16 @@ type Checkpoint struct {
 	BaseSeq  uint64 `json:"base_seq,omitzero"` // and its entry
 	// who vouches for the servers of the log, where they do not report themselves
 	Vouched string `json:"vouched,omitzero"`
+
+	// Prices are those of the models with a budget after Seq, ascending by model, on any log.
+	Prices []Price `json:"prices,omitempty"`
+}
+
+// Price is the price of a model with a budget, and what it has spent: of its day where the budget is for a day.
+type Price struct {
+	Model ID      `json:"model"`
+	Price float64 `json:"price"`
+	Spent float64 `json:"spent"`
 }
 
 // Digest is the digest of one model's state.
@@ -216,8 +227,18 @@ func (r *Checkpoint) check() error {
 			return fmt.Errorf("checkpoint: states[%d].model = %v does not ascend: %w", i, s.Model, ErrMalformed)
 		}
 	}
+	for i, p := range r.Prices {
+		if p.Model == 0 || i > 0 && p.Model <= r.Prices[i-1].Model {
+			return fmt.Errorf("checkpoint: prices[%d].model = %v does not ascend: %w", i, p.Model, ErrMalformed)
+		}
+		for _, v := range []float64{p.Price, p.Spent} {
+			if err := checkCost(v); err != nil {
+				return fmt.Errorf("checkpoint: prices[%d] %w", i, err)
+			}
+		}
+	}
 	switch what := r.news(); {
-	case r.Node == "" && what != "":
+	case r.Node == "" && what != "" && what != "prices":
 		return fmt.Errorf("checkpoint: %s without a node: %w", what, ErrMalformed)
 	case r.Readable > 0xffff:
 		return fmt.Errorf("checkpoint: readable = %d is no log version: %w", r.Readable, ErrMalformed)
@@ -248,6 +269,8 @@ func (r *Checkpoint) news() string {
 		return "key_set"
 	case r.Vouched != "":
 		return "vouched"
+	case len(r.Prices) > 0:
+		return "prices"
 	}
 	return ""
 }
@@ -274,7 +297,16 @@ func (r *Checkpoint) append(b []byte) []byte {
 			b = binary.LittleEndian.AppendUint64(b, uint64(k))
 		}
 	}
-	return putBytes(b, 12, r.Vouched)
+	b = putBytes(b, 12, r.Vouched)
+	if len(r.Prices) > 0 {
+		b = binary.AppendUvarint(putTag(b, 13, wireBytes), uint64(24*len(r.Prices)))
+		for _, p := range r.Prices {
+			b = binary.LittleEndian.AppendUint64(b, uint64(p.Model))
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(p.Price))
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(p.Spent))
+		}
+	}
+	return b
 }
 func (r *Checkpoint) field(d *decoder) {
 	switch d.num {
@@ -323,6 +355,20 @@ func (r *Checkpoint) field(d *decoder) {
 		}
 	case 12:
 		r.Vouched = d.text()
+	case 13:
+		if !d.want(wireBytes) {
+			return
+		}
+		if len(d.data)%24 != 0 {
+			d.fail("%d bytes are no list of prices", len(d.data))
+			return
+		}
+		r.Prices = make([]Price, len(d.data)/24)
+		for i := range r.Prices {
+			p := d.data[24*i:]
+			r.Prices[i] = Price{ID(binary.LittleEndian.Uint64(p)), math.Float64frombits(binary.LittleEndian.Uint64(p[8:])),
+				math.Float64frombits(binary.LittleEndian.Uint64(p[16:]))}
+		}
 	default:
 		d.unknown()
 	}

@@ -134,7 +134,20 @@ type Decision struct {
 
 	// Costs are those of the candidates in units of money, in their order: all of them or none.
 	Costs []float64 `json:"costs,omitempty"`
+	// Price and the following are of a decision under a budget: the dual price that the law was made with, in units of
+	// reward for a unit of money; what the decision costs in expectation, before the hard stop takes anything away.
+	Price   float64 `json:"price,omitzero"`
+	Expects float64 `json:"expects,omitzero"`
+	Play    Play    `json:"play,omitzero"`
 }
+
+// Play says what decided.
+type Play uint32
+
+const (
+	PlayLaw  Play = 0 // the law
+	PlayStop Play = 1 // the hard stop of a budget has taken actions away; Law has what was left, with the floor in it
+)
 
 // Kind implements Record.
 func (*Decision) Kind() Kind { return KindDecision }
@@ -173,6 +186,19 @@ func (r *Decision) checkNew() error {
 		return fmt.Errorf("decision: notes = %v has unknown bits: %w", r.Notes, ErrMalformed)
 	case len(r.Costs) > 0 && uint64(len(r.Costs)) != uint64(r.Offered):
 		return fmt.Errorf("decision: %d costs of %d candidates: %w", len(r.Costs), r.Offered, ErrMalformed)
+	}
+	switch {
+	case r.Play > PlayStop:
+		return fmt.Errorf("decision: play = %d is unknown: %w", r.Play, ErrMalformed)
+	case r.Price == 0 && (r.Expects != 0 || r.Play != 0):
+		return fmt.Errorf("decision: expects = %v, play = %d without a price: %w", r.Expects, r.Play, ErrMalformed)
+	case r.Price != 0 && len(r.Costs) == 0:
+		return fmt.Errorf("decision: price = %v without costs: %w", r.Price, ErrMalformed)
+	}
+	for name, v := range map[string]float64{"price": r.Price, "expects": r.Expects} {
+		if err := checkCost(v); err != nil {
+			return fmt.Errorf("decision: %s %w", name, err)
+		}
 	}
 	for i, c := range r.Costs {
 		if err := checkCost(c); err != nil {
@@ -280,6 +306,12 @@ func (r *Decision) news() string {
 		return "config"
 	case len(r.Costs) > 0:
 		return "costs"
+	case r.Price != 0:
+		return "price"
+	case r.Expects != 0:
+		return "expects"
+	case r.Play != 0:
+		return "play"
 	}
 	return ""
 }
@@ -317,7 +349,10 @@ func (r *Decision) append(b []byte) []byte {
 	b = putBytes(b, 30, []byte(r.Request))
 	b = putUint(b, 31, uint64(r.Notes))
 	b = putUint(b, 32, r.Config)
-	return putFloats(b, 36, r.Costs)
+	b = putFloats(b, 36, r.Costs)
+	b = putFloat(b, 37, r.Price)
+	b = putUint(b, 38, uint64(r.Play))
+	return putFloat(b, 39, r.Expects)
 }
 
 func (r *Decision) field(d *decoder) {
@@ -388,6 +423,12 @@ func (r *Decision) field(d *decoder) {
 		r.Config = d.uint()
 	case 36:
 		r.Costs = d.floats()
+	case 37:
+		r.Price = d.float()
+	case 38:
+		r.Play = Play(d.uint32())
+	case 39:
+		r.Expects = d.float()
 	default:
 		d.unknown()
 	}

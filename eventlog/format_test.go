@@ -73,6 +73,8 @@ func TestFormatPage(t *testing.T) {
 				*p, kind = []ID{3}, "bytes"
 			case *[]Digest:
 				*p, kind = []Digest{{3, 3}}, "bytes"
+			case *[]Price:
+				*p, kind = []Price{{3, 3, 3}}, "bytes"
 			case *Event:
 				*p, kind = Event{3, 3, 3}, "Event"
 			case *bool:

@@ -102,6 +102,9 @@ func genRecordOf(t *rapid.T, version uint16) Record {
 			for range r.Offered {
 				r.Costs = append(r.Costs, math.Abs(genFloat(t)))
 			}
+			if rapid.Bool().Draw(t, "budget") {
+				r.Price, r.Expects, r.Play = 1+math.Abs(genFloat(t)), math.Abs(genFloat(t)), Play(rapid.IntRange(0, 1).Draw(t, "play"))
+			}
 		}
 		r.Notes, r.Config = Notes(rapid.Uint32Range(0, 31).Draw(t, "notes")), rapid.Uint64().Draw(t, "config")
 	case *Reward:
@@ -250,13 +253,14 @@ func TestEveryFieldIsKept(t *testing.T) {
 		case *Decision:
 			r.Num, r.Den, r.WouldNum, r.Index, r.Offered, r.Mode = 3, 9, 2, 1, 3, Frozen
 			r.Law, r.Groups, r.Voters, r.X = []uint64{6, 6, 2}, []uint32{0, 0, 1}, 8, nil
-			r.Costs = []float64{.5, 0, 3e-5}
+			r.Costs, r.Price, r.Expects, r.Play = []float64{.5, 0, 3e-5}, .25, .125, PlayStop
 		case *Reward:
 			r.X, r.Cost = nil, .25
 		case *Control:
 			r.Act, r.Version, r.From, r.Data = Configure, 0, 0, nil
 		case *Checkpoint:
 			r.Base = bytes.Repeat([]byte{1}, 32)
+			r.Prices = []Price{{1, .5, 0}, {7, 0, 3}}
 		case *Learned:
 			r.What, r.Values, r.Feature = LearnedSchema, nil, 0
 		case *Piece:
@@ -350,6 +354,13 @@ func TestRefusals(t *testing.T) {
 		{&Decision{Model: 1, Den: 1, Offered: 3, Costs: []float64{1, 2}}, "2 costs of 3 candidates"},
 		{&Decision{Model: 1, Den: 1, Offered: 2, Costs: []float64{1, -2}}, "costs[1] = -2 is no cost"},
 		{&Decision{Model: 1, Den: 1, Offered: 1, Costs: []float64{math.Inf(1)}}, "costs[0] = +Inf"},
+		{&Decision{Model: 1, Den: 1, Offered: 1, Price: 1}, "price = 1 without costs"},
+		{&Decision{Model: 1, Den: 1, Offered: 1, Costs: []float64{1}, Price: math.Inf(1)}, "price = +Inf"},
+		{&Decision{Model: 1, Den: 1, Offered: 1, Costs: []float64{1}, Price: 1, Expects: -1}, "expects = -1"},
+		{&Decision{Model: 1, Den: 1, Offered: 1, Costs: []float64{1}, Play: 1}, "without a price"},
+		{&Decision{Model: 1, Den: 1, Offered: 1, Costs: []float64{1}, Price: 1, Play: 2}, "play = 2 is unknown"},
+		{&Checkpoint{Prices: []Price{{2, 1, 1}, {2, 1, 1}}}, "prices[1].model"},
+		{&Checkpoint{Prices: []Price{{2, math.NaN(), 1}}}, "prices[0] = NaN"},
 		{&Reward{Event: ok, Model: 1, Cost: math.NaN(), Costed: true}, "reward: cost = NaN"},
 		{&Reward{Event: ok, Model: 1, Cost: 1}, "without costed"},
 		{&Reward{Event: ok, Model: 1, OnlyCost: true}, "without costed"},
@@ -567,6 +578,8 @@ func costRecords() []Record {
 	e := Event{0x1122334455667788, 3, 7}
 	return []Record{
 		&Decision{Model: 0xa1, Action: "mid", Index: 1, Num: 3, Den: 64, Offered: 3, Costs: []float64{0, 4.9e-4, 1.5e-2}},
+		&Decision{Model: 0xa1, Num: 1, Den: 1, Offered: 2, Costs: []float64{0, 4.9e-4}, Price: 200, Expects: 3e-4, Play: PlayStop},
+		&Checkpoint{Seq: 40, Prices: []Price{{0xa1, 200, 0.25}, {0xa2, 1, 0}}},
 		&Reward{Event: e, Model: 0xa1, X: []float64{0.5}, Y: 1, Cost: 5.1e-4, Costed: true},
 		&Reward{Event: e, Model: 0xa1, Costed: true, OnlyCost: true},
 	}

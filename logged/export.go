@@ -31,7 +31,7 @@ var exportKeys = []string{"event", "event_id", "seq", "time", "model", "incarnat
 	"offered", "num", "den",
 	"propensity", "basis_seq", "x", "candidates", "active", "rewards", "reward_first", "reward_sum", "reward_last",
 	"delay_seconds", "expired", "default",
-	"law", "reward", "reward_state", "sparse_row", "sparse_hash", "sparse_value", "costs", "cost"}
+	"law", "reward", "reward_state", "sparse_row", "sparse_hash", "sparse_value", "costs", "cost", "price", "stopped"}
 
 // exported reads one row as JSON.
 func (s *jsonlSource) exported(v value, e *Event) error {

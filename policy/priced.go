@@ -58,12 +58,16 @@ func (p *pricedDense) Check() error       { return checkNumbers(p.set) }
 
 // ArgMax implements bandit.ActionSet: the first action with the largest ⟨x, theta⟩ − price.
 func (p *pricedDense) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
-	if len(theta) != p.Dim() {
+	if len(theta) != p.set.Dim() {
 		panic("policy: theta has the wrong length")
 	}
-	best, arm := math.Inf(-1), -1
-	for i := range p.Len() {
-		v := linalg.Dot(p.At(i), theta) - p.Price(i)
+	best, arm, k := math.Inf(-1), -1, p.Len()
+	for i := range k {
+		at := i
+		if p.keep != nil {
+			at = p.keep[i]
+		}
+		v := linalg.Dot(p.set.At(at), theta) - p.price[at]
 		if v-v != 0 {
 			return 0, fmt.Errorf("policy: theta gives action %d the value %v: %w", i, v, bandit.ErrNotFinite)
 		}

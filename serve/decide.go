@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -276,19 +277,27 @@ func (s *Server) choose(ctx context.Context, e *entry, v *choose.Version, r *Dec
 	if err := w.CheckCount(&q, s.opt.Limits.Feature.Actions); err != nil {
 		return none, nil, nil, refused(err)
 	}
-	nonce := random()
+	nonce, now := random(), s.opt.Now()
+	if err := w.CheckCosts(); err != nil {
+		return none, nil, nil, refused(err)
+	}
+	w.Budget(now.UnixNano())
 	c, err := w.Choose(nonce, s.lawful && w.Count() <= choose.MaxLaw)
+	var empty *choose.EmptyError
+	if errors.As(err, &empty) {
+		return none, nil, nil, &Error{Code: Conflict, Field: "budget", Want: empty.Error()}
+	}
 	if err != nil {
 		return none, nil, nil, &Error{Code: Internal, Want: "the model cannot decide", Err: err}
 	}
-	d, record, err := s.newRecord(w, r, c)
+	d, record, err := s.newRecord(w, r, c, now)
 	if err != nil {
 		return none, nil, nil, err
 	}
 	record.Draw = nonce
 	var measured measured
 	if s.lawful {
-		measured = e.observe(w, record, s.opt.Now().UnixNano())
+		measured = e.observe(w, record, now.UnixNano())
 		d.Warnings = e.warnings(record.Notes, w.Version)
 	}
 	if use != nil {
@@ -332,14 +341,14 @@ func (s *Server) deadline(now time.Time, window time.Duration) int64 {
 
 // newRecord returns the decision that a worker drew, or in the modes apprentice and shadow the caller's, and
 // its record.
-func (s *Server) newRecord(w *choose.Worker, r *DecideRequest, c choose.Choice) (Decision, *eventlog.Decision, error) {
+func (s *Server) newRecord(w *choose.Worker, r *DecideRequest, c choose.Choice, now time.Time) (Decision,
+	*eventlog.Decision, error) {
 	v := w.Version
 	config := &v.Compiled.Config
 	mode := Mode(config.Mode)
 	if r.Mode != "" {
 		mode = r.Mode
 	}
-	now := s.opt.Now()
 	d := Decision{Mode: mode, BasisSeq: v.Seq, Durable: true, Propensity: Fraction{Num: c.Num, Den: c.Den}}
 	record := records.Get().(*eventlog.Decision)
 	*record = eventlog.Decision{
@@ -378,6 +387,9 @@ func (s *Server) newRecord(w *choose.Worker, r *DecideRequest, c choose.Choice) 
 		record.Law, record.Groups, record.Voters = w.Law()
 		record.Floor = uint32(v.Compiled.FloorNum * (eventlog.FloorUnit / v.Compiled.FloorDen))
 		record.Config = v.Number
+		if record.Price, record.Expects = c.Price, c.Expects; c.Stopped {
+			record.Play, record.Floor = eventlog.PlayStop, 0 // the law has the floor in it
+		}
 	}
 	n := len(record.Full) + len(record.Atoms) + max(0, 6*len(record.Law)-roomForLaw) + 8*len(record.Costs)
 	if v.Keeps && mode != Shadow && mode != Frozen {

@@ -29,6 +29,8 @@ type digests struct {
 type mark struct {
 	seq  uint64
 	said map[string]eventlog.ID // by node, our own too
+	// of the budgets there
+	prices []eventlog.Price
 }
 
 const marksKept = 64
@@ -65,19 +67,19 @@ func (s *Server) mark(seq uint64, before, clock int64) error {
 	if len(n.digests.marks) == marksKept {
 		n.digests.marks = slices.Delete(n.digests.marks, 0, 1)
 	}
-	n.digests.marks = append(n.digests.marks, mark{seq, map[string]eventlog.ID{n.Node: d}})
+	n.digests.marks = append(n.digests.marks, mark{seq, map[string]eventlog.ID{n.Node: d}, s.fold.Prices()})
 	return nil
 }
 
-// state returns what the next checkpoint states: the newest mark and the digest there, 0 and 0 for none.
-func (n *nodes) state() (seq uint64, digest eventlog.ID) {
+// state returns what the next checkpoint states: the newest mark and the digest and the prices there, 0 and 0 for none.
+func (n *nodes) state() (seq uint64, digest eventlog.ID, prices []eventlog.Price) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if k := len(n.digests.marks); k > 0 {
 		m := n.digests.marks[k-1]
-		return m.seq, m.said[n.Node]
+		return m.seq, m.said[n.Node], m.prices
 	}
-	return 0, 0
+	return 0, 0, nil
 }
 
 // compare takes what a node states. An error means that this node has to stop. news is what the operator

@@ -143,6 +143,9 @@ func (s *Server) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (R
 		return fail(Internal, "the candidates do not fit the model", err)
 	}
 	w.SetCosts(r.Costs)
+	if w.Price(0); r.Price > 0 {
+		w.Budget(r.Time)
+	}
 	c, err := w.Choose(r.Draw, len(r.Law) > 0)
 	if err != nil {
 		return fail(Internal, "the model cannot decide", err)
@@ -157,6 +160,10 @@ func (s *Server) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (R
 	differ("digest", out.Digest == r.BasisDigest)
 	differ("member", out.Member == r.Member && out.Negative == r.Negative)
 	differ("den", out.Den == r.Den)
+	out.Price, out.Expects, out.Stopped = c.Price, c.Expects, c.Stopped
+	differ("price", c.Price == r.Price)
+	differ("expects", c.Expects == r.Expects)
+	differ("play", c.Stopped == (r.Play == eventlog.PlayStop))
 	switch r.Mode {
 	case eventlog.Apprentice, eventlog.Shadow: // the policy's choice is known by its id and propensity
 		differ("num", out.Num == r.WouldNum)

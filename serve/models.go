@@ -91,6 +91,11 @@ func (s *Server) viewOf(m *fold.Model) Model {
 		Dim:      m.Compiled.Dim,
 		Warnings: modelWarnings(m, seen), Created: m.Created, Changed: m.Changed, Counts: m.Counts, Failed: m.Failed,
 	}
+	if b := m.Spending; b != nil {
+		limit := m.Compiled.Config.Budget.Limit()
+		out.Budget = &BudgetView{Price: b.Price(limit), Granted: b.Granted, Spent: b.Spent, Reserved: b.Reserved,
+			Left: b.Left(limit, s.opt.Now().UnixNano()), Decisions: b.Decisions, Stopped: b.Stopped, Paid: b.Paid}
+	}
 	if y, ok := m.MissingReward(); ok && (m.Memory.Adopted || m.Compiled.Config.Reward.Default.Set) {
 		out.Missing = &Missing{Value: y, Adopted: m.Memory.Adopted, Seq: m.Memory.AdoptedSeq}
 	}

@@ -632,7 +632,7 @@ var errDrained = &Error{Code: Unavailable, Want: "this node is drained and may b
 func (n *nodes) checkpoint(now int64, applied uint64) *eventlog.Checkpoint {
 	c := &eventlog.Checkpoint{Time: now, Node: n.Node, Applied: applied, Readable: uint32(n.readable), Keys: n.print,
 		KeySet: n.keySet, Vouched: n.Vouched}
-	c.Seq, c.Combined = n.state()
+	c.Seq, c.Combined, c.Prices = n.state()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if b := n.agreed.held; b.Seq > 0 {

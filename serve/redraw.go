@@ -52,7 +52,7 @@ type played struct {
 }
 
 // Redraw draws the decisions of the models of this name anew, in the order of the log, and gives each to each; what it
-// is given is valid until the next one. Left out are decisions that played a baseline, that had one candidate, or whose
+// is given is valid until the next one. Left out are decisions that played a baseline, that had one candidate, under the hard stop of a budget, or whose
 // law or candidates are not in the log. It reads the log once to find the states that decided, and folds it to be in
 // them. The error is a *NotFreshError where a policy does not draw its members for each decision.
 //
@@ -152,7 +152,7 @@ func (r *redrawing) choose(s *Server) bool {
 // wants returns a record as a decision that is drawn anew, or nil.
 func (r *redrawing) wants(d eventlog.Delivery, record eventlog.Record) *eventlog.Decision {
 	x, ok := record.(*eventlog.Decision)
-	if !ok || d.Repeat || d.Seq <= r.o.From || !r.mine[x.Model] || len(x.Law) == 0 || len(x.Full) == 0 ||
+	if !ok || d.Repeat || d.Seq <= r.o.From || !r.mine[x.Model] || len(x.Law) == 0 || len(x.Full) == 0 || x.Play != eventlog.PlayLaw ||
 		x.Mode != eventlog.Online && x.Mode != eventlog.Frozen {
 		return nil
 	}
@@ -244,7 +244,7 @@ func (r *redrawing) decision(key eventlog.Event, seq uint64, x *eventlog.Decisio
 	r.out.Key, r.out.Seq = key, seq
 	numbers := r.draws.At(uint64(key.Epoch)).Stream(rng.Select).Round(key.Batch*eventlog.MaxEvents + uint64(key.Index))
 	nonce := func(i int) eventlog.ID { return eventlog.ID(numbers.Uint64(i)) }
-	if err := r.crew.draw(&r.out, v, x.Model, &set, &r.o, nonce); err != nil {
+	if err := r.crew.draw(&r.out, v, x, &set, &r.o, nonce); err != nil {
 		return err
 	}
 	r.tell(1)
@@ -263,19 +263,21 @@ func newRedrawers(n int) redrawers {
 }
 
 // draw fills in Counts and Further. Which of the workers makes a draw does not matter: its numbers are those of its place.
-func (c redrawers) draw(out *Redrawn, v *choose.Version, model eventlog.ID, set *candidates.Set, o *RedrawOptions,
+func (c redrawers) draw(out *Redrawn, v *choose.Version, x *eventlog.Decision, set *candidates.Set, o *RedrawOptions,
 	nonce func(i int) eventlog.ID) error {
 	n := o.First + o.Further
 	took := make([]uint32, n)
 	share := func(k int) error {
-		w, err := v.Worker(c[k][model])
+		w, err := v.Worker(c[k][x.Model])
 		if err != nil {
 			return err
 		}
-		c[k][model] = w
+		c[k][x.Model] = w
 		if err := w.Recorded(set); err != nil {
 			return err
 		}
+		w.SetCosts(x.Costs)
+		w.Price(x.Price)
 		from, to := k*n/len(c), (k+1)*n/len(c)
 		return w.Redraw(to-from, func(i int) eventlog.ID { return nonce(from + i) },
 			func(i, candidate int) { took[from+i] = uint32(candidate) })

@@ -83,8 +83,10 @@ func (s *Server) trimTo(ctx context.Context, info eventlog.Info, f *fold.Fold) (
 	s.admin.Lock()
 	defer s.admin.Unlock()
 	// Acts whose callers have left may still be on their way. A record behind them is applied after them.
-	if _, _, err := s.write(ctx, &eventlog.Checkpoint{Seq: s.progress.applied.Load(),
-		Time: s.opt.Now().UnixNano()}); err != nil {
+	s.mu.RLock()
+	c := &eventlog.Checkpoint{Seq: s.fold.Seq(), Prices: s.fold.Prices(), Time: s.opt.Now().UnixNano()}
+	s.mu.RUnlock()
+	if _, _, err := s.write(ctx, c); err != nil {
 		return info.First, err
 	}
 	most, err := s.needed(ctx, f.Seq())

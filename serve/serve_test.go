@@ -25,7 +25,7 @@ import (
 
 // children are what this binary does instead of tests when an environment variable says so; each
 // returns true when it was its turn.
-var children = []func() bool{child, restartChild}
+var children = []func() bool{child, restartChild, budgetChild}
 
 func TestMain(m *testing.M) {
 	for _, work := range children {

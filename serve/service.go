@@ -299,6 +299,8 @@ type Model struct {
 	Notes map[string]uint64 `json:"notes,omitempty"`
 	// Range is the range of rewards in force.
 	Range Range `json:"range"`
+	// Budget is what a model with a budget has spent, absent for others.
+	Budget *BudgetView `json:"budget,omitempty"`
 	// Missing is what an event without a reward counts, absent when it teaches nothing.
 	Missing *Missing `json:"missing,omitempty"`
 	// Numbers are the number features whose scale is known, of hashed features.
@@ -343,6 +345,18 @@ type Range struct {
 	Declared bool    `json:"declared"` // rewards outside are refused; otherwise they widen it
 	// ChangedSeq is the entry of the reward that widened it last, 0 when none did.
 	ChangedSeq uint64 `json:"changed_seq,omitempty"`
+}
+
+// BudgetView is the state of a model's budget after the newest entry.
+type BudgetView struct {
+	Price     float64 `json:"price" doc:"what a unit of money costs, in units of reward: an action is played for the largest reward − price × cost"`
+	Granted   float64 `json:"granted" doc:"money for the decisions so far; of a budget for a day, for this day"`
+	Spent     float64 `json:"spent" doc:"of it"`
+	Reserved  float64 `json:"reserved" doc:"for decisions whose cost is not known yet"`
+	Left      float64 `json:"left" doc:"the largest cost that a decision may play now"`
+	Decisions uint64  `json:"decisions" doc:"under the budget"`
+	Stopped   uint64  `json:"stopped" doc:"in which the hard stop took actions away"`
+	Paid      float64 `json:"paid" doc:"of all time"`
 }
 
 // Missing is what an event without a reward counts.
@@ -405,6 +419,9 @@ type Replayed struct {
 	Den      uint64      `json:"den"`
 	Member   uint32      `json:"member"`
 	Negative bool        `json:"negative"`
+	Price    float64     `json:"price,omitempty"`   // of a budget
+	Expects  float64     `json:"expects,omitempty"` // what the decision cost in expectation
+	Stopped  bool        `json:"stopped,omitempty"` // the hard stop has taken actions away
 	Equal    bool        `json:"equal"`
 	Differs  []string    `json:"differs,omitempty"` // names of fields that are not equal
 }

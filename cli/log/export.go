@@ -75,6 +75,9 @@ type decisionRow struct {
 	Costs []float64 `json:"costs,omitempty" parquet:"costs,list,optional"`
 	// what it cost: as a call said it, otherwise as it was stated
 	Cost *float64 `json:"cost,omitempty" parquet:"cost,optional"`
+	// under a budget: the price, and whether the hard stop took actions away
+	Price   *float64 `json:"price,omitempty" parquet:"price,optional"`
+	Stopped *bool    `json:"stopped,omitempty" parquet:"stopped,optional"`
 	// paid, default, none, pending, inactive, ignored, unknown
 	State string `json:"reward_state" parquet:"reward_state,dict"`
 }
@@ -423,6 +426,7 @@ func exportRow(d eventlog.Delivery, i uint32, r *eventlog.Decision, labels serve
 	}
 	row.Candidates, row.SparseRow, row.SparseHash, row.SparseValue = candidates, sparse.Row, sparse.Hash, sparse.Value
 	row.Law, row.Costs = joined.Law(r), r.Costs
+	row.Price, row.Stopped = joined.Budget(r)
 	if places != nil {
 		if int(r.Index) >= len(places) {
 			return row, fmt.Errorf("action %d of %d candidates", r.Index, len(places))

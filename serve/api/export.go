@@ -38,6 +38,8 @@ type logRow struct {
 	X          []float64 `json:"x,omitempty" parquet:"x,list" doc:"of a decision: features of the action"`
 	Law        []float64 `json:"law,omitempty" parquet:"law,list,optional" doc:"of a decision: the probability of each available candidate, where the log has it"`
 	Costs      []float64 `json:"costs,omitempty" parquet:"costs,list,optional" doc:"of a decision: what each available candidate costs, in units of money, where it was stated"`
+	Price      *float64  `json:"price,omitempty" parquet:"price,optional" doc:"of a decision under a budget: what a unit of money cost, in units of reward"`
+	Stopped    *bool     `json:"stopped,omitempty" parquet:"stopped,optional" doc:"of a decision under a budget: the hard stop took actions away; law is that of what was left"`
 	Cost       *float64  `json:"cost,omitempty" parquet:"cost,optional" doc:"of a reward: what the decision cost, where the call says it"`
 	Deferred   *bool     `json:"deferred,omitempty" parquet:"deferred,optional" doc:"of a decision: it counts only after activate or a reward"`
 	Deadline   time.Time `json:"deadline,omitzero" parquet:"deadline,optional,timestamp(nanosecond)" doc:"of a decision: end of its window"`
@@ -74,6 +76,7 @@ func rowOf(r serve.LogRecord) logRow {
 		row.Index, row.Offered, row.Num, row.Den, row.BasisSeq = &x.Index, &x.Offered, &x.Num, &x.Den, &x.BasisSeq
 		row.X, row.Deferred, row.Slot, row.Law = x.X, &x.Deferred, x.Slot, joined.Law(x)
 		row.Costs = x.Costs
+		row.Price, row.Stopped = joined.Budget(x)
 		if x.WouldAction != "" {
 			row.WouldPlay, row.WouldNum = x.WouldAction, &x.WouldNum
 		}
@@ -124,6 +127,8 @@ type joinedRow struct {
 	Reward      *float64       `json:"reward" parquet:"reward,optional" doc:"what counts by the model's rule"`
 	Costs       []float64      `json:"costs,omitempty" parquet:"costs,list,optional" doc:"what each available candidate costs, in units of money; absent: not stated"`
 	Cost        *float64       `json:"cost,omitempty" parquet:"cost,optional" doc:"what the decision cost: as a call said it, otherwise as it was stated"`
+	Price       *float64       `json:"price,omitempty" parquet:"price,optional" doc:"under a budget: what a unit of money cost, in units of reward"`
+	Stopped     *bool          `json:"stopped,omitempty" parquet:"stopped,optional" doc:"under a budget: the hard stop took actions away; law is that of what was left"`
 	State       string         `json:"reward_state" parquet:"reward_state,dict" enum:"paid,default,none,pending,inactive"`
 }
 
@@ -138,6 +143,7 @@ func joinedRowOf(d serve.JoinedDecision) (joinedRow, error) {
 		Active: d.State != joined.Inactive, State: string(d.State),
 	}
 	row.Costs = r.Costs
+	row.Price, row.Stopped = joined.Budget(r)
 	if d.Cost == d.Cost {
 		row.Cost = &d.Cost
 	}

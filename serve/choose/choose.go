@@ -19,6 +19,10 @@ type Choice struct {
 	Num, Den uint64
 	Member   uint32 // the policy's member that was drawn, 0 when it has none
 	Negative bool   // with the sign −1
+	// Of a budget, 0 without one: λ; what the decision costs in expectation before the hard stop; whether that has taken
+	// actions away.
+	Price, Expects float64
+	Stopped        bool
 }
 
 // draw returns the source of a decision's choice.
@@ -31,7 +35,7 @@ func draw(seed rng.Key, incarnation, nonce eventlog.ID) rng.Source {
 // probability of their group equally. Without shared they are those of log version 1, in which the first of
 // them had all of it.
 func (w *Worker) Choose(nonce eventlog.ID, shared bool) (Choice, error) {
-	if shared || w.hashed != nil {
+	if shared || w.hashed != nil || w.market.on {
 		return w.share(nonce)
 	}
 	v := w.Version
@@ -92,15 +96,14 @@ func (w *Worker) Propensity(i int) (num, den uint64) {
 func (w *Worker) sharedPropensity(i int) (num, den uint64) {
 	s := &w.groups
 	a, b, k := w.Version.Compiled.FloorNum, w.Version.Compiled.FloorDen, uint64(len(s.of))
+	if w.market.stopped {
+		if k = uint64(w.market.kept); !w.market.remains(s.of[i]) {
+			return 0, 1
+		}
+	}
 	c, v, g := s.votes[s.of[i]], s.total, uint64(s.size[s.of[i]])
 	if a == 0 {
 		b, k = 1, 1
-	}
-	product := func(x, y uint64) uint64 {
-		if hi, lo := bits.Mul64(x, y); hi == 0 && lo <= 1<<63 {
-			return lo
-		}
-		return 0
 	}
 	if vg := product(v, g); vg > 0 {
 		if den := product(product(vg, k), b); den > 0 {
@@ -170,7 +173,13 @@ func (w *Worker) Explain() []Explained {
 				out[i].Alike = w.groups.size[group]
 			}
 		}
-		out[i].Votes = w.law.Atoms[group].Count
+		if w.law.Total == 0 {
+			out[i].Votes = 0
+		} else if w.groups.of != nil {
+			out[i].Votes = w.groups.votes[group]
+		} else {
+			out[i].Votes = w.law.Atoms[group].Count
+		}
 		switch s, ok := w.policy.(bandit.Scorer); {
 		case ok && w.hashed != nil:
 			score := s.Score(bandit.Action{At: w.sparse.at[i], X: w.sparse.x[i], Index: bandit.NoIndex})

@@ -196,9 +196,9 @@ func (w *Worker) nameActions(k int, packed bool) error {
 // readCosts reads the costs of all actions of a request into w.costs, none where the request and the catalogue have none.
 func (w *Worker) readCosts(r *Request) error {
 	k, cfg := w.encoder().Len(), w.Version.Compiled
-	w.costs = w.costs[:0]
+	w.costs, w.each = w.costs[:0], len(r.Actions) > 0
 	field := func(i int) string {
-		if len(r.Actions) > 0 {
+		if w.each {
 			return fmt.Sprintf("actions[%d].cost", i)
 		}
 		return fmt.Sprintf("costs[%d]", i)

@@ -11,6 +11,7 @@ import (
 	"troupe/eventlog"
 	"troupe/feature"
 	"troupe/internal/linalg"
+	"troupe/policy"
 	"troupe/rng"
 	"troupe/serve/candidates"
 )
@@ -144,6 +145,10 @@ func (w *Worker) Law() (law []uint64, of []uint32, voters uint64) {
 	if k := len(g.of); k < 2 || k > MaxLaw {
 		return nil, nil, 0
 	}
+	if w.market.stopped {
+		law, voters = w.stoppedLaw()
+		return law, nil, voters
+	}
 	law = make([]uint64, len(g.of))
 	for i, n := range g.of {
 		law[i] = g.votes[n]
@@ -210,7 +215,15 @@ func mix(h, v uint64) uint64 {
 	return h ^ h>>29
 }
 
-// find groups the candidates by their features, for greedy policies by their scores, of which equal features are
+// mixCost mixes the cost of candidate i into a hash, where costs matter.
+func (w *Worker) mixCost(h uint64, i int) uint64 {
+	if w.market.on {
+		return mix(h, math.Float64bits(w.costs[i]))
+	}
+	return h
+}
+
+// find groups the candidates by their features, under a budget also by their costs, for greedy policies by their scores, of which equal features are
 // a case.
 func (w *Worker) find() {
 	g, d := &w.groups, w.Version.Compiled.Dim
@@ -222,11 +235,11 @@ func (w *Worker) find() {
 			for _, a := range s.actions[i] {
 				h = mix(mix(h, a.Hash), math.Float64bits(a.Value))
 			}
-			return h
-		}, func(i, j int) bool { return slices.Equal(s.actions[i], s.actions[j]) })
+			return w.mixCost(h, i)
+		}, func(i, j int) bool { return slices.Equal(s.actions[i], s.actions[j]) && w.cost(i) == w.cost(j) })
 	} else {
-		g.group(len(w.X)/d, func(i int) uint64 { return hashRow(row(i)) },
-			func(i, j int) bool { return slices.Equal(row(i), row(j)) })
+		g.group(len(w.X)/d, func(i int) uint64 { return w.mixCost(hashRow(row(i)), i) },
+			func(i, j int) bool { return slices.Equal(row(i), row(j)) && w.cost(i) == w.cost(j) })
 	}
 	g.alike = len(g.first) < len(g.of)
 	if theta := greedy(w.policy); theta != nil && len(theta) == d {
@@ -234,8 +247,8 @@ func (w *Worker) find() {
 		for i := range scores {
 			scores[i] = linalg.Dot(row(i), theta) + 0
 		}
-		g.group(len(scores), func(i int) uint64 { return math.Float64bits(scores[i]) },
-			func(i, j int) bool { return scores[i] == scores[j] })
+		g.group(len(scores), func(i int) uint64 { return w.mixCost(math.Float64bits(scores[i]), i) },
+			func(i, j int) bool { return scores[i] == scores[j] && w.cost(i) == w.cost(j) })
 	}
 }
 
@@ -295,34 +308,76 @@ func (r representatives) ArgMax(dst *bandit.Action, theta []float64) (float64, e
 // it under the floor.
 func (w *Worker) share(nonce eventlog.ID) (Choice, error) {
 	w.find()
-	g, v := &w.groups, w.Version
-	set, err := w.set()
+	v, m := w.Version, &w.market
+	whole, err := w.set()
+	if err != nil {
+		return Choice{}, err
+	}
+	set, err := w.priced(whole)
 	if err != nil {
 		return Choice{}, err
 	}
 	source := draw(v.Seed, v.ID, nonce)
 	c := Choice{}
-	if joint, ok := w.policy.(bandit.Joint); ok {
-		err = joint.SelectProb(&w.action, &w.law, set, source.Sub(0))
-	} else if err = w.policy.Select(&w.action, set, source.Sub(0)); err == nil {
-		err = w.policy.Prob(&w.law, set, source.Sub(0))
-	}
-	if err != nil {
+	if err := w.vote(set, source); err != nil {
 		return Choice{}, err
+	}
+	if m.on {
+		c.Price, c.Expects = m.price, w.expects()
+		if c.Stopped, err = w.stop(); err != nil {
+			return Choice{}, err
+		}
+		if m.anew {
+			if set, err = policy.Price(whole, m.prices, m.keep); err != nil {
+				return Choice{}, err
+			}
+			if err := w.vote(set, source); err != nil {
+				return Choice{}, err
+			}
+		}
 	}
 	if c.Index, err = w.chosen(source); err != nil {
 		return Choice{}, err
 	}
-	if len(w.law.Atoms) != len(g.first) {
-		return Choice{}, fmt.Errorf("the policy has a law of %d actions, expected %d", len(w.law.Atoms), len(g.first))
-	}
-	g.count(&w.law)
 	c.Member, c.Negative = drawn(w.policy, source.Sub(0))
 	c.Num, c.Den = w.Propensity(c.Index)
 	if c.Num == 0 {
 		return Choice{}, fmt.Errorf("the policy chose an action of probability 0")
 	}
 	return c, nil
+}
+
+// vote lets the policy choose a group of the set, and counts the votes of all groups.
+func (w *Worker) vote(set bandit.ActionSet, source rng.Source) (err error) {
+	if joint, ok := w.policy.(bandit.Joint); ok {
+		err = joint.SelectProb(&w.action, &w.law, set, source.Sub(0))
+	} else if err = w.policy.Select(&w.action, set, source.Sub(0)); err == nil {
+		err = w.policy.Prob(&w.law, set, source.Sub(0))
+	}
+	if err != nil {
+		return err
+	}
+	n := len(w.groups.first)
+	if w.market.anew {
+		n = len(w.market.keep)
+	}
+	if len(w.law.Atoms) != n {
+		return fmt.Errorf("the policy has a law of %d actions, expected %d", len(w.law.Atoms), n)
+	}
+	w.groups.count(&w.law)
+	if w.market.anew { // votes are by group
+		votes := w.groups.votes
+		for range len(w.groups.first) - n {
+			votes = append(votes, 0)
+		}
+		for k := n - 1; k >= 0; k-- {
+			x := votes[k]
+			votes[k] = 0
+			votes[w.market.keep[k]] = x
+		}
+		w.groups.votes = votes
+	}
+	return nil
 }
 
 // one draws a candidate: a group, a candidate of it, and the coin of the floor. set holds one candidate of each group.
@@ -336,14 +391,37 @@ func (w *Worker) one(set bandit.ActionSet, source rng.Source) (int, error) {
 // chosen is the candidate of the group that the policy has chosen, or that of the floor.
 func (w *Worker) chosen(source rng.Source) (int, error) {
 	g, c := &w.groups, w.Version.Compiled
-	n := w.action.Index
-	if n < 0 || n >= len(g.first) {
-		return 0, fmt.Errorf("the policy chose %d of %d", n, len(g.first))
+	n, of := w.action.Index, len(g.first)
+	if w.market.anew {
+		of = len(w.market.keep)
+	}
+	if n < 0 || n >= of {
+		return 0, fmt.Errorf("the policy chose %d of %d", n, of)
 	}
 	if c.FloorNum > 0 && source.Intn(0, int(c.FloorDen)) < int(c.FloorNum) {
+		if w.market.stopped {
+			return w.remaining(source.Intn(1, w.market.kept)), nil
+		}
 		return source.Intn(1, len(g.of)), nil
 	}
+	if w.market.anew {
+		n = w.market.keep[n]
+	}
 	return g.member(n, source.Sub(2).Intn(0, g.size[n])), nil
+}
+
+// remaining returns candidate number n of those that the hard stop has left.
+func (w *Worker) remaining(n int) int {
+	for i, of := range w.groups.of {
+		if !w.market.remains(of) {
+			continue
+		}
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	panic("choose: fewer candidates are left than were counted")
 }
 
 // member returns candidate number n of a group.

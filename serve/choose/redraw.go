@@ -30,6 +30,9 @@ func (v *Version) Fresh() error {
 func (w *Worker) Redraw(n int, nonce func(i int) eventlog.ID, each func(i, candidate int)) error {
 	w.find()
 	set, err := w.set()
+	if err == nil {
+		set, err = w.priced(set)
+	}
 	if err != nil {
 		return err
 	}

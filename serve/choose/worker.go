@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"troupe/bandit"
+	"troupe/budget"
 	"troupe/eventlog"
 	"troupe/feature"
 	"troupe/policy"
@@ -25,14 +26,15 @@ type Version struct {
 	Seq      uint64
 	Paused   bool
 	Failed   string
-	State    *fold.State // nil until the features are learned
-	Digest   eventlog.ID // of the state
-	Keeps    bool        // decisions keep their requests, see fold.Learning
-	Notes    [5]uint64   // decisions with each note, up to Seq, in the order of their bits
+	State    *fold.State  // nil until the features are learned
+	Digest   eventlog.ID  // of the state
+	Keeps    bool         // decisions keep their requests, see fold.Learning
+	Notes    [5]uint64    // decisions with each note, up to Seq, in the order of their bits
+	Spending budget.Pacer // of a model with a budget, after Seq
 }
 
 // Meanwhile returns the version of a model that lags behind its log (fold.Fold.Defer): the state of v, with what else
-// has changed.
+// has changed. The price of a budget belongs to the state: a decision names the entry of both.
 func (v *Version) Meanwhile(m *fold.Model) *Version {
 	w := *v
 	w.Paused, w.Failed, w.Notes = m.Paused, m.Failed, m.Notes
@@ -46,10 +48,14 @@ func VersionOf(m *fold.Model, seq uint64) (*Version, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Version{
+	v := &Version{
 		ID: m.ID, Root: m.Root, Compiled: m.Compiled, Number: m.Version, Seed: m.Seed, Seq: seq,
 		Paused: m.Paused, Failed: m.Failed, State: state, Digest: state.Digest(), Keeps: m.Keeps(), Notes: m.Notes,
-	}, nil
+	}
+	if m.Spending != nil {
+		v.Spending = m.Spending.Pacer
+	}
+	return v, nil
 }
 
 // FromSaved returns the version of a saved model.
@@ -140,6 +146,8 @@ type Worker struct {
 	sparse sparse               // the candidates with hashed features
 	costs  []float64            // of the candidates; none where the request has none
 	groups groups
+	each   bool // the actions of the request have their own costs
+	market market
 	law    bandit.Law
 	action bandit.Action
 }
@@ -191,6 +199,10 @@ func (v *Version) put(w *Worker) (*Worker, error) {
 			w.batch = feature.NewBatch(v.Compiled.Encoder)
 			w.batch.Lenient(v.Compiled.Config.Features.Learned)
 		}
+	}
+	if v.State != nil && w.Version != nil && w.Version.State == v.State { // another version of the same state
+		w.Version = v
+		return w, nil
 	}
 	if w.hashed != nil {
 		w.hashed.Use(v.State.Statistics())

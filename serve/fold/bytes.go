@@ -25,10 +25,10 @@ import (
 //	    version | paused | deleted | failed text | seed 4×u32 | created, changed: seq, time i64 |
 //	    counts 9×u64, reward sum f64, last i64 | configuration text | has policy, its bytes |
 //	    what it keeps beside its policy: bytes, empty for none (not in version 2); with flag 4 the bytes of its Learning
-//	    stand between notes and statistics
+//	    stand between notes and statistics, with flag 8 before them 11 numbers of its budget f64 | seq u64
 //	open entries: count, each: seq | hash [16] | epoch u64 | number |
 //	    events: count, each: index | model u64 | deadline i64 | state u8 | y f64 |
-//	        with bit 64 of the state its cost f64 |
+//	        with bit 64 or 128 of the state its cost f64 |
 //	        keys of rewards: count, each u64 | has an idempotency key: key [16] | request [16]
 //	idempotency keys of closed windows: count, each: key [16] | request [16] | event | seq | closed at i64
 //	of a cluster only: nodes: count, each: name text | clock i64 | entry | applied | readable
@@ -169,7 +169,7 @@ func (w *writer) open(o *OpenEntry, known map[[16]byte]KeyUse) {
 		w.fixed(uint64(e.deadline))
 		w.b = append(w.b, byte(e.state))
 		w.fixed(math.Float64bits(e.y))
-		if e.state&costed != 0 {
+		if e.state&(costed|budgeted) != 0 {
 			w.fixed(math.Float64bits(e.cost))
 		}
 		keys := o.keys[e.index]
@@ -309,7 +309,7 @@ func (r *reader) open(f *Fold) error {
 	for range r.count() {
 		e := openEvent{index: uint32(r.uint()), model: f.models[eventlog.ID(r.fixed())], deadline: int64(r.fixed()),
 			state: eventState(r.byte()), y: math.Float64frombits(r.fixed())}
-		if e.state&costed != 0 {
+		if e.state&(costed|budgeted) != 0 {
 			e.cost = math.Float64frombits(r.fixed())
 		}
 		for range r.count() {

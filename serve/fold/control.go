@@ -195,6 +195,7 @@ func (f *Fold) rollback(r *eventlog.Control, at Stamp) (Outcome, error) {
 	if err := f.inherit(m, from, r); err != nil {
 		return None, err
 	}
+	m.Spending, from.Spending = from.Spending, nil
 	learned := m.Counts.Learned
 	m.Counts = from.Counts
 	m.Counts.Learned = learned
@@ -217,7 +218,9 @@ func (f *Fold) configure(m *Model, cfg *model.Compiled, at Stamp) (Outcome, erro
 	}
 	f.Settle(m) // decisions with the new configuration replay on a state of this entry
 	learned := !m.Compiled.Ready() && cfg.Ready()
+	was := m.Compiled.Config.Budget
 	m.Compiled = cfg
+	m.beginBudget(was)
 	if err := f.recast(m, cfg); err != nil {
 		return None, err
 	}
@@ -242,6 +245,7 @@ func (f *Fold) remove(m *Model) {
 
 // install makes m the model of its name.
 func (f *Fold) install(m *Model) {
+	m.beginBudget(m.Compiled.Config.Budget)
 	f.models[m.ID], f.names[m.Name()], f.renamed = m, m, true
 	f.markChanged(m)
 }

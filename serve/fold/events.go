@@ -29,7 +29,7 @@ type OpenEntry struct {
 type openEvent struct {
 	deadline int64
 	y        float64
-	cost     float64 // with the state costed
+	cost     float64 // with the state costed what it cost, with budgeted alone what is reserved
 	model    *Model  // that decided
 	index    uint32
 	state    eventState
@@ -45,6 +45,7 @@ const (
 	ruleHigh
 	hasRequest // its request is in the log
 	costed     // what it cost is known
+	budgeted   // it was decided under a budget and reserves what it states, until its cost is known
 )
 
 // withRule returns the state with a rule.
@@ -184,15 +185,6 @@ func (b *OpenEntry) remember(e *openEvent, key eventlog.ID) {
 	b.keys[e.index] = append(b.keys[e.index], key)
 }
 
-// pays takes what an event cost, by the rule of its rewards: the first one, the sum or the last one.
-func (e *openEvent) pays(cost float64) {
-	first, rule := e.state&costed == 0, e.state.rule()
-	if first || !rule.Settles() {
-		e.cost = rule.Fold(e.cost, cost, first)
-	}
-	e.state |= costed
-}
-
 func (f *Fold) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision) Outcome {
 	m := f.models[r.Model]
 	if m == nil {
@@ -229,6 +221,7 @@ func (f *Fold) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision) Out
 		}
 	}
 	e.state = e.state.withRule(m.Compiled.Config.Reward.Rule)
+	f.reserve(h, &e, r)
 	k := batchKey{d.Epoch, d.No}
 	b := f.open[k]
 	if b == nil {
@@ -264,7 +257,7 @@ func (f *Fold) reward(r *eventlog.Reward) (Outcome, error) {
 	}
 	b.remember(e, r.Key)
 	if r.Costed {
-		e.pays(r.Cost)
+		f.pays(h, e, r.Cost)
 	}
 	if r.OnlyCost {
 		return Accepted, nil
@@ -322,6 +315,7 @@ func (f *Fold) expire(r *eventlog.Expire) (Outcome, error) {
 		h := f.Current(e.model)
 		h.Counts.Open--
 		f.waiting--
+		f.close(h, &e)
 		p := f.learner(e.model, b.seq)
 		y, learns := e.y, e.state&noLearning == 0 && p != nil
 		if e.state&rewarded != 0 {

@@ -313,6 +313,17 @@ func (f *Fold) checkpoint(r *eventlog.Checkpoint) (Outcome, error) {
 	if f.lost > 0 || f.cast != nil { // see inherit
 		return Accepted, nil
 	}
+	for _, p := range r.Prices {
+		m := f.models[p.Model]
+		if m == nil || m.Spending == nil || m.Successor != 0 || m.Spending.Seq > r.Seq || m.Changed.Seq > r.Seq ||
+			r.Seq >= f.seq {
+			continue
+		}
+		if own := m.price(p.Model); own != p {
+			return None, fmt.Errorf("model %v has the price %v and spent %v, the writer says %v and %v after entry %d", p.Model,
+				own.Price, own.Spent, p.Price, p.Spent, r.Seq)
+		}
+	}
 	for _, s := range r.States {
 		m := f.models[s.Model]
 		if m == nil || !m.HasPolicy() || m.Last > r.Seq || r.Seq >= f.seq {

@@ -175,18 +175,18 @@ func (x *Memory) SetStatistics(s *feature.Statistics) {
 // hasLearning is a flag of the bytes of a memory: a Learning follows the notes.
 const hasLearning = 4
 
-// append appends what the digest of a state depends on. learns is of the bytes of a fold.
-func (x *Memory) append(b []byte, learns bool) []byte {
+// hasBudget: the state of a budget follows the notes, before the Learning.
+const hasBudget = 8
+
+// append appends what the digest of a state depends on. more is of the bytes of a fold: flags.
+func (x *Memory) append(b []byte, more uint64) []byte {
 	u := func(v uint64) { b = binary.LittleEndian.AppendUint64(b, v) }
-	flags := uint64(0)
+	flags := more
 	if x.Differ {
 		flags |= 1
 	}
 	if x.Adopted {
 		flags |= 2
-	}
-	if learns {
-		flags |= hasLearning
 	}
 	u(uint64(x.digest))
 	u(x.StatsSeq)
@@ -205,13 +205,23 @@ func (x *Memory) append(b []byte, learns bool) []byte {
 // write appends the memory and the notes to the bytes of a fold: nothing when there are none.
 func (w *writer) memory(m *Model) error {
 	x := &m.Memory
-	if *x == (Memory{}) && m.Notes == [5]uint64{} && m.Learning == nil {
+	if *x == (Memory{}) && m.Notes == [5]uint64{} && m.Learning == nil && m.Spending == nil {
 		w.bytes(nil)
 		return nil
 	}
-	b := x.append(nil, m.Learning != nil)
+	var more uint64
+	if m.Learning != nil {
+		more |= hasLearning
+	}
+	if m.Spending != nil {
+		more |= hasBudget
+	}
+	b := x.append(nil, more)
 	for _, n := range m.Notes {
 		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	if m.Spending != nil {
+		b = m.Spending.append(b)
 	}
 	if m.Learning != nil {
 		l, err := m.Learning.append(nil)
@@ -232,7 +242,7 @@ func (m *Model) readMemory(b []byte) error {
 		return nil
 	}
 	x := &m.Memory
-	fixed := len(x.append(nil, false)) + 8*len(m.Notes)
+	fixed := len(x.append(nil, 0)) + 8*len(m.Notes)
 	if len(b) < fixed {
 		return fmt.Errorf("what the model keeps beside its policy is cut short")
 	}
@@ -248,6 +258,14 @@ func (m *Model) readMemory(b []byte) error {
 		m.Notes[i] = r.fixed()
 	}
 	b = b[fixed:]
+	if flags&hasBudget != 0 {
+		r := reader{b: b}
+		var err error
+		if m.Spending, err = readSpending(&r); err != nil {
+			return err
+		}
+		b = r.b
+	}
 	if flags&hasLearning != 0 {
 		r := reader{b: b}
 		l := r.bytes()

@@ -35,6 +35,8 @@ type Model struct {
 	Memory Memory // what it keeps beside its policy
 	// Learning is of a model that learns a schema from requests, nil for others.
 	Learning *Learning
+	// Spending is the state of its budget, nil for a model without one.
+	Spending *Spending
 	Notes    [5]uint64 // decisions with each note of eventlog.Notes, in the order of its bits
 
 	policy model.Policy // nil: laid aside, features not learned, rolled back, deleted, or not in Fold.only
@@ -113,7 +115,7 @@ func (m *Model) State() (*State, error) {
 func (m *Model) remembered() []byte {
 	var b []byte
 	if m.Compiled.Remembers() {
-		b = m.Memory.append(nil, false)
+		b = m.Memory.append(nil, 0)
 	}
 	if m.Learning != nil {
 		b = m.Learning.appendState(b)

@@ -536,6 +536,15 @@ func Law(r *eventlog.Decision) []float64 {
 	return out
 }
 
+// Budget returns the price of a decision under a budget and whether the hard stop took actions away, nil without one.
+func Budget(r *eventlog.Decision) (price *float64, stopped *bool) {
+	if r.Price == 0 {
+		return nil, nil
+	}
+	p, s := r.Price, r.Play == eventlog.PlayStop
+	return &p, &s
+}
+
 // sawInactive adds a decision that was never activated to the check of what activation depends on.
 func (j *Joiner) sawInactive(r *eventlog.Decision) {
 	law := Law(r)

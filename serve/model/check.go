@@ -43,6 +43,9 @@ func (c Config) Admit(limits Limits) (*Compiled, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := out.checkBudget(); err != nil {
+		return nil, err
+	}
 	return out, out.CheckCatalogue()
 }
 

@@ -18,6 +18,7 @@ type Config struct {
 	Sigma         float64     `key:"sigma" doc:"subgaussian constant of the noise, for policies that do not take it from the data; for auto its first guess" default:"half the range of rewards"`
 	Floor         float64     `key:"floor" doc:"exploration floor ε: a uniform candidate with this probability, so that the log can evaluate other policies; at most 6 decimals"`
 	Reward        Reward      `key:"reward" doc:"range, rule, window, default"`
+	Budget        Budget      `key:"budget" doc:"what decisions may spend: { mean = 0.0005 } for each decision, or { total = 200 } for each day; every action then needs a cost"`
 	Mode          string      `key:"mode" doc:"online, apprentice, shadow or frozen"`
 	Actions       []Entry     `key:"actions" doc:"catalogue of actions with stable ids"`
 	LogCandidates string      `key:"log_candidates" doc:"full: keep every candidate's vector, so that a decision can be replayed; none"`

@@ -67,7 +67,11 @@ func (x Change) Recast(own Config, lo, hi float64, limits Limits) (*Compiled, er
 	if c.Reward.Adapt && !c.widens() {
 		c.Reward.Min, c.Reward.Max, c.Reward.Adapt = lo, hi, false
 	}
-	return c.Compile(limits)
+	out, err := c.Compile(limits)
+	if err != nil {
+		return nil, err
+	}
+	return out, out.checkBudget()
 }
 
 // SameState returns nil when a model with the configuration n can have a state of one with c, otherwise an *Error that

@@ -101,7 +101,11 @@ func (c Config) Learned(s *feature.Schema, lo, hi float64, limits Limits) (*Comp
 	if err := c.settle(); err != nil {
 		return nil, err
 	}
-	return c.Compile(limits)
+	out, err := c.Compile(limits)
+	if err != nil {
+		return nil, err
+	}
+	return out, out.checkBudget()
 }
 
 // oneSource refuses options of the policy that belong elsewhere: the number of bits and the pairs to hashed

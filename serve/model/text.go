@@ -68,6 +68,9 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	if c.Sigma != 0 {
 		out["sigma"] = c.Sigma
 	}
+	if !c.Budget.IsZero() {
+		out["budget"] = c.Budget.table()
+	}
 	switch {
 	case c.Dim != 0:
 		out["dim"] = c.Dim
