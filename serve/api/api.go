@@ -287,7 +287,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer a.gate.leave(weight)
 	}
 	if hotly != notHot {
-		one.pattern = hotPatterns[hotly]
+		one.pattern = hotPaths[hotly].pattern
 		var left time.Duration
 		if wait > 0 {
 			left = max(wait-time.Since(begun), 1)

@@ -35,9 +35,30 @@ const (
 	hotRewards
 )
 
-// hotPatterns are the routes in the metrics and the log.
-var hotPatterns = [...]string{"", "POST /v1/models/{model}/:decide", "POST /v1/models/{model}/:decideBatch",
-	"POST /v1/events/{event}/:reward", "POST /v1/rewards/:batch"}
+// hotPath is how a hot route is recognised: the path of its operation around the model or the event that it names.
+type hotPath struct {
+	prefix, suffix string
+	name           int    // longest name, 0 for a path without one
+	key            int    // longest idempotency key, so that those of a batch's items are at most 256
+	pattern        string // in the metrics and the log
+}
+
+var hotPaths = [...]hotPath{
+	hotDecide:  pathOf(hotDecide, 64, 256),
+	hotDecides: pathOf(hotDecides, 64, 252),
+	hotReward:  pathOf(hotReward, 256, 256),
+	hotRewards: pathOf(hotRewards, 0, 256),
+}
+
+func pathOf(route hotRoute, name, key int) hotPath {
+	o := hotOperations[route]
+	p := hotPath{prefix: o.path, name: name, key: key, pattern: o.method + " " + splitVerb(o.path)}
+	if name > 0 {
+		from, to := strings.IndexByte(o.path, '{'), strings.IndexByte(o.path, '}')
+		p.prefix, p.suffix = o.path[:from], o.path[to+1:]
+	}
+	return p
+}
 
 // hot returns the hot route of a request and the model or event that it names, or notHot.
 func hot(r *http.Request) (route hotRoute, name string) {
@@ -46,21 +67,21 @@ func hot(r *http.Request) (route hotRoute, name string) {
 		len(r.TransferEncoding) > 0 {
 		return notHot, ""
 	}
-	most := 64
-	switch p := u.Path; {
-	case strings.HasPrefix(p, "/v1/models/"):
-		p = p[len("/v1/models/"):]
-		if strings.HasSuffix(p, ":decide") {
-			route, name = hotDecide, p[:len(p)-len(":decide")]
-		} else if strings.HasSuffix(p, ":decideBatch") {
-			route, name = hotDecides, p[:len(p)-len(":decideBatch")]
+	for route = hotDecide; ; route++ {
+		if route > hotRewards {
+			return notHot, ""
 		}
-	case strings.HasPrefix(p, "/v1/events/") && strings.HasSuffix(p, ":reward"):
-		route, name, most = hotReward, p[len("/v1/events/"):len(p)-len(":reward")], 256
-	case p == "/v1/rewards:batch":
-		return hotRewards, ""
+		p := &hotPaths[route]
+		if p.name == 0 && u.Path == p.prefix {
+			return route, ""
+		}
+		if p.name > 0 && len(u.Path) > len(p.prefix)+len(p.suffix) && strings.HasPrefix(u.Path, p.prefix) &&
+			strings.HasSuffix(u.Path, p.suffix) {
+			name = u.Path[len(p.prefix) : len(u.Path)-len(p.suffix)]
+			break
+		}
 	}
-	if len(name) == 0 || len(name) > most {
+	if len(name) > hotPaths[route].name {
 		return notHot, ""
 	}
 	for i := range len(name) {
@@ -119,11 +140,7 @@ func (s *scratch) release() {
 // body still. left, if not 0, is the time that the client gives.
 func (a *API) serveHot(w http.ResponseWriter, r *http.Request, info *request, route hotRoute, name string,
 	left time.Duration) bool {
-	most := 256
-	if route == hotDecides {
-		most = 252
-	}
-	key, ok := plainHeaders(r.Header, most)
+	key, ok := plainHeaders(r.Header, hotPaths[route].key)
 	if !ok || r.ContentLength >= a.opts.MaxBody || a.origin.Check(r) != nil {
 		return false
 	}
@@ -206,81 +223,96 @@ func (a *API) scanHot(s *scan, route hotRoute) bool {
 
 // callHot calls the service and makes the answer.
 func (a *API) callHot(ctx context.Context, s *scratch, route hotRoute, name, key string) error {
-	b := s.out[:0]
+	model := ""
+	if route == hotDecide || route == hotDecides {
+		model = name
+	}
+	if err := a.allow(ctx, hotOperations[route].scope, model); err != nil {
+		return err
+	}
 	switch route {
-	case hotDecide, hotDecides:
-		if err := a.allow(ctx, Decide, name); err != nil {
-			return err
-		}
-		rs := s.scan.decides
-		for i := range rs {
-			rs[i].Caller = caller(ctx)
-			if rs[i].IdempotencyKey = key; key != "" && route == hotDecides {
-				rs[i].IdempotencyKey = key + "/" + strconv.Itoa(i)
-			}
-		}
-		if route == hotDecide {
-			d, err := a.svc.Decide(ctx, name, rs[0])
-			if err != nil {
-				return err
-			}
-			s.out = appendDecision(b, &d)
-			return nil
-		}
-		items, err := a.svc.DecideBatch(ctx, name, rs)
-		if err != nil {
-			return err
-		}
-		b = append(b, `{"results":[`...)
-		for i := range items {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			if items[i].Err != nil {
-				b = a.appendProblem(ctx, b, items[i].Err)
-			} else {
-				b = append(appendDecision(append(b, `{"decision":`...), &items[i].Decision), '}')
-			}
-		}
+	case hotDecide:
+		return a.decideHot(ctx, s, name, key)
+	case hotDecides:
+		return a.decidesHot(ctx, s, name, key)
 	case hotReward:
-		if err := a.allow(ctx, Reward, ""); err != nil {
-			return err
+		return a.rewardHot(ctx, s, name, key)
+	}
+	return a.rewardsHot(ctx, s)
+}
+
+func (a *API) decideHot(ctx context.Context, s *scratch, name, key string) error {
+	r := &s.scan.decides[0]
+	r.Caller, r.IdempotencyKey = caller(ctx), key
+	d, err := a.svc.Decide(ctx, name, *r)
+	if err != nil {
+		return err
+	}
+	s.out = appendDecision(s.out[:0], &d)
+	return nil
+}
+
+func (a *API) decidesHot(ctx context.Context, s *scratch, name, key string) error {
+	rs := s.scan.decides
+	for i := range rs {
+		rs[i].Caller = caller(ctx)
+		if rs[i].IdempotencyKey = key; key != "" {
+			rs[i].IdempotencyKey = key + "/" + strconv.Itoa(i)
 		}
-		r := &s.scan.rewards[0]
-		if r.EventID = name; r.Key == "" {
-			r.Key = key
+	}
+	items, err := a.svc.DecideBatch(ctx, name, rs)
+	if err != nil {
+		return err
+	}
+	b := append(s.out[:0], `{"results":[`...)
+	for i := range items {
+		if i > 0 {
+			b = append(b, ',')
 		}
-		r.Caller, r.Allow = caller(ctx), a.allowsModel(ctx, Reward)
-		x, err := a.svc.Reward(ctx, *r)
-		a.metrics.reward(x.Status, err)
-		if err != nil {
-			return err
+		if items[i].Err != nil {
+			b = a.appendProblem(ctx, b, items[i].Err)
+		} else {
+			b = append(appendDecision(append(b, `{"decision":`...), &items[i].Decision), '}')
 		}
-		s.out = appendReward(b, &x)
-		return nil
-	case hotRewards:
-		if err := a.allow(ctx, Reward, ""); err != nil {
-			return err
+	}
+	s.out = append(b, "]}"...)
+	return nil
+}
+
+func (a *API) rewardHot(ctx context.Context, s *scratch, event, key string) error {
+	r := &s.scan.rewards[0]
+	if r.EventID = event; r.Key == "" {
+		r.Key = key
+	}
+	r.Caller, r.Allow = caller(ctx), a.allowsModel(ctx, Reward)
+	x, err := a.svc.Reward(ctx, *r)
+	a.metrics.reward(x.Status, err)
+	if err != nil {
+		return err
+	}
+	s.out = appendReward(s.out[:0], &x)
+	return nil
+}
+
+func (a *API) rewardsHot(ctx context.Context, s *scratch) error {
+	rs, allow := s.scan.rewards, a.allowsModel(ctx, Reward)
+	for i := range rs {
+		rs[i].Caller, rs[i].Allow = caller(ctx), allow
+	}
+	items, err := a.svc.RewardBatch(ctx, rs)
+	if err != nil {
+		return err
+	}
+	b := append(s.out[:0], `{"results":[`...)
+	for i := range items {
+		if i > 0 {
+			b = append(b, ',')
 		}
-		rs, allow := s.scan.rewards, a.allowsModel(ctx, Reward)
-		for i := range rs {
-			rs[i].Caller, rs[i].Allow = caller(ctx), allow
-		}
-		items, err := a.svc.RewardBatch(ctx, rs)
-		if err != nil {
-			return err
-		}
-		b = append(b, `{"results":[`...)
-		for i := range items {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			a.metrics.reward(items[i].Result.Status, items[i].Err)
-			if items[i].Err != nil {
-				b = a.appendProblem(ctx, b, items[i].Err)
-			} else {
-				b = append(appendReward(append(b, `{"result":`...), &items[i].Result), '}')
-			}
+		a.metrics.reward(items[i].Result.Status, items[i].Err)
+		if items[i].Err != nil {
+			b = a.appendProblem(ctx, b, items[i].Err)
+		} else {
+			b = append(appendReward(append(b, `{"result":`...), &items[i].Result), '}')
 		}
 	}
 	s.out = append(b, "]}"...)

@@ -525,3 +525,48 @@ func TestQuoted(t *testing.T) {
 		}
 	}
 }
+
+// TestHotPaths: what the short way knows of a hot route beside its operation (how long a name and a key may be) is what the
+// description says, and a request to each path is recognised, with the longest name and no longer one.
+func TestHotPaths(t *testing.T) {
+	a := must(New(newFake("news"), Options{Now: clock}))
+	var doc struct {
+		Paths map[string]map[string]struct {
+			OperationID string
+			Parameters  []struct {
+				Name, In string
+				Schema   struct{ MaxLength int }
+			}
+		}
+	}
+	if err := json.Unmarshal(a.openapi, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for route := hotDecide; route <= hotRewards; route++ {
+		o, p := hotOperations[route], hotPaths[route]
+		described, ok := doc.Paths[o.path][strings.ToLower(o.method)]
+		if !ok || described.OperationID != o.id {
+			t.Fatalf("%s %s is not described as %s", o.method, o.path, o.id)
+		}
+		name, key := 0, p.key
+		for _, x := range described.Parameters {
+			switch {
+			case x.In == "path":
+				name = x.Schema.MaxLength
+			case x.Name == "Idempotency-Key":
+				key = x.Schema.MaxLength
+			}
+		}
+		if p.name != name || p.key != key {
+			t.Errorf("%s: names up to %d and keys up to %d, described are %d and %d", o.id, p.name, p.key, name, key)
+		}
+		for more := range 2 {
+			long := strings.Repeat("n", p.name+more)
+			r := httptest.NewRequest(o.method, "http://h"+p.prefix+long+p.suffix, strings.NewReader("{}"))
+			got, is := hot(r)
+			if want := more == 0; want != (got == route && is == long) {
+				t.Errorf("%s with %d more bytes: route %d, name of %d bytes", o.id, more, got, len(is))
+			}
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"net/http"
+	"slices"
 
 	stdjson "encoding/json"
 )
@@ -44,10 +45,42 @@ func (o *op) example(kind string) stdjson.RawMessage {
 	return b
 }
 
+// hotOperations are those that a running application calls all the time. Both ways to serve them (hot.go) take them from
+// here.
+var hotOperations = [...]op{
+	hotDecide: {id: "decide", method: "POST", path: "/v1/models/{model}:decide", scope: Decide, body: decideBody{},
+		summary: "Choose an action",
+		doc: "The answer has the event's id, the action, its exact propensity as a quotient of integers, and the " +
+			"log entry that holds it. 200 means durable."},
+	hotDecides: {id: "decideBatch", method: "POST", path: "/v1/models/{model}:decideBatch", scope: Decide,
+		body:    decideBatchBody{},
+		summary: "Choose many actions on one state",
+		doc: "At most 256. A bad request among them gets a problem of its own. With the header Idempotency-Key " +
+			"item i has the key KEY/i, so a repeated batch makes no new decisions."},
+	hotReward: {id: "reward", method: "POST", path: "/v1/events/{event}:reward", scope: Reward, body: rewardBody{},
+		summary: "Send a reward",
+		doc: "status: accepted; duplicate (the event has its reward); late (the window is closed; recorded, does " +
+			"not count); ignored (recorded, does not count). Repeating a call is safe."},
+	hotRewards: {id: "rewardBatch", method: "POST", path: "/v1/rewards:batch", scope: Reward, body: rewardBatchBody{},
+		summary: "Send many rewards",
+		doc:     "At most 10,000, each with its own result or problem."},
+}
+
+// by returns an operation with its route.
+func (o op) by(route func(*API, op)) op {
+	o.route = route
+	return o
+}
+
 // operations are those under /v1.
 func (a *API) operations() []op {
+	return slices.Concat(a.modelOperations(), a.catalogueOperations(), a.decisionOperations(), a.serverOperations(),
+		a.recordOperations())
+}
+
+// modelOperations make, change and read models.
+func (a *API) modelOperations() []op {
 	return []op{
-		// Models.
 		{id: "createModel", method: "POST", path: "/v1/models", scope: Admin, status: http.StatusCreated,
 			body:    configDoc{},
 			summary: "Create a model",
@@ -107,7 +140,12 @@ func (a *API) operations() []op {
 			doc: "The estimate with the names of its coordinates, with format=binary the policy's snapshot, with " +
 				"format=model what createFrom takes.",
 			route: on(a.getState)},
-		// The catalogue of actions of a model.
+	}
+}
+
+// catalogueOperations are about the actions that a model knows.
+func (a *API) catalogueOperations() []op {
+	return []op{
 		{id: "listActions", method: "GET", path: "/v1/models/{model}/actions", scope: Read,
 			summary: "Read the catalogue of actions",
 			route:   on(a.listActions)},
@@ -118,34 +156,26 @@ func (a *API) operations() []op {
 		{id: "deleteAction", method: "DELETE", path: "/v1/models/{model}/actions/{action}", scope: Admin,
 			summary: "Take an action out of the catalogue",
 			route:   on(a.deleteAction)},
-		// Decisions and rewards.
-		{id: "decide", method: "POST", path: "/v1/models/{model}:decide", scope: Decide, body: decideBody{},
-			summary: "Choose an action",
-			doc: "The answer has the event's id, the action, its exact propensity as a quotient of integers, and the " +
-				"log entry that " +
-				"holds it. 200 means durable.",
-			route: on(a.decide)},
-		{id: "decideBatch", method: "POST", path: "/v1/models/{model}:decideBatch", scope: Decide,
-			body:    decideBatchBody{},
-			summary: "Choose many actions on one state",
-			doc: "At most 256. A bad request among them gets a problem of its own. With the header Idempotency-Key " +
-				"item i has the key KEY/i, so a repeated batch makes no new decisions.",
-			route: on(a.decideBatch)},
-		{id: "reward", method: "POST", path: "/v1/events/{event}:reward", scope: Reward, body: rewardBody{},
-			summary: "Send a reward",
-			doc: "status: accepted; duplicate (the event has its reward); late (the window is closed; recorded, does " +
-				"not count); " +
-				"ignored (recorded, does not count). Repeating a call is safe.",
-			route: on(a.reward)},
-		{id: "rewardBatch", method: "POST", path: "/v1/rewards:batch", scope: Reward, body: rewardBatchBody{},
-			summary: "Send many rewards",
-			doc:     "At most 10,000, each with its own result or problem.",
-			route:   on(a.rewardBatch)},
+	}
+}
+
+// decisionOperations decide and learn.
+func (a *API) decisionOperations() []op {
+	return []op{
+		hotOperations[hotDecide].by(on(a.decide)),
+		hotOperations[hotDecides].by(on(a.decideBatch)),
+		hotOperations[hotReward].by(on(a.reward)),
+		hotOperations[hotRewards].by(on(a.rewardBatch)),
 		{id: "activate", method: "POST", path: "/v1/events/{event}:activate", scope: Decide,
 			summary: "Activate a deferred decision",
 			doc:     "From now on the event counts and its window runs to its end.",
 			route:   on(a.activate)},
-		// The server itself.
+	}
+}
+
+// serverOperations are about the server and its log as a whole.
+func (a *API) serverOperations() []op {
+	return []op{
 		{id: "drain", method: "POST", path: "/v1/cluster:drain", scope: Admin, status: http.StatusNoContent,
 			summary: "Prepare a node for its stop",
 			doc: "Another node leads the log, new calls are answered 503, those under way are answered before this " +
@@ -171,7 +201,12 @@ func (a *API) operations() []op {
 				"404 while the log is whole. " +
 				"troupe cluster export asks for it.",
 			route: on(a.exportBase)},
-		// What is recorded.
+	}
+}
+
+// recordOperations read what is recorded.
+func (a *API) recordOperations() []op {
+	return []op{
 		{id: "getEvent", method: "GET", path: "/v1/events/{event}", scope: Read,
 			summary: "Read what is recorded of a decision",
 			route:   on(a.getEvent)},
