@@ -16,6 +16,7 @@ import (
 // package without a row fails, and so does a row without a package.
 var layers = map[string]string{
 	"internal/cpu":          "",
+	"internal/decimal":      "",
 	"internal/logs":         "",
 	"rng":                   "internal/cpu internal/logs",
 	"bandit":                "rng",
@@ -35,7 +36,7 @@ var layers = map[string]string{
 	"actionset":             "rng bandit spec internal/linalg",
 	"policy":                "rng bandit spec budget internal/linalg internal/logs internal/members internal/paged theory internal/lockstep",
 	"bandittest":            "rng bandit",
-	"feature":               "bandit spec internal/logs",
+	"feature":               "bandit spec internal/logs internal/decimal",
 	"dataset":               "bandit actionset spec",
 	"eventlog":              "internal/future",
 	"backup":                "eventlog",
@@ -49,7 +50,7 @@ var layers = map[string]string{
 	"serve/train":           "rng bandit policy feature serve/model serve/fold",
 	"serve/choose":          "rng bandit budget theory actionset policy feature eventlog internal/linalg serve/model serve/candidates serve/fold",
 	"serve":                 "rng bandit budget policy feature eventlog serve/model serve/candidates serve/fold serve/choose serve/joined",
-	"serve/api":             "serve spec eventlog internal/rows ope serve/joined",
+	"serve/api":             "internal/decimal serve spec eventlog internal/rows ope serve/joined",
 	"client":                "",
 	"process":               "rng bandit spec policy",
 	"env":                   "rng bandit spec budget actionset dataset feature logged internal/linalg internal/logs internal/lockstep",

@@ -2,11 +2,11 @@ package feature
 
 import (
 	"encoding/binary"
-	"math"
-	"math/bits"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"troupe/internal/decimal"
 )
 
 // Limits bound what a request may cost. A zero field stands for its default.
@@ -295,120 +295,25 @@ func (r *reader) hex(at int) (rune, bool) {
 
 // number reads a number: its value, correctly rounded, and its literal.
 func (r *reader) number() (float64, []byte, error) {
-	b, i, from := r.b, r.i, r.i
-	neg := b[i] == '-'
-	if neg {
-		i++
-	}
-	var mantissa uint64 // of all digits before an exponent, modulo 2⁶⁴
-	at := i
-	for i < len(b) && b[i]-'0' <= 9 {
-		mantissa = mantissa*10 + uint64(b[i]-'0')
-		i++
-	}
-	digits := i - at
-	if r.i = i; digits == 0 {
+	x, n, fault := decimal.Read(r.b[r.i:])
+	lit := r.b[r.i : r.i+n]
+	r.i += n
+	switch fault {
+	case decimal.None, decimal.TooLarge:
+	case decimal.NoNumber:
 		return 0, nil, r.syntax("a value")
+	case decimal.LeadingZeros:
+		return 0, nil, r.syntax("a number without leading zeros")
+	default:
+		return 0, nil, r.syntax("a digit")
 	}
-	if b[at] == '0' {
-		if digits > 1 {
-			r.i = from
-			return 0, nil, r.syntax("a number without leading zeros")
-		}
-		digits = 0
-	}
-	frac := 0
-	if i < len(b) && b[i] == '.' {
-		i++
-		at = i
-		for len(b)-i >= 8 {
-			w := binary.LittleEndian.Uint64(b[i:])
-			if !eightDigits(w) {
-				break
-			}
-			mantissa = mantissa*1e8 + valueOfEight(w)
-			i += 8
-		}
-		for i < len(b) && b[i]-'0' <= 9 {
-			mantissa = mantissa*10 + uint64(b[i]-'0')
-			i++
-		}
-		r.i = i
-		if frac = i - at; frac == 0 {
-			return 0, nil, r.syntax("a digit")
-		}
-	}
-	exponent := false
-	if i < len(b) && b[i]|0x20 == 'e' {
-		exponent = true
-		i++
-		if i < len(b) && (b[i] == '+' || b[i] == '-') {
-			i++
-		}
-		at := i
-		for i < len(b) && b[i]-'0' <= 9 {
-			i++
-		}
-		if r.i = i; i == at {
-			return 0, nil, r.syntax("a digit")
-		}
-	}
-	lit := b[from:i]
 	if len(lit) > r.limits.String {
 		return 0, nil, tooLong(r.limits.String, len(lit))
 	}
-	if !exponent && digits+frac <= 19 { // the mantissa is below 10¹⁹ < 2⁶⁴
-		var x float64
-		if mantissa < 1<<53 {
-			// both are exact, so the quotient is rounded once (Clinger 1990)
-			x = float64(mantissa) / float64(tens[frac])
-		} else {
-			x = quotient(mantissa, tens[frac])
-		}
-		if neg {
-			x = -x
-		}
-		return x, lit, nil
-	}
-	x, err := strconv.ParseFloat(string(lit), 64)
-	if err != nil || math.IsInf(x, 0) {
+	if fault == decimal.TooLarge {
 		return 0, nil, &Error{Code: Value, Value: shorten(lit, 40), Problem: "expected a number that float64 can hold"}
 	}
 	return x, lit, nil
-}
-
-// tens are the powers of ten that are exact both as whole and as float64 numbers.
-var tens = [...]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17,
-	1e18, 1e19}
-
-// eightDigits reports whether eight bytes are digits: neither they plus 0x46 nor they minus 0x30 have a top bit. A
-// carry or a borrow comes only from a byte that is none.
-func eightDigits(w uint64) bool {
-	return (w+0x4646464646464646|(w-0x3030303030303030))&0x8080808080808080 == 0
-}
-
-// valueOfEight returns the number of eight digits, the first in the lowest byte: pairs, then all four of them by two
-// products.
-func valueOfEight(w uint64) uint64 {
-	const pairs = 0x000000ff000000ff
-	w -= 0x3030303030303030
-	w = w*10 + w>>8
-	return ((w&pairs)*(100+1000000<<32) + (w>>16&pairs)*(1+10000<<32)) >> 32
-}
-
-// quotient returns m/d, correctly rounded. m and d are not 0.
-func quotient(m, d uint64) float64 {
-	e := bits.LeadingZeros64(d) - bits.LeadingZeros64(m)
-	d, m = d<<bits.LeadingZeros64(d), m<<bits.LeadingZeros64(m)
-	low := uint64(0)
-	if m >= d {
-		m, low, e = m>>1, m<<63, e+1
-	}
-	q, rest := bits.Div64(m, low, d) // at least 2⁶³: eleven bits more than a float64 has
-	if rest != 0 {
-		q |= 1
-	}
-	return math.Float64frombits(math.Float64bits(float64(q)) + uint64(e-64)<<52)
 }
 
 // skip passes over a value that is not read; it must still be JSON.

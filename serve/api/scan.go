@@ -5,10 +5,9 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math/bits"
-	"strconv"
 	"unicode/utf8"
-	"unsafe"
 
+	"troupe/internal/decimal"
 	"troupe/serve"
 )
 
@@ -142,45 +141,11 @@ func (s *scan) quoted() bool {
 // number skips a number, which begins here, and returns its text.
 func (s *scan) number() ([]byte, bool) {
 	from := s.i
-	digits := func() bool {
-		i := s.i
-		for i+8 <= len(s.b) {
-			// Eight digits: neither they plus 0x46 nor they minus 0x30 have a top bit.
-			w := binary.LittleEndian.Uint64(s.b[i:])
-			if (w+0x4646464646464646|(w-0x3030303030303030))&0x8080808080808080 != 0 {
-				break
-			}
-			i += 8
-		}
-		for i < len(s.b) && s.b[i]-'0' <= 9 {
-			i++
-		}
-		at := s.i
-		s.i = i
-		return i > at
-	}
-	if s.i < len(s.b) && s.b[s.i] == '-' {
-		s.i++
-	}
-	if s.i < len(s.b) && s.b[s.i] == '0' {
-		s.i++
-	} else if !digits() {
+	end, ok := decimal.End(s.b, from)
+	if s.i = end; !ok {
 		return nil, false
 	}
-	if s.i < len(s.b) && s.b[s.i] == '.' {
-		if s.i++; !digits() {
-			return nil, false
-		}
-	}
-	if s.i < len(s.b) && s.b[s.i]|0x20 == 'e' {
-		if s.i++; s.i < len(s.b) && (s.b[s.i] == '+' || s.b[s.i] == '-') {
-			s.i++
-		}
-		if !digits() {
-			return nil, false
-		}
-	}
-	return s.b[from:s.i], true
+	return s.b[from:end], true
 }
 
 // word skips a word, which must be here.
@@ -533,9 +498,9 @@ func (s *scan) float(into *float64) bool {
 	if !ok {
 		return false
 	}
-	v, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(t), len(t)), 64)
+	v, _, fault := decimal.Read(t)
 	*into = v
-	return err == nil
+	return fault == decimal.None
 }
 
 // cost reads a number. Its place stays as it is until the next body.
