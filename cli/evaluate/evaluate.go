@@ -54,6 +54,7 @@ type evaluation struct {
 	redraws    int
 	by         string
 	plan       planningFlags
+	knob       knobFlags
 
 	source string
 	read   logged.Options
@@ -92,6 +93,9 @@ With several targets it prints the set that may still be best, and why each othe
 the difference for each segment. --plan says before there are rewards how many decisions would settle
 a difference: from the laws of LOG and --target, or without LOG from --actions, --floor and --rate.
 
+With --knob the action is a number that the logger drew from a density, LOG a table with a header, and a
+target a column of it or a number. What is estimated is the target smoothed by a kernel.
+
 How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/design/ope.md.`,
 		Example: `  troupe evaluate events.dsjson --target uniform --target greedy
   troupe evaluate troupe-data --model news --target news@41200
@@ -103,6 +107,7 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
   troupe evaluate log.parquet --target candidate.toml --split 0.5
   troupe evaluate log.jsonl --target a.toml --target b.toml --by context.city
   troupe evaluate log.jsonl --target candidate.toml --split 0.5 --plan --rate 0.05 --difference 10%
+  troupe evaluate prices.csv --knob price,density=f,reward=profit --target new_price --target 9.5
   troupe evaluate --plan --actions 10 --floor 0.1 --rate 0.05`,
 		Args: term.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -115,6 +120,9 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 			if err := e.plan.check(cmd.Flags()); err != nil {
 				return err
 			}
+			if err := e.knob.check(cmd.Flags()); err != nil {
+				return err
+			}
 			if len(args) == 0 && e.plan.on {
 				return e.planned(ctx, cmd.OutOrStdout())
 			}
@@ -122,6 +130,9 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 				return term.Misuse(fmt.Errorf("%s: a log is missing\nusage: %s", cmd.CommandPath(), cmd.UseLine()))
 			}
 			e.source = args[0]
+			if e.knob.columns != "" {
+				return e.knobs(cmd.OutOrStdout())
+			}
 			return e.run(ctx, cmd.OutOrStdout())
 		},
 	}
@@ -154,6 +165,7 @@ func (e *evaluation) flags(f *pflag.FlagSet) {
 	f.StringVar(&e.by, "by", "", "the difference in each segment too: context.city, city=Oslo|Bergen with values, or "+
 		"price=0:10:50: with edges")
 	e.plan.add(f)
+	e.knob.add(f)
 	f.Uint64Var(&e.seed, "seed", 1, "seed of the bootstrap and of targets that draw")
 	f.IntVar(&e.workers, "workers", runtime.GOMAXPROCS(0), "processors; the answer does not depend on it")
 	f.StringVarP(&e.out, "out", "o", "", "directory of the page; default runs/evaluate-NAME")

@@ -1,0 +1,271 @@
+package evaluate
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"troupe/cli/term"
+	"troupe/ope"
+	"troupe/spec"
+)
+
+// knobFlags are the flags of continuous actions.
+type knobFlags struct{ columns, kernel, bandwidths string }
+
+func (k *knobFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&k.columns, "knob", "", "the action is a number: columns of a table with a header, such as "+
+		"price,density=f,reward=profit")
+	f.StringVar(&k.kernel, "kernel", ope.Kernels[0], "with --knob: "+strings.Join(ope.Kernels, " or "))
+	f.StringVar(&k.bandwidths, "bandwidth", "", "with --knob: how far a target is smoothed, such as 0.1 or 0.1:0.2:0.4; "+
+		"default: eight of them, from the first decisions")
+}
+
+// knobMay are the flags that go with --knob.
+var knobMay = []string{"knob", "kernel", "bandwidth", "target", "rewards", "level", "json"}
+
+// check refuses what does not go together.
+func (k *knobFlags) check(f *pflag.FlagSet) (err error) {
+	on := f.Changed("knob")
+	if on && k.columns == "" {
+		return term.Misuse(errors.New("--knob: expected the column of the action"))
+	}
+	f.Visit(func(x *pflag.Flag) {
+		switch {
+		case on && !slices.Contains(knobMay, x.Name):
+			err = term.Misuse(fmt.Errorf("--%s does not go with --knob; these do: --%s", x.Name,
+				strings.Join(knobMay[1:], ", --")))
+		case !on && (x.Name == "kernel" || x.Name == "bandwidth"):
+			err = term.Misuse(fmt.Errorf("--%s is for --knob", x.Name))
+		}
+	})
+	return err
+}
+
+// parse reads the columns of the knob, its density and the reward.
+func (k *knobFlags) parse() (knob, density, reward string, err error) {
+	density, reward = "density", "reward"
+	for i, part := range strings.Split(k.columns, ",") {
+		name, column, named := strings.Cut(strings.TrimSpace(part), "=")
+		switch {
+		case i == 0 && !named && name != "":
+			knob = name
+		case named && name == "density" && column != "":
+			density = column
+		case named && name == "reward" && column != "":
+			reward = column
+		default:
+			return "", "", "", term.Misuse(fmt.Errorf("--knob %s: expected the column of the action, then "+
+				"density=COLUMN or reward=COLUMN where they are called otherwise", k.columns))
+		}
+	}
+	return knob, density, reward, nil
+}
+
+// knobs evaluates targets on a log of continuous actions.
+func (e *evaluation) knobs(out io.Writer) error {
+	read, err := e.in.Options()
+	if err != nil {
+		return err
+	}
+	o := ope.KnobOptions{Kernel: e.knob.kernel, Level: e.level, Names: e.targets, Rewards: (*ope.Pair)(read.Rewards)}
+	if e.knob.bandwidths != "" {
+		for part := range strings.SplitSeq(e.knob.bandwidths, ":") {
+			h, err := strconv.ParseFloat(part, 64)
+			if err != nil {
+				return term.Misuse(fmt.Errorf("--bandwidth %s: %q is no number", e.knob.bandwidths, part))
+			}
+			o.Bandwidths = append(o.Bandwidths, h)
+		}
+	}
+	if len(e.targets) == 0 {
+		return term.Misuse(errors.New("--target is missing: a column with the number that the target would play, or a " +
+			"number"))
+	}
+	f, err := os.Open(e.source)
+	if err != nil {
+		return term.Misuse(err)
+	}
+	defer f.Close()
+	t, err := e.knobTable(f)
+	if err != nil {
+		return err
+	}
+	r, err := ope.EvaluateKnobs(t.next, o)
+	if err != nil {
+		var system *os.PathError
+		if errors.As(err, &system) {
+			return err
+		}
+		return term.Misuse(t.at(err))
+	}
+	if e.json {
+		w := json.NewEncoder(out)
+		w.SetIndent("", "  ")
+		return w.Encode(struct {
+			Source string `json:"source"`
+			*ope.KnobResult
+		}{e.source, r})
+	}
+	printKnobs(out, r, e.source)
+	return nil
+}
+
+// knobTable is a table under way.
+type knobTable struct {
+	file                  string
+	r                     *csv.Reader
+	header                []string
+	knob, density, reward int
+	aims                  []int // columns of the targets; −1: a number
+	fixed                 []float64
+	line                  int
+	ended                 bool
+}
+
+// knobTable reads the header. A target is a column, or a number.
+func (e *evaluation) knobTable(f io.Reader) (*knobTable, error) {
+	knob, density, reward, err := e.knob.parse()
+	if err != nil {
+		return nil, err
+	}
+	b := bufio.NewReaderSize(f, 1<<16)
+	if mark, _ := b.Peek(3); string(mark) == "\xef\xbb\xbf" {
+		_, _ = b.Discard(3)
+	}
+	start, _ := b.Peek(1 << 12)
+	first, _, _ := bytes.Cut(start, []byte("\n"))
+	t := &knobTable{file: e.source, r: csv.NewReader(b)}
+	for _, separator := range []string{";", "\t"} {
+		if bytes.Count(first, []byte(separator)) > bytes.Count(first, []byte(string(t.r.Comma))) {
+			t.r.Comma = rune(separator[0])
+		}
+	}
+	if t.header, err = t.r.Read(); err != nil {
+		return nil, term.Misuse(fmt.Errorf("%s: expected a table with a header: %v", e.source, err))
+	}
+	t.header, t.r.ReuseRecord = slices.Clone(t.header), true
+	find := func(what, name string) (int, error) {
+		if i := slices.Index(t.header, name); i >= 0 {
+			return i, nil
+		}
+		return 0, term.Misuse(fmt.Errorf("%s: %s: the table has no column %s%s", e.source, what, name,
+			spec.Suggest(name, t.header)))
+	}
+	for _, c := range []struct {
+		what, name string
+		at         *int
+	}{{"--knob", knob, &t.knob}, {"--knob density", density, &t.density}, {"--knob reward", reward, &t.reward}} {
+		if *c.at, err = find(c.what, c.name); err != nil {
+			return nil, err
+		}
+	}
+	for i, name := range e.targets {
+		if slices.Contains(e.targets[:i], name) {
+			return nil, term.Misuse(fmt.Errorf("--target %s: it is there twice", name))
+		}
+		at, v := slices.Index(t.header, name), 0.0
+		if at < 0 {
+			if v, err = strconv.ParseFloat(name, 64); err != nil || v-v != 0 {
+				_, err = find("--target", name)
+				return nil, err
+			}
+		}
+		t.aims, t.fixed = append(t.aims, at), append(t.fixed, v)
+	}
+	return t, nil
+}
+
+// next reads a row.
+func (t *knobTable) next(k *ope.Knob) error {
+	row, err := t.r.Read()
+	if err != nil {
+		t.ended = errors.Is(err, io.EOF)
+		return err
+	}
+	t.line, _ = t.r.FieldPos(0)
+	number := func(at int) (v float64) {
+		if err == nil {
+			if v, err = strconv.ParseFloat(strings.TrimSpace(row[at]), 64); err != nil {
+				err = fmt.Errorf("%s is %q, expected a number", t.header[at], row[at])
+			}
+		}
+		return v
+	}
+	k.Action, k.Density, k.Reward, k.Aims = number(t.knob), number(t.density), number(t.reward), k.Aims[:0]
+	for i, at := range t.aims {
+		v := t.fixed[i]
+		if at >= 0 {
+			v = number(at)
+		}
+		k.Aims = append(k.Aims, v)
+	}
+	return err
+}
+
+// at names the file and, for an error of a row, its line. The reader's own errors have it.
+func (t *knobTable) at(err error) error {
+	var parse *csv.ParseError
+	if t.ended || t.line == 0 || errors.As(err, &parse) {
+		return fmt.Errorf("%s: %w", t.file, err)
+	}
+	return fmt.Errorf("%s:%d: %w", t.file, t.line, err)
+}
+
+// printKnobs prints the answer.
+func printKnobs(w io.Writer, r *ope.KnobResult, source string) {
+	line := func(label, text string) {
+		fmt.Fprintf(w, "%s %s\n", term.PadRight(term.Shorten(label, 9), 9), term.Wrap(text, 10))
+	}
+	short := func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+	pair := func(p ope.Pair) string { return short(p[0]) + " .. " + short(p[1]) }
+	text := fmt.Sprintf("%s evaluated; what ran earned %s", term.Many(r.Events, "decision"), short(r.Logged))
+	if r.Unit > 0 {
+		text += fmt.Sprintf("; the first %d fixed the bandwidths and are not counted", r.Unit)
+	}
+	line(strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)), text)
+	for _, t := range r.Targets {
+		fmt.Fprintln(w)
+		rows := [][]string{{"smoothed by", "value", "sure", "minus what ran", "sure", "ESS", "weights"}}
+		for i, b := range t.Bandwidths {
+			mark := "  "
+			if t.Chosen != nil && *t.Chosen == i {
+				mark = "◆ "
+			}
+			rows = append(rows, []string{mark + short(b.Bandwidth), short(b.Value), pair(b.Sequence), short(b.Difference),
+				pair(b.Uplift), short(b.ESS), short(b.WeightMean)})
+		}
+		fmt.Fprintln(w, t.Name)
+		term.Columns(w, rows)
+		line("verdict", t.Verdict)
+	}
+	fmt.Fprintln(w)
+	line("sure", fmt.Sprintf("%g %% for all bandwidths of a target together, at every look, for loggers and targets that "+
+		"learn. It is the value of the smoothed target, which plays its number plus the bandwidth times a draw of the %s "+
+		"kernel, and not that of the target itself: no decision is exactly at its number. A smaller bandwidth is nearer to "+
+		"it, and less sure", 100*r.Level, r.Kernel))
+	if len(r.Targets[0].Bandwidths) > 1 {
+		line("◆", "chosen by SLOPE: the widest bandwidth whose estimate agrees with those of all smaller ones; its interval "+
+			"holds, because all of them do")
+	}
+	for _, t := range r.Targets {
+		if t.Chosen == nil {
+			continue
+		}
+		if b := t.Bandwidths[*t.Chosen]; b.WeightMean < 0.9 {
+			line("warning", fmt.Sprintf("%s: the weights average %s at ◆, not 1: the rest of the smoothed target lies where "+
+				"the logger hardly plays, or the density is wrong", t.Name, short(b.WeightMean)))
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package ope
+
+import (
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+)
+
+// knobWorld is a world of knobs: contexts x in [0, 1], a logger that plays x + ½·(U − U') (a triangular density), and
+// that learns where learns is set: it moves towards what was paid. A reward is 1 with probability 0.2 + 0.6·(1 − (a − t)²)₊,
+// t = 1 − x.
+type knobWorld struct {
+	r      *rand.Rand
+	n, at  int
+	learns bool
+	moved  float64
+	truth  map[float64]*sum // by bandwidth: Σ V_h(x_i)
+	kernel string
+}
+
+func (k *knobWorld) pay(a, x float64) float64 {
+	d := a - (1 - x)
+	return 0.2 + 0.6*max(1-d*d, 0)
+}
+
+func (k *knobWorld) next(out *Knob) error {
+	if k.at == k.n {
+		return io.EOF
+	}
+	k.at++
+	x := k.r.Float64()
+	e := k.r.Float64() - k.r.Float64() // density 1 − |e|
+	out.Action = x + k.moved + 1.5*e
+	out.Density = (1 - math.Abs(e)) / 1.5
+	out.Reward = 0
+	if k.r.Float64() < k.pay(out.Action, x) {
+		out.Reward = 1
+	}
+	aim := 0.5 * (x + 1 - x + k.moved/2)
+	out.Aims = append(out.Aims[:0], aim)
+	for h, s := range k.truth { // ∫ K(u) r(aim + h·u) du where the logger may play, by the midpoint rule
+		const steps = 64
+		v := 0.0
+		for i := range steps {
+			u := -1 + 2*(float64(i)+0.5)/steps
+			if a := aim + h*u; math.Abs(a-x-k.moved) < 1.5 {
+				v += kernel(k.kernel, u) * k.pay(a, x) * 2 / steps
+			}
+		}
+		s.add(v)
+	}
+	if k.learns && out.Reward == 1 {
+		k.moved += 0.02 * (out.Action - x - k.moved)
+		k.moved = max(-0.3, min(0.3, k.moved))
+	}
+	return nil
+}
+
+// TestKnobsCover: intervals of smoothed values hold the mean of the smoothed values of the contexts that came, for two
+// bandwidths at once, in loggers that learn, too. 100 logs each at level 0.9, so 10 may miss; 19 is three standard errors
+// more. A density that is logged as half of what it was is told.
+func TestKnobsCover(t *testing.T) {
+	logs := 100
+	if os.Getenv("TROUPE_RECORD") != "" {
+		logs = 1000
+	}
+	for _, kernel := range Kernels {
+		for _, learns := range []bool{false, true} {
+			missed, told, width := 0, 0, 0.0
+			for i := range logs {
+				w := &knobWorld{r: rand.New(rand.NewPCG(29, uint64(i))), n: 1000, learns: learns, kernel: kernel,
+					truth: map[float64]*sum{0.2: {}, 0.8: {}}}
+				r, err := EvaluateKnobs(w.next, KnobOptions{Names: []string{"t"}, Kernel: kernel, Bandwidths: []float64{0.2, 0.8}, Level: 0.9})
+				if err != nil {
+					t.Fatal(err)
+				}
+				miss := false
+				for _, b := range r.Targets[0].Bandwidths {
+					v := w.truth[b.Bandwidth].value() / float64(w.n)
+					miss = miss || v < b.Sequence[0] || v > b.Sequence[1]
+					width += (b.Sequence[1] - b.Sequence[0]) / float64(2*logs)
+					if b.Value < b.Sequence[0] || b.Value > b.Sequence[1] || b.Difference < b.Uplift[0] || b.Difference > b.Uplift[1] {
+						t.Fatalf("a point outside of its interval: %+v", b)
+					}
+				}
+				if miss {
+					missed++
+				}
+				w = &knobWorld{r: rand.New(rand.NewPCG(29, uint64(i))), n: 1000, learns: learns, kernel: kernel,
+					truth: map[float64]*sum{0.8: {}}}
+				r, err = EvaluateKnobs(func(k *Knob) error { err := w.next(k); k.Density /= 2; return err },
+					KnobOptions{Names: []string{"t"}, Kernel: kernel, Bandwidths: []float64{0.8}, Level: 0.9})
+				if errors.Is(err, errContradict) {
+					told++
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if v := w.truth[0.8].value() / 1000; v > r.Targets[0].Bandwidths[0].Sequence[1] || v < r.Targets[0].Bandwidths[0].Sequence[0] {
+					told++
+				}
+			}
+			t.Logf("%s, learns %v: %d of %d missed, mean width %.3f; density halved: %d told", kernel, learns, missed, logs, width, told)
+			if float64(missed) > 0.1*float64(logs)+3*math.Sqrt(0.09*float64(logs)) {
+				t.Errorf("%s, learns %v: %d of %d missed", kernel, learns, missed, logs)
+			}
+			if told < logs*9/10 {
+				t.Errorf("%s, learns %v: a wrong density was told in %d of %d logs", kernel, learns, told, logs)
+			}
+		}
+	}
+}
+
+// TestKnobFormula: the estimates are mean[K(u/h) r/(h f)] and its self-normalised form, for numbers worked out by hand.
+func TestKnobFormula(t *testing.T) {
+	log := []Knob{{0, 0.5, 1, []float64{0.5}}, {1, 0.25, 0, []float64{0.5}}, {0.5, 0.5, 1, []float64{0.25}}, {9, 1, 1, []float64{0}}}
+	for _, c := range []struct {
+		kernel     string
+		ipw, snipw float64
+	}{
+		// epanechnikov, h = 1: w = .75·.75/.5 = 1.125, .5625/.25 = 2.25, .75·.9375/.5 = 1.40625, 0
+		{"epanechnikov", (1.125 + 1.40625) / 4, 2.53125 / 4.78125},
+		// triangular: .5/.5 = 1, .5/.25 = 2, .75/.5 = 1.5, 0
+		{"triangular", 2.5 / 4, 2.5 / 4.5},
+	} {
+		i := 0
+		r, err := EvaluateKnobs(func(k *Knob) error {
+			if i == len(log) {
+				return io.EOF
+			}
+			*k = log[i]
+			i++
+			return nil
+		}, KnobOptions{Names: []string{"t"}, Kernel: c.kernel, Bandwidths: []float64{1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := r.Targets[0].Bandwidths[0]
+		if math.Abs(b.IPW-c.ipw) > 1e-15 || math.Abs(*b.SNIPW-c.snipw) > 1e-15 {
+			t.Errorf("%s: %v and %v, want %v and %v", c.kernel, b.IPW, *b.SNIPW, c.ipw, c.snipw)
+		}
+	}
+}
+
+// TestKnobBandwidths: without bandwidths the first decisions fix their unit and are not counted; the one that is chosen
+// is a wide one where the reward does not depend on the knob, and a narrower one where it has a peak.
+func TestKnobBandwidths(t *testing.T) {
+	run := func(peak bool) (h float64, r *KnobResult) {
+		draw := rand.New(rand.NewPCG(1, 7))
+		n := 0
+		r, err := EvaluateKnobs(func(k *Knob) error {
+			if n++; n > 20_128 {
+				return io.EOF
+			}
+			k.Action, k.Density, k.Reward, k.Aims = draw.Float64(), 1, 0, []float64{0.5}
+			p := 0.5
+			if peak {
+				p = max(0, 1-6*math.Abs(k.Action-0.5))
+			}
+			if draw.Float64() < p {
+				k.Reward = 1
+			}
+			return nil
+		}, KnobOptions{Names: []string{"half"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Targets[0].Bandwidths[*r.Targets[0].Chosen].Bandwidth, r
+	}
+	flat, r := run(false)
+	peaked, _ := run(true)
+	if r.Unit != knobUnit || r.Events != 20_000 || len(r.Targets[0].Bandwidths) != knobBandwidths {
+		t.Errorf("%d and %d decisions, %d bandwidths", r.Unit, r.Events, len(r.Targets[0].Bandwidths))
+	}
+	if !(peaked < 0.1 && flat > 0.25) {
+		t.Errorf("chosen %v where the reward is flat and %v where it has a peak of width 1/6", flat, peaked)
+	}
+}
+
+// TestBadKnobs: what is refused, with its words.
+func TestBadKnobs(t *testing.T) {
+	good := Knob{0.5, 1, 1, []float64{0.5}}
+	for want, o := range map[string]KnobOptions{
+		"no kernel \"box\"": {Names: []string{"t"}, Kernel: "box"}, "bandwidth 0": {Names: []string{"t"}, Bandwidths: []float64{0}},
+		"bandwidth 1, expected": {Names: []string{"t"}, Bandwidths: []float64{1, 1}}, "no target": {}, "two ends": {Names: []string{"t"}, Rewards: &Pair{0, math.Inf(1)}},
+		"level is 1": {Names: []string{"t"}, Level: 1},
+	} {
+		if _, err := EvaluateKnobs(func(k *Knob) error { *k = good; return errors.New("read") }, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	for want, k := range map[string]Knob{
+		"density is 0": {0.5, 0, 1, []float64{0.5}}, "knob is NaN": {math.NaN(), 1, 1, []float64{0.5}}, "reward is 2": {0.5, 1, 2, []float64{0.5}},
+		"target 1 is +Inf": {0.5, 1, 1, []float64{math.Inf(1)}}, "density is +Inf": {0.5, math.Inf(1), 1, []float64{0.5}}, "0 targets, expected 1": {0.5, 1, 1, nil},
+	} {
+		if _, err := EvaluateKnobs(func(x *Knob) error { *x = k; return nil }, KnobOptions{Names: []string{"t"}, Bandwidths: []float64{1}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	n := 0
+	few := func(k *Knob) error {
+		if n++; n > 100 {
+			return io.EOF
+		}
+		*k = good
+		return nil
+	}
+	if _, err := EvaluateKnobs(few, KnobOptions{Names: []string{"t"}}); err == nil || !strings.Contains(err.Error(), "100 decisions, expected more than 128") {
+		t.Error(err)
+	}
+}
