@@ -26,23 +26,24 @@ func (s *Server) stopped() error {
 		return &Error{Code: Unavailable, Want: "read-only: " + err.Error(), Err: err}
 	}
 	var err error
+	if l, ok := s.log.(interface{ Err() error }); ok {
+		err = l.Err()
+	}
+	var down *eventlog.ReplicaDownError
+	if errors.As(err, &down) { // the reason why nothing comes back, so it is said first
+		return &Error{Code: Unavailable, Want: down.Error(), RetryAfter: time.Second, Err: err}
+	}
 	if s.nodes != nil {
 		if err := cmp.Or(s.nodes.cutOff(), s.nodes.doubtful()); err != nil {
 			return err
 		}
 	}
-	if l, ok := s.log.(interface{ Err() error }); ok {
-		err = l.Err()
-	}
 	if err == nil {
 		err = s.committer.Err()
 	}
-	var down *eventlog.ReplicaDownError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &down):
-		return &Error{Code: Unavailable, Want: down.Error(), RetryAfter: time.Second, Err: err}
 	case errors.Is(err, eventlog.ErrFull):
 		return &Error{Code: Full, Want: "the log is full", RetryAfter: 10 * time.Second, Err: err}
 	case errors.Is(err, eventlog.ErrDown), errors.Is(err, eventlog.ErrUnsettled):

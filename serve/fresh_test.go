@@ -180,3 +180,38 @@ func TestWhyNoMajority(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// failing is a log whose replica on this node is gone, and which stores nothing.
+type failing struct {
+	refusing
+	down atomic.Pointer[eventlog.ReplicaDownError]
+}
+
+func (l *failing) Err() error {
+	if e := l.down.Load(); e != nil {
+		return e
+	}
+	return nil
+}
+
+// TestFailedDiskIsTheReason: a node whose disk has failed says so, also when it has not reached a majority for long because of it.
+func TestFailedDiskIsTheReason(t *testing.T) {
+	m, nodes, _ := three(t)
+	if err := nodes[2].Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l := &failing{refusing: refusing{Log: m}}
+	l.shut.Store(true)
+	late, err := openNode(t, l, 2, &nodeClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.shut.Store(false); _ = late.Close(context.Background()) })
+	if h := late.Health(); h.Ready || !strings.Contains(h.Reason, "has not reached a majority") {
+		t.Errorf("%+v", h)
+	}
+	l.down.Store(&eventlog.ReplicaDownError{What: "input/output error"})
+	if h := late.Health(); h.Ready || !strings.Contains(h.Reason, "the disk of this node has failed") {
+		t.Errorf("%+v", h)
+	}
+}
