@@ -598,7 +598,7 @@ func TestClusterPowerLoss(t *testing.T) {
 // TestClusterDisk: the disk of one node is full, fails to sync, or takes a second for each sync, first that of a follower and then that of the leader. The others go on, the node
 // is not ready and says why; a full disk passes by itself, as a slow one does, and a node whose syncs failed is whole after a new start.
 func TestClusterDisk(t *testing.T) {
-	lines := seldom(t, 3, 1)
+	lines := seldom(t, 3, 2)
 	t.Parallel()
 	c := newRealCluster(t)
 	disks := c.startOnDisks()

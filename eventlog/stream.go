@@ -504,11 +504,11 @@ func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield f
 		}
 	}
 	var wanted atomic.Uint64
-	var delivered atomic.Int64 // by the consumer, twice each; odd while one waits
+	delivered := new(atomic.Int64) // by the consumer, twice each, from 2 on; odd while one waits; 0 while there is no consumer
 	wanted.Store(from)
 	l.calls.Go(func() { l.beginning(sctx, shard, from, give) })
-	l.calls.Go(func() { l.consume(sctx, shard, from, &delivered, give) })
-	l.calls.Go(func() { l.poll(sctx, shard, &wanted, &delivered, give) })
+	l.calls.Go(func() { l.consume(sctx, shard, from, delivered, give) })
+	l.calls.Go(func() { l.poll(sctx, shard, &wanted, delivered, give) })
 	for {
 		var a arrival
 		select {
@@ -566,26 +566,45 @@ func (l *Stream) beginning(ctx context.Context, shard uint16, from uint64, give 
 	}
 }
 
-// poll asks for the wanted entry while the consumer delivers nothing.
+// silentMost is how many entries a session asks for one at a time, while it has a consumer that delivers none of them, before
+// it takes another consumer.
+const silentMost = 256
+
+// errSilent ends a session whose consumer is alive and delivers nothing, as that of a server whose disk has failed does.
+var errSilent = errors.New("the consumer is silent, and the log goes on")
+
+// poll asks for the wanted entry while the consumer delivers nothing: any replica, or the leader alone. A server whose disk has
+// failed takes its share of the questions to any replica and does not answer, so what answered last is asked first.
 func (l *Stream) poll(ctx context.Context, shard uint16, wanted *atomic.Uint64, delivered *atomic.Int64,
 	give func(arrival) bool) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	for before := delivered.Load(); ; before = delivered.Load() {
+	leader := false // is asked next
+	silent := 0     // entries that came this way since the consumer delivered one
+	for before := delivered.Load(); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
+		if now := delivered.Load(); now != before {
+			before, silent = now, 0
+			continue
+		}
 		for before%2 == 0 && delivered.Load() == before {
 			seq := wanted.Load()
 			tctx, cancel := context.WithTimeout(ctx, streamHeartbeat)
-			m, err := l.streams[shard].GetMsg(tctx, seq)
+			e, err := l.ask(tctx, shard, seq, leader)
 			cancel()
-			if err != nil || m.Sequence != seq {
+			if err != nil {
+				leader = !leader && !errors.Is(err, jetstream.ErrMsgNotFound) // the end of the log is asked for at any replica
 				break
 			}
-			if !give(arrival{seq: seq, data: m.Data}) {
+			if !give(arrival{seq: seq, data: e.Data}) {
+				return
+			}
+			if silent++; silent >= silentMost && before > 0 {
+				give(arrival{err: errSilent})
 				return
 			}
 			for wanted.Load() == seq { // it is being yielded
@@ -597,6 +616,21 @@ func (l *Stream) poll(ctx context.Context, shard uint16, wanted *atomic.Uint64, 
 	}
 }
 
+// ask asks for an entry: the leader, or any replica.
+func (l *Stream) ask(ctx context.Context, shard uint16, seq uint64, leader bool) (Entry, error) {
+	if leader {
+		return l.leaderGet(ctx, shard, seq)
+	}
+	m, err := l.streams[shard].GetMsg(ctx, seq)
+	if err == nil && m.Sequence != seq {
+		err = jetstream.ErrMsgNotFound
+	}
+	if err != nil {
+		return Entry{}, err
+	}
+	return Entry{seq, m.Data}, nil
+}
+
 // consume reads from a consumer until it ends.
 func (l *Stream) consume(ctx context.Context, shard uint16, from uint64, delivered *atomic.Int64,
 	give func(arrival) bool) {
@@ -604,6 +638,7 @@ func (l *Stream) consume(ctx context.Context, shard uint16, from uint64, deliver
 	if consumer == nil {
 		return
 	}
+	delivered.Store(2)
 	defer func() {
 		// No other reader has its name. Servers that are away drop it by themselves.
 		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), streamHeartbeat)
