@@ -203,10 +203,15 @@ func play(cmd *cobra.Command, name string, f runFlags, line string, kinds sim.Ca
 		}
 		return d.interrupted(show)
 	}
-	if err != nil {
-		return fmt.Errorf("%w\n%d of %d cells are kept in %s", err, out.Manifest.Done, out.Manifest.Cells, f.out)
+	kept := fmt.Errorf("%w\n%d of %d cells are kept in %s", err, out.Manifest.Done, out.Manifest.Cells, f.out)
+	var lost *sim.LostError
+	if err != nil && (!errors.As(err, &lost) || out.Manifest.Done == 0) {
+		return kept
 	}
-	return d.finished(show)
+	if failed := d.finished(show); failed != nil || err == nil {
+		return failed
+	}
+	return kept
 }
 
 // opening holds back the start of a display until the first look at the run: a spec that is refused

@@ -67,6 +67,7 @@ func newRunner(x *Experiment, o Options) *runner {
 	r := &runner{x: x, base: o.Dir, want: x.Cells(), data: dataFiles{o.Data, filepath.Dir(x.src.Name)}, o: o,
 		started: time.Now(), processor: ProcessorTime(),
 		cells: make([]entry, x.Cells()), finishedIn: make([]int, x.Replications), starts: make([]*entry, x.Cells()),
+		lost:  make([]atomic.Int32, len(x.Policies)),
 		sizes: make([]atomic.Int64, len(x.Environments)*len(x.Policies))}
 	if !o.Shard.Whole() {
 		if o.Dir != "" {

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -110,5 +111,19 @@ func TestProcess(t *testing.T) {
 	if _, err := run(Options{}); err == nil || !strings.Contains(err.Error(), "ValueError: no arm like that") ||
 		!strings.Contains(err.Error(), `policy "mean(first=0)"`) {
 		t.Errorf("a program with a fault: %v", err)
+	}
+
+	// A program that fails with one of its options leaves all other cells alone, and is given up after three of its own.
+	write("mean.py", strings.Replace(mean, "        self.counts[index] += 1", "        self.counts[index] += 1\n        assert self.options['first'] != 9, 'nine'", 1))
+	text = strings.Replace(text, "replications = 3", "replications = 8", 1)
+	for _, workers := range []int{1, 4} {
+		got, err := run(Options{Workers: workers})
+		var lost *LostError
+		if !errors.As(err, &lost) || !strings.Contains(err.Error(), "AssertionError: nine") || !strings.Contains(err.Error(), "cells failed, of policy mean(first=9)") {
+			t.Fatalf("a program that fails with one option: %v", err)
+		}
+		if n := len(lost.Cells); n < 3 || n > 2+workers || got.Manifest.Done != 16 || got.Manifest.Status != Interrupted {
+			t.Errorf("%d workers: %d cells failed and %d were played, expected 3 and the 16 of the others", workers, n, got.Manifest.Done)
+		}
 	}
 }

@@ -149,12 +149,40 @@ func (e *CellError) Error() string {
 // Unwrap returns the cause, for errors.Is and errors.As.
 func (e *CellError) Unwrap() error { return e.Err }
 
+// LostError says which cells of policies that are programs failed. All other cells were played: of a policy no more cells are
+// begun after its third failure.
+type LostError struct{ Cells []*CellError }
+
+// Error has the first failure, and of which policies there are more.
+func (e *LostError) Error() string {
+	text := e.Cells[0].Error()
+	if n := len(e.Cells); n > 1 {
+		var names []string
+		for _, c := range e.Cells {
+			if !slices.Contains(names, c.Policy) {
+				names = append(names, c.Policy)
+			}
+		}
+		text += fmt.Sprintf("\n%d cells failed, of policy %s", n, strings.Join(names, ", "))
+	}
+	return text
+}
+
+// Unwrap returns the failures, for errors.Is and errors.As.
+func (e *LostError) Unwrap() (all []error) {
+	for _, c := range e.Cells {
+		all = append(all, c)
+	}
+	return all
+}
+
 // Run plays every cell of the experiment that the directory does not hold yet, and writes the
 // files of the package comment. The bytes of results.csv depend on the spec, the program and the
 // architecture only.
 //
 // When the context is done, or a cell fails, the finished cells are written and the error is
-// ErrInterrupted or a *CellError; the outcome is valid then too.
+// ErrInterrupted or a *CellError; the outcome is valid then too. A cell of a policy that is a program fails alone: the
+// others are played, and the error is a *LostError.
 func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 	defer x.Close()
 	r := newRunner(x, o)
@@ -278,9 +306,10 @@ type runner struct {
 	manifest         Manifest
 
 	reused, done int
-	finishedIn   []int        // cells done, by replication
-	complete     int          // replications with every cell done
-	rounds       atomic.Int64 // played in this session
+	finishedIn   []int          // cells done, by replication
+	complete     int            // replications with every cell done
+	rounds       atomic.Int64   // played in this session
+	lost         []atomic.Int32 // policy: cells that failed, where it is a program
 }
 
 // worldFacts is what the rehearsal learned of an environment.

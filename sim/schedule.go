@@ -16,7 +16,7 @@ import (
 type job interface {
 	// first returns the replication of its first cell, from 0.
 	first() int
-	// play plays the cells on a worker, which only reads the runner, and hands over each.
+	// play plays the cells on a worker, which only reads the runner, but for its counts, and hands over each.
 	play(r *runner, s *session)
 }
 
@@ -33,12 +33,27 @@ func (c cell) first() int { return c.r }
 
 // play implements job.
 func (c cell) play(r *runner, s *session) {
+	alone := r.alone(c)
+	if alone && r.lost[c.p].Load() >= lostMost {
+		return
+	}
 	f := finished{cell: c}
-	if f.entry, f.err = r.play(s.hard, c); f.err != nil {
+	f.entry, f.err = r.play(s.hard, c)
+	switch {
+	case f.err == nil || errors.Is(f.err, errAbandoned):
+	case alone:
+		r.lost[c.p].Add(1)
+	default:
 		s.stop()
 	}
 	s.out <- f
 }
+
+// lostMost is how many cells of a policy that is a program may fail before no more of them are begun.
+const lostMost = 3
+
+// alone reports whether an error of a cell is that of a program, which leaves the other cells as they are.
+func (r *runner) alone(c cell) bool { return len(r.x.Commands(c.e, c.p)) > 0 }
 
 // jobs returns what is to do. Replications come first, then environments, then policies: complete
 // replications, which a leader board may use, come early then.
@@ -123,19 +138,23 @@ func (r *runner) startWorkers(s *session, todo []job, ended func()) {
 }
 
 // collect keeps the finished cells until out is closed. The first error, for which it calls fail, is
-// its result; ErrInterrupted when cells are missing without one.
+// its result; a *LostError when only programs have failed; ErrInterrupted when cells are missing without an error.
 func (r *runner) collect(out <-chan finished, fail func()) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	var failed error
+	var lost []*CellError
 	for {
 		select {
 		case <-tick.C:
 			r.report()
 		case f, open := <-out:
 			if !open {
-				if failed == nil && r.done < r.want {
-					failed = ErrInterrupted
+				switch {
+				case failed == nil && len(lost) > 0:
+					return &LostError{lost}
+				case failed == nil && r.done < r.want:
+					return ErrInterrupted
 				}
 				return failed
 			}
@@ -148,7 +167,10 @@ func (r *runner) collect(out <-chan finished, fail func()) error {
 					r.underWay++
 				}
 			default:
-				err = &CellError{r.x.Environments[f.e].Name, r.x.Policies[f.p].Name, f.r + 1, err}
+				cell := &CellError{r.x.Environments[f.e].Name, r.x.Policies[f.p].Name, f.r + 1, err}
+				if err = cell; r.alone(f.cell) {
+					lost, err = append(lost, cell), nil
+				}
 			}
 			if err != nil && failed == nil {
 				failed = err
