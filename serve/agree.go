@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -21,30 +20,85 @@ import (
 // that all share, the first live node removes the entries. A node that comes later, with an empty disk, takes the base
 // from the store and verifies it against the record.
 
-// baseStore keeps the bases of the log of a cluster: eventlog.Stream does.
-type baseStore interface {
-	PutBase(ctx context.Context, b eventlog.Base, data []byte) error
-	Bases(ctx context.Context) ([]eventlog.Base, error)
-	GetBase(ctx context.Context, b eventlog.Base) ([]byte, error)
-	DropBases(ctx context.Context, before uint64) error
-}
-
-// bases returns the store.
-func (s *Server) bases() (baseStore, error) {
-	if l, ok := s.log.(baseStore); ok {
-		return l, nil
-	}
-	return nil, errors.New("serve: a log is not trimmed without a store for its bases")
-}
-
-// agreed is how far a node is with the newest base. nodes.mu guards it.
+// agreed is how far a node is with the newest base that the log names. nodes.mu guards it. The stage follows from it and
+// that base; next says what to do in it.
 type agreed struct {
-	held    fold.Base // the newest base that is in a file of this node, verified
-	upTo    uint64    // the entries up to it may go when all have it
-	done    uint64    // the base whose entries are gone
-	differs uint64    // the base that this node has computed with other bytes than the log says
-	waits   string    // why the entries before the newest base are still there
+	held    fold.Base // from trimHeld on: the newest base that is in a file of this node, verified
+	upTo    uint64    // with held: the entries up to it may go when all have it
+	done    uint64    // in trimDone: that base; before, the one before it or 0
+	differs uint64    // in trimDiffers: that base
+	waits   string    // before trimDone: why the entries before the newest base are still there
 	tried   time.Time // when the newest trim record was applied here
+}
+
+// trimStage is a stage of a node's work on the newest base. It goes from one to the next; a new trim record in the log
+// leads from trimNone or trimDone to trimNamed.
+type trimStage int
+
+const (
+	trimNone    trimStage = iota // the log was not trimmed
+	trimUnnamed                  // it came with a base that it does not name yet
+	trimNamed                    // it names a base that this node has not verified
+	trimDiffers                  // this node computes other bytes for it; it tries again
+	trimHeld                     // the base is in a file of this node
+	trimDone                     // and the entries that it stands for are gone
+)
+
+// stage returns the stage with a base, the newest that the log names, and the entry of the base that the log came with.
+func (a *agreed) stage(base fold.Base, imported uint64) trimStage {
+	switch {
+	case imported > base.Seq:
+		return trimUnnamed
+	case base.Seq == 0:
+		return trimNone
+	case a.done == base.Seq:
+		return trimDone
+	case a.held == base:
+		return trimHeld
+	case a.differs == base.Seq:
+		return trimDiffers
+	}
+	return trimNamed
+}
+
+// trimAction is what a node does next.
+type trimAction int
+
+const (
+	trimRest    trimAction = iota
+	trimName               // write the record of the base that came with the log; the first live node does
+	trimObtain             // make the file of the base
+	trimAwait              // other nodes have not stated that they have it
+	trimYield              // another node removes the entries
+	trimRemove             // store the base, remove the entries, finish
+	trimFinish             // the entries are gone: say so, and remove files that nothing needs
+	trimRestore            // look whether the base is still stored for a node that loses its disk
+)
+
+// next returns the action in a stage. first is where the log begins, missing whether a node has not stated the base, rank 0
+// of the first live node, check whether it is time to look at the store.
+func (a *agreed) next(stage trimStage, first uint64, missing bool, rank int, check bool) trimAction {
+	switch stage {
+	case trimUnnamed:
+		return trimName
+	case trimNamed, trimDiffers:
+		return trimObtain
+	case trimHeld:
+		switch {
+		case first > a.upTo:
+			return trimFinish
+		case missing:
+			return trimAwait
+		case rank > 0:
+			return trimYield
+		}
+		return trimRemove
+	case trimDone:
+		if check && rank == 0 {
+			return trimRestore
+		}
+	}
+	return trimRest
 }
 
 const (
@@ -55,11 +109,6 @@ const (
 
 // errTrimming: one trim at a time.
 var errTrimming = errors.New("the trim before is under way")
-
-// baseOf returns what the store calls a base.
-func baseOf(b fold.Base) eventlog.Base {
-	return eventlog.Base{Seq: b.Seq, Record: b.Record, Sum: b.Sum}
-}
 
 // baseIn returns the base that a node states.
 func baseIn(r *eventlog.Checkpoint) (b fold.Base) {
@@ -91,7 +140,7 @@ func (s *Server) noteBase() {
 // trimAgreed is Trim in a cluster: it proposes a base. The entries go when all nodes have it.
 func (s *Server) trimAgreed(ctx context.Context, info eventlog.Info) error {
 	n := s.nodes
-	if _, err := s.bases(); err != nil {
+	if _, err := s.bases.store(); err != nil {
 		return err
 	}
 	s.mu.RLock()
@@ -113,12 +162,12 @@ func (s *Server) trimAgreed(ctx context.Context, info eventlog.Info) error {
 	if err != nil || to <= base.Seq || to < info.First {
 		return err
 	}
-	data, err := s.computeBase(held, to)
+	data, err := s.bases.compute(held, to)
 	if err != nil {
 		return err
 	}
 	s.snapshots.keep(to)
-	if err := s.writeBase(to, data); err != nil {
+	if err := s.bases.write(to, data); err != nil {
 		s.snapshots.keep(0)
 		return err
 	}
@@ -154,64 +203,6 @@ func (s *Server) propose(ctx context.Context, to uint64, sum [sha256.Size]byte) 
 	return true, err
 }
 
-// computeBase returns the bytes of the state after entry to, folded from the base before it or from the beginning of
-// the log: every node has the same.
-func (s *Server) computeBase(from fold.Base, to uint64) ([]byte, error) {
-	switch {
-	case from.Seq > 0:
-		b, err := s.snapshots.files.Read(from.Seq)
-		if err == nil {
-			err = baseOf(from).Verify(b)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return s.foldOn(b, to)
-	case s.past.First.Load() > 1:
-		return nil, errNoBase
-	}
-	return s.foldOn(nil, to)
-}
-
-var errNoBase = errors.New("the log was trimmed, and this node does not have its base")
-
-// foldOn returns the bytes of the state after entry to, folded from that in b or from nothing.
-func (s *Server) foldOn(b []byte, to uint64) ([]byte, error) {
-	f, c := fold.New(s.past), s.past.Chain(1)
-	if b != nil {
-		var err error
-		if f, c, err = fold.Restore(b, s.past); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.past.Log.Replay(c, to, func(d eventlog.Delivery) error {
-		_,
-			err := f.Apply(d)
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	return f.AppendState(nil, c)
-}
-
-// writeBase makes the file of a base and reads it back.
-func (s *Server) writeBase(seq uint64, data []byte) error {
-	if s.snapshots.files == "" {
-		return errors.New("serve: a log is not trimmed without a directory for its base")
-	}
-	if err := s.snapshots.files.Write(seq, data); err != nil {
-		return err
-	}
-	back, err := s.snapshots.files.Read(seq)
-	if err == nil && !bytes.Equal(data, back) {
-		err = fmt.Errorf("serve: %s is not read back as it was written", fold.FileName(seq))
-	}
-	if err == nil {
-		_, _, err = fold.Restore(back, s.past)
-	}
-	return err
-}
-
 // baseLoop brings the newest base to its end.
 func (s *Server) baseLoop() {
 	n := s.nodes
@@ -235,31 +226,14 @@ func (s *Server) baseLoop() {
 		base := s.fold.Base()
 		s.mu.RUnlock()
 		n.mu.Lock()
-		done := n.agreed.done == base.Seq
+		stage := n.agreed.stage(base, n.ImportedBase.Seq)
 		n.mu.Unlock()
-		if n.ImportedBase.Seq > base.Seq {
-			done = false
-		}
-		if done && (base.Seq == 0 || time.Since(checked) < baseCheck || n.rank() > 0) {
+		if stage == trimNone || stage == trimDone && (time.Since(checked) < baseCheck || n.rank() > 0) {
 			continue
 		}
-		if checked = time.Now(); done {
-			ctx, cancel := context.WithTimeout(s.ctx, baseTime)
-			if err := s.keepStored(ctx, base); err != nil && s.ctx.Err() == nil {
-				s.opt.Logger.Warn("the base of the log is not stored for a node that loses its disk", "error",
-					err.Error())
-			}
-			cancel()
-			continue
-		}
+		checked = time.Now()
 		ctx, cancel := context.WithTimeout(s.ctx, baseTime)
-		var waits string
-		var err error
-		if n.ImportedBase.Seq > base.Seq {
-			err = s.nameImported(ctx)
-		} else {
-			waits, err = s.tendBase(ctx, base)
-		}
+		waits, err := s.tendBase(ctx, base)
 		cancel()
 		if err != nil && s.ctx.Err() == nil {
 			waits = err.Error()
@@ -289,237 +263,136 @@ func (s *Server) nameImported(ctx context.Context) error {
 	return err
 }
 
-// tendBase takes the next steps with the newest base. It returns what they wait for, nothing when the entries are gone.
+// tendBase takes the next steps with the newest base, until one has to wait. It returns what it waits for, nothing when
+// the entries are gone.
 func (s *Server) tendBase(ctx context.Context, base fold.Base) (waits string, err error) {
-	n := s.nodes
-	n.mu.Lock()
-	have := n.agreed.held == base
-	n.mu.Unlock()
-	if !have {
-		upTo, err := s.obtainBase(ctx, base)
+	for {
+		action, first, missing, err := s.nextTrim(ctx, base)
 		if err != nil {
 			return "", err
 		}
-		s.past.Base.Store(base.Seq)
-		s.snapshots.keep(0) // past.Base keeps it now
-		n.mu.Lock()
-		n.agreed.held, n.agreed.upTo = base, upTo
-		n.mu.Unlock()
-	}
-	info, err := s.log.Info(ctx, 0)
-	if err != nil {
-		return "", err
-	}
-	n.mu.Lock()
-	upTo := n.agreed.upTo
-	missing := slices.DeleteFunc(slices.Clone(n.Nodes), func(name string) bool {
-		b := n.heard[name].base
-		return b.Seq == base.Seq && b.Sum == base.Sum
-	})
-	n.mu.Unlock()
-	if info.First <= upTo {
-		switch {
-		case len(missing) > 0:
+		switch action {
+		case trimName:
+			return "", s.nameImported(ctx)
+		case trimObtain:
+			err = s.obtainBase(ctx, base)
+		case trimAwait:
 			return "the base of entry " + fmt.Sprint(base.Seq) + " is not known to be at " +
 				strings.Join(missing, " and "), nil
-		case n.rank() > 0:
+		case trimYield:
 			return "another node removes the entries", nil
-		}
-		store, err := s.bases()
-		if err == nil {
-			err = s.storeBase(ctx, base)
-		}
-		if err == nil {
-			err = s.log.Trim(ctx, 0, upTo)
+		case trimRemove:
+			if first, err = s.removeEntries(ctx, base); err == nil {
+				return "", s.finishTrim(base, first)
+			}
+		case trimFinish:
+			return "", s.finishTrim(base, first)
+		case trimRestore:
+			if err := s.bases.restore(ctx, base); err != nil && s.ctx.Err() == nil {
+				s.opt.Logger.Warn("the base of the log is not stored for a node that loses its disk", "error",
+					err.Error())
+			}
+			return "", nil
+		default:
+			return "", nil
 		}
 		if err != nil {
 			return "", err
 		}
-		if err := store.DropBases(ctx, base.Seq); err != nil {
-			s.opt.Logger.Warn("an old base is still stored", "error", err.Error())
-		}
-		s.opt.Logger.Info("the log is trimmed", "first", upTo+1, "base", base.Seq)
-		info.First = upTo + 1
 	}
-	s.past.First.Store(info.First)
+}
+
+// nextTrim looks at what the next action depends on: where the log begins, and which nodes have not stated the base.
+func (s *Server) nextTrim(ctx context.Context, base fold.Base) (a trimAction, first uint64, missing []string, err error) {
+	n := s.nodes
+	n.mu.Lock()
+	now, imported := n.agreed, n.ImportedBase.Seq
+	n.mu.Unlock()
+	stage := now.stage(base, imported)
+	if stage == trimHeld {
+		info, err := s.log.Info(ctx, 0)
+		if err != nil {
+			return trimRest, 0, nil, err
+		}
+		first = info.First
+		n.mu.Lock()
+		missing = slices.DeleteFunc(slices.Clone(n.Nodes), func(name string) bool {
+			b := n.heard[name].base
+			return b.Seq == base.Seq && b.Sum == base.Sum
+		})
+		n.mu.Unlock()
+	}
+	return now.next(stage, first, len(missing) > 0, n.rank(), true), first, missing, nil
+}
+
+// removeEntries removes from the log what a base stands for, and bases before it from the store. All nodes have stated the
+// base; the store has it afterwards, for one that loses its disk.
+func (s *Server) removeEntries(ctx context.Context, base fold.Base) (first uint64, err error) {
+	s.nodes.mu.Lock()
+	upTo := s.nodes.agreed.upTo
+	s.nodes.mu.Unlock()
+	store, err := s.bases.store()
+	if err == nil {
+		err = s.bases.put(ctx, base)
+	}
+	if err == nil {
+		err = s.log.Trim(ctx, 0, upTo)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := store.DropBases(ctx, base.Seq); err != nil {
+		s.opt.Logger.Warn("an old base is still stored", "error", err.Error())
+	}
+	s.opt.Logger.Info("the log is trimmed", "first", upTo+1, "base", base.Seq)
+	return upTo + 1, nil
+}
+
+// finishTrim notes that the entries of a base are gone.
+func (s *Server) finishTrim(base fold.Base, first uint64) error {
+	n := s.nodes
+	s.past.First.Store(first)
 	n.mu.Lock()
 	n.agreed.done = base.Seq
 	n.mu.Unlock()
-	return "", s.snapshots.prune()
+	return s.snapshots.prune()
 }
 
 // obtainBase makes the file of a base that the log names: it is there, or is computed, or is taken from the store when
-// the log no longer has what it is computed from. It returns the last entry that may go.
-func (s *Server) obtainBase(ctx context.Context, base fold.Base) (upTo uint64, err error) {
+// the log no longer has what it is computed from.
+func (s *Server) obtainBase(ctx context.Context, base fold.Base) error {
 	n := s.nodes
 	b, err := s.snapshots.files.Read(base.Seq)
 	if err != nil || baseOf(base).Verify(b) != nil {
 		n.mu.Lock()
 		held := n.agreed.held
 		n.mu.Unlock()
-		b, err = s.computeBase(held, base.Seq)
+		b, err = s.bases.compute(held, base.Seq)
 		if err == nil {
 			// the fold of this node, or of the one that wrote the record, is wrong
 			if err := baseOf(base).Verify(b); err != nil {
 				n.mu.Lock()
 				n.agreed.differs = base.Seq
 				n.mu.Unlock()
-				return 0, fmt.Errorf("this node computes another base: %w", err)
+				return fmt.Errorf("this node computes another base: %w", err)
 			}
-		} else if b, err = s.otherBase(ctx, base); err != nil {
-			return 0, err
+		} else if b, err = s.bases.other(ctx, base); err != nil {
+			return err
 		}
 		s.snapshots.keep(base.Seq)
-		if err := s.writeBase(base.Seq, b); err != nil {
-			return 0, err
+		if err := s.bases.write(base.Seq, b); err != nil {
+			return err
 		}
 	}
 	f, _, err := fold.Restore(b, s.past)
 	if err != nil {
-		return 0, err
-	}
-	return min(base.Seq, f.OldestOpen()-1), nil
-}
-
-// otherBase returns the bytes of a base at a node that does not know the base before it: from its oldest snapshot, or
-// from the store.
-func (s *Server) otherBase(ctx context.Context, base fold.Base) ([]byte, error) {
-	if from := s.past.Base.Load(); from > 0 && from <= base.Seq {
-		if b, err := s.snapshots.files.Read(from); err == nil {
-			if b, err = s.foldOn(b, base.Seq); err == nil && baseOf(base).Verify(b) == nil {
-				return b, nil
-			}
-		}
-	}
-	return s.fetchBase(ctx, baseOf(base))
-}
-
-func (s *Server) fetchBase(ctx context.Context, b eventlog.Base) ([]byte, error) {
-	store, err := s.bases()
-	if err != nil {
-		return nil, err
-	}
-	list, err := store.Bases(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, x := range list {
-		if x.Seq == b.Seq && x.Sum == b.Sum {
-			return store.GetBase(ctx, x)
-		}
-	}
-	return nil, fmt.Errorf("the base of entry %d is not stored: %w", b.Seq, eventlog.ErrNotFound)
-}
-
-// storeBase returns nil when the store has the whole base, which it writes if need be.
-func (s *Server) storeBase(ctx context.Context, base fold.Base) error {
-	b := baseOf(base)
-	if _, err := s.fetchBase(ctx, b); err == nil {
-		return nil
-	}
-	store, err := s.bases()
-	if err != nil {
 		return err
 	}
-	data, err := s.snapshots.files.Read(base.Seq)
-	if err == nil {
-		err = b.Verify(data)
-	}
-	if err == nil {
-		err = store.PutBase(ctx, b, data)
-	}
-	if err == nil {
-		_, err = s.fetchBase(ctx, b)
-	}
-	if err != nil {
-		return fmt.Errorf("the base is not stored, so nothing is removed: %w", err)
-	}
-	return nil
-}
-
-// keepStored stores a base again whose head is gone.
-func (s *Server) keepStored(ctx context.Context, base fold.Base) error {
-	store, err := s.bases()
-	if err != nil {
-		return err
-	}
-	list, err := store.Bases(ctx)
-	if err != nil || slices.ContainsFunc(list, func(b eventlog.Base) bool {
-		return b.Seq == base.Seq &&
-			b.Sum == base.Sum
-	}) {
-		return err
-	}
-	return s.storeBase(ctx, base)
-}
-
-// takeBase gives a node that has no state the newest base in the store from which a log that begins with entry first
-// can be folded.
-func (s *Server) takeBase(ctx context.Context, first uint64) error {
-	store, err := s.bases()
-	if err != nil {
-		return err
-	}
-	list, err := store.Bases(ctx)
-	if err != nil {
-		return err
-	}
-	errs := []error{}
-	for _, b := range list {
-		data, err := s.verifiedBase(ctx, store, b)
-		if err == nil {
-			err = s.writeBase(b.Seq, data)
-		}
-		if err == nil {
-			_, _, err = s.snapshots.files.Load(b.Seq, first, s.past)
-		}
-		if err == nil {
-			s.opt.Logger.Info("the base of the log was taken from the other nodes", "base", b.Seq, "bytes", len(data))
-			s.taken = b
-			return nil
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(append([]error{fmt.Errorf("%d bases are stored", len(list))}, errs...)...)
-}
-
-// verifiedBase reads a base whose SHA-256 is in the trim record that it names, or that came with the log.
-func (s *Server) verifiedBase(ctx context.Context, store baseStore, b eventlog.Base) ([]byte, error) {
-	if s.nodes.cameWith(b) {
-		return store.GetBase(ctx, b)
-	}
-	e, err := s.log.Get(ctx, 0, b.Record)
-	if err != nil {
-		return nil, err
-	}
-	batch, err := s.batches.Parse(e.Data)
-	if err != nil {
-		return nil, fmt.Errorf("entry %d: %w", b.Record, err)
-	}
-	for _, r := range batch.Events() {
-		if c, ok := r.(*eventlog.Control); ok && c.Act == eventlog.Trim && c.AtSeq == b.Seq &&
-			bytes.Equal(c.Data, b.Sum[:]) {
-			return store.GetBase(ctx, b)
-		}
-	}
-	return nil, fmt.Errorf("entry %d does not say that the base of entry %d has the SHA-256 %x", b.Record, b.Seq, b.Sum)
-}
-
-// cameWith reports whether a base is the one that an imported log was trimmed to.
-func (n *nodes) cameWith(b eventlog.Base) bool {
-	return b.Seq > 0 && b.Seq == n.ImportedBase.Seq && b.Sum == n.ImportedBase.Sum
-}
-
-// confirmBase refuses a base that was taken when the log, folded from there, does not name it, unless it came with the
-// log.
-func (s *Server) confirmBase() error {
-	if s.taken.Seq > 0 && s.nodes.cameWith(s.taken) {
-		return nil
-	}
-	if b := s.fold.Base(); s.taken.Seq > b.Seq || s.taken.Seq == b.Seq && s.taken.Sum != b.Sum {
-		return fmt.Errorf("serve: the base of entry %d was taken from the other nodes, and the log does not confirm it",
-			s.taken.Seq)
-	}
+	s.past.Base.Store(base.Seq)
+	s.snapshots.keep(0) // past.Base keeps it now
+	n.mu.Lock()
+	n.agreed.held, n.agreed.upTo = base, min(base.Seq, f.OldestOpen()-1)
+	n.mu.Unlock()
 	return nil
 }
 

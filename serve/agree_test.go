@@ -160,7 +160,7 @@ func TestTrimOfNodes(t *testing.T) {
 	if _, err := again(func(o *Options) { o.Dir = t.TempDir() }); err == nil || !strings.Contains(err.Error(), "does not say that the base") {
 		t.Errorf("with a base that the log does not name: %v", err)
 	}
-	err := nodes[0].keepStored(ctx, nodes[0].fold.Base()) // what is missing comes back
+	err := nodes[0].bases.restore(ctx, nodes[0].fold.Base()) // what is missing comes back
 	if err != nil {
 		t.Fatal(err)
 	}

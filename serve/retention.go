@@ -71,7 +71,7 @@ func (s *Server) Trim(ctx context.Context) (first uint64, err error) {
 	}
 	s.snapshots.keep(to)
 	defer s.snapshots.keep(0)
-	if err := s.writeBase(to, b); err != nil {
+	if err := s.bases.write(to, b); err != nil {
 		return info.First, err
 	}
 	return s.trimTo(ctx, info, f)

@@ -54,6 +54,7 @@ type Server struct {
 	windows   windows
 
 	snapshots snapshots
+	bases     bases
 	lagging   lagging
 	replica   replicaCheck
 	nodes     *nodes // of a cluster, nil on a single machine
@@ -62,7 +63,6 @@ type Server struct {
 	started  time.Time
 	recovery Recovery
 	based    atomic.Uint64 // entry of the newest base that the log of a cluster names
-	taken    eventlog.Base // at the start, from the store
 	full     atomic.Bool
 	space    space
 	refused  atomic.Uint64
@@ -281,12 +281,16 @@ func (s *Server) recover(ctx context.Context) error {
 		KeysKept: s.opt.keysKept}
 	s.past.First.Store(info.First)
 	s.snapshots.base = s.past.Base.Load
+	s.bases = bases{log: s.log, batches: s.batches, past: s.past, files: s.snapshots.files, logger: s.opt.Logger}
+	if s.nodes != nil {
+		s.bases.imported = s.nodes.ImportedBase
+	}
 	if s.fold, s.chain, err = s.newest(ctx, info); err != nil {
 		return err
 	}
 	var untaken error
 	if s.fold == nil && info.First > 1 && s.nodes != nil {
-		if untaken = s.takeBase(ctx, info.First); untaken == nil {
+		if untaken = s.bases.take(ctx, info.First); untaken == nil {
 			if s.fold, s.chain, err = s.newest(ctx, info); err != nil {
 				return err
 			}
@@ -315,7 +319,7 @@ func (s *Server) recover(ctx context.Context) error {
 	if err := s.catchUp(ctx, info.Last); err != nil {
 		return err
 	}
-	if err := s.confirmBase(); err != nil {
+	if err := s.bases.confirm(s.fold.Base()); err != nil {
 		return err
 	}
 	if s.noteUnwritten(); s.unwritten.count.Load() > 0 {
