@@ -70,6 +70,7 @@ func restored(t *testing.T, data string) string {
 // TestBackup: a backup in pieces gives back any moment, with the digest of that moment; what is wrong is refused in words, and nothing
 // is written.
 func TestBackup(t *testing.T) {
+	t.Parallel()
 	c, url, data, stop := newsServer(t)
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -165,6 +166,7 @@ func TestBackup(t *testing.T) {
 
 // TestBackupOfTrimmed: of a log that was trimmed the base is in the backup; one that comes too late is told both ends of the gap.
 func TestBackupOfTrimmed(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
 	fillSingle(t, data, 6000, 1<<18)
@@ -191,6 +193,7 @@ func TestBackupOfTrimmed(t *testing.T) {
 // TestBackupKilled: troupe backup is killed at random places, 30 times with TROUPE_LONG, while a server is under load; then the backup is
 // whole and has every entry.
 func TestBackupKilled(t *testing.T) {
+	t.Parallel()
 	rounds := 5
 	if os.Getenv("TROUPE_LONG") != "" {
 		rounds = 30

@@ -240,6 +240,7 @@ func (s *slurm) same(dir string) {
 // runs, one is cancelled, the program of one is killed; what is missing is submitted again, and the merged results have the
 // bytes of one machine.
 func TestSlurm(t *testing.T) {
+	t.Parallel()
 	needPrograms(t, "munged", "slurmctld", "slurmd", "sbatch")
 	s := startSlurm(t)
 	if err := os.WriteFile(filepath.Join(s.dir, "x", "big.toml"), []byte(slurmSpec), 0o644); err != nil {
@@ -279,6 +280,7 @@ func TestSlurm(t *testing.T) {
 
 // TestParallel: the script for GNU parallel, first some parts, then all, gives the bytes of one machine.
 func TestParallel(t *testing.T) {
+	t.Parallel()
 	needPrograms(t, "parallel")
 	s := &slurm{t, t.TempDir()}
 	if err := os.MkdirAll(filepath.Join(s.dir, "x"), 0o755); err != nil {
