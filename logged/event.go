@@ -36,6 +36,9 @@ type Event struct {
 	Q      []float64 // a reward model's predictions, K of them
 	Group  []string  // labels of groups of actions, K of them
 
+	// Money is what the actions cost. Only the log of a server has it.
+	Money *Money
+
 	// Redraws are fresh draws of the logger at this decision. Only the log of a server has them, when they were asked
 	// for.
 	Redraws *Redraws
@@ -48,6 +51,14 @@ type Event struct {
 
 	buf []byte    // text that the fields point into
 	num []float64 // numbers that they point into
+}
+
+// Money is what a decision cost and what its actions would have cost, in units of money.
+type Money struct {
+	Costs   []float64 // of each action, as it was stated
+	Cost    float64   // of the decision, as a call said it, otherwise as it was stated; NaN: not known
+	Action  string    // the id of the one that was played
+	Stopped bool      // the hard stop of a budget took actions away; Law is that of what was left
 }
 
 // Redraws are draws of one decision anew: of the same state and the same candidates, each with numbers of its own.

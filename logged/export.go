@@ -2,6 +2,7 @@ package logged
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -24,6 +25,10 @@ type exportRow struct {
 	reward                             map[string]float64 // reward_first, reward_sum, reward_last, reward
 	defaulted                          float64
 	hasDefault                         bool
+	action                             string
+	costs                              []float64
+	cost                               float64 // NaN: not known
+	stopped                            bool
 }
 
 // exportKeys are the columns of an export.
@@ -36,7 +41,7 @@ var exportKeys = []string{"event", "event_id", "seq", "time", "model", "incarnat
 // exported reads one row as JSON.
 func (s *jsonlSource) exported(v value, e *Event) error {
 	row := &s.row
-	*row = exportRow{reward: row.reward, active: true, sparseRow: row.sparseRow[:0], sparseHash: row.sparseHash[:0],
+	*row = exportRow{reward: row.reward, active: true, cost: math.NaN(), sparseRow: row.sparseRow[:0], sparseHash: row.sparseHash[:0],
 		sparseValue: row.sparseValue[:0]}
 	if row.reward == nil {
 		row.reward = map[string]float64{}
@@ -52,6 +57,14 @@ func (s *jsonlSource) exported(v value, e *Event) error {
 			row.event, err = w.text(name)
 		case "event_id":
 			row.eventID, err = w.text(name)
+		case "action":
+			row.action, err = w.text(name)
+		case "costs":
+			row.costs, err = w.list(e, name)
+		case "cost":
+			row.cost, err = w.number(name)
+		case "stopped":
+			row.stopped = string(w.raw) == "true"
 		case "model":
 			row.model, err = w.text(name)
 		case "mode":
@@ -193,6 +206,9 @@ func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
 		e.ID = row.event
 	}
 	e.Time, e.Propensity, e.Law, e.Chosen, e.Reward, e.K = row.time, row.propensity, row.law, row.row, y, row.offered
+	if len(row.costs) > 0 {
+		e.Money = &Money{Costs: row.costs, Cost: row.cost, Action: row.action, Stopped: row.stopped}
+	}
 	if err := row.sparse(e); err != nil {
 		return err
 	}

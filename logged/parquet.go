@@ -667,7 +667,7 @@ func (s *parquetSource) actions(e *Event, field string) (*Error, error) {
 // exported reads a row of an export.
 func (s *parquetSource) exported(e *Event) (*Error, error) {
 	row := &s.exp
-	*row = exportRow{reward: row.reward, sparseRow: row.sparseRow[:0], sparseHash: row.sparseHash[:0],
+	*row = exportRow{reward: row.reward, cost: math.NaN(), sparseRow: row.sparseRow[:0], sparseHash: row.sparseHash[:0],
 		sparseValue: row.sparseValue[:0]}
 	if row.reward == nil {
 		row.reward = map[string]float64{}
@@ -677,7 +677,7 @@ func (s *parquetSource) exported(e *Event) (*Error, error) {
 		field string
 		into  *string
 	}{{"event", &row.event}, {"event_id", &row.eventID}, {"model", &row.model}, {"mode", &row.mode},
-		{"reward_state", &row.state}} {
+		{"reward_state", &row.state}, {"action", &row.action}} {
 		text, err := s.text(t.field)
 		if err != nil {
 			return nil, err
@@ -706,6 +706,7 @@ func (s *parquetSource) exported(e *Event) (*Error, error) {
 		{"reward_last", func(x float64) { row.reward["reward_last"] = x }},
 		{"reward", func(x float64) { row.reward["reward"] = x }},
 		{"default", func(x float64) { row.defaulted, row.hasDefault = x, true }},
+		{"cost", func(x float64) { row.cost = x }}, {"stopped", func(x float64) { row.stopped = x != 0 }},
 	} {
 		x, is, fault, err := s.one(e, f.field)
 		if err != nil {
@@ -718,6 +719,10 @@ func (s *parquetSource) exported(e *Event) (*Error, error) {
 	var err error
 	var fault *Error
 	if row.law, fault, err = s.numbers(e, "law"); err != nil {
+		return nil, err
+	}
+	keep(fault)
+	if row.costs, fault, err = s.numbers(e, "costs"); err != nil {
 		return nil, err
 	}
 	keep(fault)

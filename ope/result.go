@@ -44,7 +44,9 @@ type Result struct {
 	Candidates  *Candidates  `json:"candidates,omitempty"`
 	Pairs       []Difference `json:"pairs,omitempty"`
 	Ranking     []string     `json:"ranking,omitempty"`
-	Warnings    []string     `json:"warnings"`
+	// Coin says whether choosing pays, nil for a log without costs.
+	Coin     *CoinResult `json:"coin,omitempty"`
+	Warnings []string    `json:"warnings"`
 
 	Actions []ActionSeen `json:"-"`
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -185,6 +186,7 @@ type filtered struct {
 	seen        int
 	left        int
 	bare        int // events without candidates
+	coin        *coinLog
 }
 
 func (f *filtered) Read(e *logged.Event) error {
@@ -199,6 +201,9 @@ func (f *filtered) Read(e *logged.Event) error {
 		if f.seen++; f.seen > f.skip {
 			if len(e.Actions) == 0 && len(e.Slots) == 0 {
 				f.bare++
+			}
+			if f.coin != nil {
+				f.coin.add(e)
 			}
 			return nil
 		}
@@ -485,12 +490,23 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 	defer f.r.Close()
 	f.skip = skip
 	e.complete(&o, f, skip)
+	lo, hi := 0.0, 1.0
+	if o.Rewards != nil {
+		lo, hi = o.Rewards[0], o.Rewards[1]
+	}
+	if lo < hi && hi-lo < math.Inf(1) && o.NoSequence == "" {
+		f.coin = &coinLog{lo: lo, hi: hi}
+	}
 	r, err := ope.Evaluate(ctx, f, o)
 	if err != nil {
 		if ctx.Err() != nil {
 			return sim.ErrInterrupted
 		}
 		return evaluationError(err)
+	}
+	var warning string
+	if r.Coin, warning = f.coin.result(r.Level); warning != "" {
+		e.notes = append(e.notes, warning)
 	}
 	r.Warnings = append(r.Warnings, e.notes...)
 	e.describe(r, f, skip)

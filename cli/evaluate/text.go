@@ -48,6 +48,7 @@ func printResult(w io.Writer, r *ope.Result, page, source string) {
 		}
 	}
 	printCandidates(w, r, decimals, line)
+	printCoin(w, r, decimals, line)
 	line("sure", r.Assumptions.Sequence)
 	for _, s := range r.Warnings {
 		line("warning", s)

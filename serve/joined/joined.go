@@ -507,6 +507,9 @@ func Event(e *Decided) (*logged.Event, error) {
 		return nil, fmt.Errorf("action %d of %d candidates", out.Chosen, out.K)
 	}
 	out.Law = Law(r)
+	if len(r.Costs) > 0 {
+		out.Money = &logged.Money{Costs: r.Costs, Cost: e.Cost, Action: r.Action, Stopped: r.Play == eventlog.PlayStop}
+	}
 	return out, out.Check()
 }
 
