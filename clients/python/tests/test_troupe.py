@@ -19,6 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parent / "examples"))
 
 import build_package  # noqa: E402
 import troupe  # noqa: E402
@@ -62,6 +63,44 @@ class TestClient(unittest.TestCase):
     def tearDownClass(cls):
         cls.server.kill()
         cls.room.cleanup()
+
+    def test_litellm(self):
+        """The routing strategy against a stub of LiteLLM's interface: two deployments, one of which always fails."""
+        from litellm_troupe import EVENT, TroupeRouting
+
+        class Router:
+            model_list = [{"model_name": "chat", "model_info": {"id": name}} for name in ("good", "bad")]
+            model_list.append({"model_name": "other", "model_info": {"id": "other"}})
+
+            def set_custom_routing_strategy(self, strategy):
+                self.strategy = strategy
+
+            def completion(self, model, messages, metadata):
+                kwargs = {"metadata": metadata}
+                chosen = self.strategy.get_available_deployment(model=model, messages=messages, request_kwargs=kwargs)
+                if chosen["model_info"]["id"] == "bad":
+                    self.callback.log_failure_event({"litellm_params": {"metadata": metadata}}, None, 0, 1)
+                    return None
+                return chosen["model_info"]["id"]
+
+        with troupe.Client(self.server.url) as client:
+            client.create_model("routes")
+            router = Router()
+            routing = TroupeRouting(router, client, "routes")
+            router.set_custom_routing_strategy(routing)
+            router.callback = routing.failures()
+            answers = []
+            for i in range(150):
+                facts = {"topic": "billing" if i % 2 else "code"}
+                answers.append(router.completion("chat", [{"role": "user", "content": "Why?"}], facts))
+                self.assertIn(EVENT, facts)
+                if answers[-1]:
+                    self.assertEqual(routing.reward(facts, 1.0).status, "accepted")
+            self.assertGreater(answers[100:].count("good"), 40)
+            with self.assertRaises(ValueError):
+                router.completion("nothing", [], {})
+            got = asyncio.run(routing.async_get_available_deployment(model="other", request_kwargs={}))
+            self.assertEqual(got["model_info"]["id"], "other")
 
     def test_decide_and_reward(self):
         with troupe.Client(self.server.url) as client:
