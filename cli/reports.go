@@ -23,11 +23,16 @@ import (
 	"troupe/spec"
 )
 
+// reportFlags are the flags of `troupe report`.
+type reportFlags struct {
+	kinds            sim.Catalogue
+	noFigures, lower bool
+	data, out, color string
+	sizes            []string
+}
+
 func reportCommand(kinds sim.Catalogue) *cobra.Command {
-	var noFigures, lower bool
-	var data string
-	var out, color string
-	var sizes []string
+	f := reportFlags{kinds: kinds}
 	c := &cobra.Command{
 		Use:   "report DIR [DIR2]",
 		Short: "Build the page of a result directory again, or compare two",
@@ -45,69 +50,22 @@ from the first to the second, paired by replication. The page is compare.html in
   troupe report runs/before runs/after`,
 		Args: term.Arguments(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := term.CheckColor(color); err != nil {
+			if err := term.CheckColor(f.color); err != nil {
 				return err
 			}
-			t := term.New(cmd.OutOrStdout(), color)
+			t := term.New(cmd.OutOrStdout(), f.color)
 			if len(args) == 2 {
-				if lower {
-					return term.Misuse(errors.New("--lower-bound is for the figures of one directory"))
-				}
-				if len(sizes) > 0 {
-					return term.Misuse(errors.New("--size is for the figures of one directory"))
-				}
-				return compare(t, args[0], args[1], out, kinds)
+				return f.compare(t, args[0], args[1])
 			}
-			more, err := sizesOf(sizes)
-			if err != nil {
-				return err
-			}
-			if noFigures && len(more) > 0 {
-				return term.Misuse(errors.New("--size and --no-figures exclude each other"))
-			}
-			if err := collect(args[0], kinds); err != nil && !sim.ReadOnly(err) {
-				return err
-			}
-			run, err := report.Load(args[0])
-			if err != nil {
-				return err
-			}
-			var bounds []report.Bound
-			if lower {
-				if bounds, err = lowerBounds(cmd.Context(), t, run, data, kinds); err != nil {
-					return err
-				}
-			}
-			to := cmp.Or(out, args[0])
-			if err := os.MkdirAll(to, 0o755); err != nil {
-				return term.Misuse(fmt.Errorf("--out %s: cannot be a directory for the page: %w", to, err))
-			}
-			paths, err := report.Write(run, to, report.Options{NoFigures: noFigures, Sizes: more, Bounds: bounds})
-			if sim.ReadOnly(err) && out == "" {
-				return fmt.Errorf("%w; write the page elsewhere: troupe report %s --out DIR", err, args[0])
-			}
-			if err != nil {
-				return err
-			}
-			if err := printTables(t, run, true); err != nil {
-				return err
-			}
-			fmt.Fprintln(t.W)
-			fmt.Fprintf(t.W, "report   %s\n", paths.Page)
-			if !noFigures {
-				fmt.Fprintf(t.W, "figures  %s\n", filepath.Join(to, "figures"))
-				fmt.Fprintf(t.W, "tables   %s\n", filepath.Join(to, "tables"))
-				fmt.Fprintf(t.W, "LaTeX    %s\n", paths.Floats)
-			}
-			return nil
+			return f.page(cmd.Context(), t, args[0])
 		},
 	}
-	c.Flags().BoolVar(&noFigures, "no-figures", false, "the page only, without figures/ and tables/")
-	c.Flags().BoolVar(&lower, "lower-bound", false,
+	c.Flags().BoolVar(&f.noFigures, "no-figures", false, "the page only, without figures/ and tables/")
+	c.Flags().BoolVar(&f.lower, "lower-bound", false,
 		"add the asymptotic lower bound of the instances to the figures (Lattimore & Szepesvári 2017; finite sets)")
-	c.Flags().StringVar(&data, "data", "", "data file, or the directory in which the spec's data files are (for "+
+	c.Flags().StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are (for "+
 		"--lower-bound)")
-	c.Flags().StringSliceVar(&sizes, "size", nil, "more sizes of the figures: column (3.3 in), slide (10 in)")
+	c.Flags().StringSliceVar(&f.sizes, "size", nil, "more sizes of the figures: column (3.3 in), slide (10 in)")
 	c.RegisterFlagCompletionFunc("size", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var out []string
 		for _, z := range chart.Sizes[1:] {
@@ -115,10 +73,67 @@ from the first to the second, paired by replication. The page is compare.html in
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp
 	})
-	c.Flags().StringVarP(&out, "out", "o", "",
+	c.Flags().StringVarP(&f.out, "out", "o", "",
 		"directory of page, figures and tables (default DIR), or page of a comparison (default DIR2/compare.html)")
-	c.Flags().StringVar(&color, "color", "auto", "auto, always or never")
+	c.Flags().StringVar(&f.color, "color", "auto", "auto, always or never")
 	return c
+}
+
+// compare is `troupe report` with two directories.
+func (f *reportFlags) compare(t term.Terminal, one, two string) error {
+	if f.lower {
+		return term.Misuse(errors.New("--lower-bound is for the figures of one directory"))
+	}
+	if len(f.sizes) > 0 {
+		return term.Misuse(errors.New("--size is for the figures of one directory"))
+	}
+	return compare(t, one, two, f.out, f.kinds)
+}
+
+// page is `troupe report` with one directory.
+func (f *reportFlags) page(ctx context.Context, t term.Terminal, dir string) error {
+	more, err := sizesOf(f.sizes)
+	if err != nil {
+		return err
+	}
+	if f.noFigures && len(more) > 0 {
+		return term.Misuse(errors.New("--size and --no-figures exclude each other"))
+	}
+	if err := collect(dir, f.kinds); err != nil && !sim.ReadOnly(err) {
+		return err
+	}
+	run, err := report.Load(dir)
+	if err != nil {
+		return err
+	}
+	var bounds []report.Bound
+	if f.lower {
+		if bounds, err = lowerBounds(ctx, t, run, f.data, f.kinds); err != nil {
+			return err
+		}
+	}
+	to := cmp.Or(f.out, dir)
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return term.Misuse(fmt.Errorf("--out %s: cannot be a directory for the page: %w", to, err))
+	}
+	paths, err := report.Write(run, to, report.Options{NoFigures: f.noFigures, Sizes: more, Bounds: bounds})
+	if sim.ReadOnly(err) && f.out == "" {
+		return fmt.Errorf("%w; write the page elsewhere: troupe report %s --out DIR", err, dir)
+	}
+	if err != nil {
+		return err
+	}
+	if err := printTables(t, run, true); err != nil {
+		return err
+	}
+	fmt.Fprintln(t.W)
+	fmt.Fprintf(t.W, "report   %s\n", paths.Page)
+	if !f.noFigures {
+		fmt.Fprintf(t.W, "figures  %s\n", filepath.Join(to, "figures"))
+		fmt.Fprintf(t.W, "tables   %s\n", filepath.Join(to, "tables"))
+		fmt.Fprintf(t.W, "LaTeX    %s\n", paths.Floats)
+	}
+	return nil
 }
 
 // collect checks that a directory holds results, and completes them from the journal where the run

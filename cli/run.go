@@ -158,39 +158,13 @@ func play(cmd *cobra.Command, name string, f runFlags, line string, kinds sim.Ca
 		Manifest: manifest, Data: f.source,
 		Progress: opening.progress, Note: opening.note, Grace: f.grace,
 	}
-	var out *sim.Outcome
-	if x.Until == sim.Settled {
-		options.Settled = func(*sim.Outcome) (bool, error) { return report.Settled(f.out) }
-	}
-	if f.budget > 0 || x.Until == sim.Settled {
-		most := f.replications
-		if f.budget == 0 {
-			most = x.Replications
-		}
-		var y *sim.Experiment
-		if y, out, err = sim.RunFor(ctx, x, options, cmp.Or(f.budget, 1000*time.Hour), most); y != nil {
-			x = y
-		}
-	} else {
-		out, err = sim.Run(ctx, x, options)
-	}
+	x, out, err := runOrFor(ctx, x, options, f)
 	if err == nil {
 		opening.open()
 	}
 	show.stop()
 	if out == nil {
-		var refused *sim.DirError
-		if errors.As(err, &refused) {
-			if refused.None {
-				return fmt.Errorf("--out: %w", err)
-			}
-			if !part.Whole() { // the other parts would stay what they are
-				return fmt.Errorf("%w\nchoose another directory with --out", err)
-			}
-			return fmt.Errorf("%w\nchoose another directory with --out, or let them go with --force: they go when "+
-				"the new results are complete; cells that both have are kept", err)
-		}
-		return err
+		return refusedDir(err, part.Whole())
 	}
 	if !part.Whole() {
 		return deliverPart(part, f, out, err, show, stderr)
@@ -212,6 +186,44 @@ func play(cmd *cobra.Command, name string, f runFlags, line string, kinds sim.Ca
 		return failed
 	}
 	return kept
+}
+
+// runOrFor plays an experiment: its cells, or for as long as --budget or until = "settled" say. It returns the
+// experiment with the replications that were played.
+func runOrFor(ctx context.Context, x *sim.Experiment, options sim.Options, f runFlags) (*sim.Experiment, *sim.Outcome,
+	error) {
+	if x.Until == sim.Settled {
+		options.Settled = func(*sim.Outcome) (bool, error) { return report.Settled(f.out) }
+	}
+	if f.budget == 0 && x.Until != sim.Settled {
+		out, err := sim.Run(ctx, x, options)
+		return x, out, err
+	}
+	most := f.replications
+	if f.budget == 0 {
+		most = x.Replications
+	}
+	y, out, err := sim.RunFor(ctx, x, options, cmp.Or(f.budget, 1000*time.Hour), most)
+	if y != nil {
+		x = y
+	}
+	return x, out, err
+}
+
+// refusedDir says what to do about a directory that does not take the results.
+func refusedDir(err error, whole bool) error {
+	var refused *sim.DirError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	if refused.None {
+		return fmt.Errorf("--out: %w", err)
+	}
+	if !whole { // the other parts would stay what they are
+		return fmt.Errorf("%w\nchoose another directory with --out", err)
+	}
+	return fmt.Errorf("%w\nchoose another directory with --out, or let them go with --force: they go when "+
+		"the new results are complete; cells that both have are kept", err)
 }
 
 // opening holds back the start of a display until the first look at the run: a spec that is refused
@@ -529,6 +541,13 @@ func (d *delivery) finished(show display) error {
 	if d.f.quiet > 0 {
 		return nil
 	}
+	d.sayFiles(page)
+	d.sayEnd(run)
+	return nil
+}
+
+// sayFiles says where the results are.
+func (d *delivery) sayFiles(page string) {
 	w := d.stdout.W
 	fmt.Fprintln(w)
 	if page != "" {
@@ -541,6 +560,10 @@ func (d *delivery) finished(show display) error {
 	if d.f.bsuite != "" {
 		fmt.Fprintf(w, "bsuite   %s\n", filepath.Join(d.f.bsuite, slug(d.x.Policies[0].Name), "1"))
 	}
+}
+
+// sayEnd says on stderr what was played and how fast.
+func (d *delivery) sayEnd(run *report.Run) {
 	if d.x.Until == sim.Settled {
 		what := "settled"
 		for e := range run.Manifest.Environments {
@@ -556,11 +579,11 @@ func (d *delivery) finished(show display) error {
 	}
 	if d.merged != nil {
 		fmt.Fprintln(d.stderr.W, "troupe: "+mergedLine(d.merged, d.seconds, d.f.out))
-		return nil
+		return
 	}
 	if d.out.Played == 0 {
 		fmt.Fprintln(d.stderr.W, "troupe: everything was there already: nothing was played")
-		return nil
+		return
 	}
 	rounds := float64(d.out.Rounds)
 	reused := ""
@@ -570,7 +593,6 @@ func (d *delivery) finished(show display) error {
 	fmt.Fprintf(d.stderr.W, "troupe: %s in %s on %s, %s %ss/s%s\n", term.Many(d.out.Played, "cell"),
 		term.Duration(d.seconds),
 		term.Many(d.out.Manifest.Workers, "worker"), term.Rate(rounds/d.seconds), d.out.Manifest.Unit(), reused)
-	return nil
 }
 
 // interrupted prints what is complete and the command that goes on.

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"troupe/cli/source"
 	"troupe/cli/term"
@@ -99,7 +100,13 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
 			return runServer(cmd.Context(), cmd.ErrOrStderr(), f)
 		},
 	}
-	fl := c.Flags()
+	f.add(c.Flags())
+	c.AddCommand(serveKeyCommand())
+	return c
+}
+
+// add adds the flags to the command.
+func (f *serveFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.data, "data", source.DefaultData, "data directory, made if need be")
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080",
 		"address; port 0 takes a free one; unix:PATH is a socket in the file system, for its owner and group")
@@ -143,8 +150,6 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
 	fl.DurationVar(&f.timeout, "timeout", 10*time.Second, "time of one request")
 	fl.DurationVar(&f.drain, "drain", 20*time.Second, "time that requests under way have at the end")
 	fl.StringVar(&f.readyFile, "ready-file", "", "file that gets the server's URL when it answers; removed at the end")
-	c.AddCommand(serveKeyCommand())
-	return c
 }
 
 func serveKeyCommand() *cobra.Command {

@@ -393,6 +393,12 @@ func (a *Analysis) armsFigure(id string) recorded {
 			"regret means that the next best is nearly as good.", a.means(p))}, t}
 }
 
+// spectrum is the mean smallest and largest singular value of a policy, by time.
+type spectrum struct {
+	i      int
+	lo, hi []float64
+}
+
 // spectrumFigure shows the extreme singular values of Γ_t/√m, one panel for each policy with
 // members.
 func (a *Analysis) spectrumFigure(id string) recorded {
@@ -402,11 +408,7 @@ func (a *Analysis) spectrumFigure(id string) recorded {
 	}
 	ax, x := a.times(first)
 	ax.Ticks = slices.DeleteFunc(slices.Clone(ax.Ticks), func(t chart.Tick) bool { return t.Minor })
-	type pair struct {
-		i      int
-		lo, hi []float64
-	}
-	var all []pair
+	var all []spectrum
 	least, most := 1.0/7, 10.0/7
 	t := &chart.Table{ID: id + "spectrum", Title: "Singular values of the members: " + a.Name,
 		Note: "Means over the replications in the last round, and the extremes over all replications and recorded " +
@@ -421,7 +423,7 @@ func (a *Analysis) spectrumFigure(id string) recorded {
 		if lo == nil || hi == nil {
 			continue
 		}
-		q := pair{i: i}
+		q := spectrum{i: i}
 		low, high := math.Inf(1), 0.0
 		for k := range a.Rounds {
 			low, high = min(low, slices.Min(lo[k])), max(high, slices.Max(hi[k]))
@@ -455,7 +457,8 @@ func (a *Analysis) spectrumFigure(id string) recorded {
 	y.Ticks = chart.LogTicks(least, most)
 	f := &chart.Figure{ID: id + "spectrum", Title: "How evenly the members explore",
 		How: "Smallest and largest singular value of Γ/√m, mean over replications: the members’ spread in the " +
-			"direction they explore least and most. A narrow strip is even; 0 is a direction that no member explores. " +
+			"direction they explore least and most. A narrow strip is even; 0 is a direction that no member " +
+			"explores. " +
 			"Dotted: 1/7 and 10/7, the range that Theorem 5 promises at its own m."}
 	more := 0
 	for _, q := range all {
@@ -463,25 +466,30 @@ func (a *Analysis) spectrumFigure(id string) recorded {
 			more++
 			continue
 		}
-		m := a.Policies[q.i]
-		lo := slices.Clone(q.lo)
-		p := &chart.Panel{Title: a.Label(q.i), Look: m, X: ax, Y: y}
-		if slices.Max(lo) == 0 {
-			p.Note = "smallest: 0"
-		}
-		for _, g := range []float64{1.0 / 7, 10.0 / 7} {
-			p.Marks = append(p.Marks, chart.Mark{Kind: chart.Guide, Look: -1, Name: "Theorem 5",
-				X: []float64{ax.Lo, ax.Hi}, Y: []float64{g, g}})
-		}
-		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Band, Look: m, Name: "s_min to s_max", X: x, Lo: lo, Hi: q.hi},
-			chart.Mark{Kind: chart.Line, Look: m, Name: "s_max", X: x, Y: q.hi},
-			chart.Mark{Kind: chart.Line, Look: m, Name: "s_min", X: x, Y: lo})
-		f.Panels = append(f.Panels, p)
+		f.Panels = append(f.Panels, a.spectrumPanel(q, x, ax, y))
 	}
 	if more > 0 {
 		f.How += fmt.Sprintf(" The first %d of %d are shown.", maxGaps, maxGaps+more)
 	}
 	return recorded{f, t}
+}
+
+// spectrumPanel draws the strip of a policy between the two, and the range of Theorem 5.
+func (a *Analysis) spectrumPanel(q spectrum, x []float64, ax, y chart.Axis) *chart.Panel {
+	m := a.Policies[q.i]
+	lo := slices.Clone(q.lo)
+	p := &chart.Panel{Title: a.Label(q.i), Look: m, X: ax, Y: y}
+	if slices.Max(lo) == 0 {
+		p.Note = "smallest: 0"
+	}
+	for _, g := range []float64{1.0 / 7, 10.0 / 7} {
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Guide, Look: -1, Name: "Theorem 5",
+			X: []float64{ax.Lo, ax.Hi}, Y: []float64{g, g}})
+	}
+	p.Marks = append(p.Marks, chart.Mark{Kind: chart.Band, Look: m, Name: "s_min to s_max", X: x, Lo: lo, Hi: q.hi},
+		chart.Mark{Kind: chart.Line, Look: m, Name: "s_max", X: x, Y: q.hi},
+		chart.Mark{Kind: chart.Line, Look: m, Name: "s_min", X: x, Y: lo})
+	return p
 }
 
 // optimismFigure shows the share of optimistic models.

@@ -285,41 +285,11 @@ func (a *Analysis) gapFigure(id string) *chart.Figure {
 	if len(rivals) > maxGaps {
 		rivals, more = rivals[:maxGaps], len(rivals)-maxGaps
 	}
-	type band struct{ x, m, lo, hi []float64 }
-	bands := make([]band, len(rivals))
-	lo, hi := 0.0, 0.0
+	bands := make([]gapBand, len(rivals))
 	for n, i := range rivals {
-		b := &bands[n]
-		for _, k := range a.BandRounds {
-			d := a.paired(i, best, k)
-			m, se := mean(d), stderr(d)
-			c := a.BandFactor
-			if !a.BandOK || !estimable(d) {
-				c = 0
-			}
-			b.x = append(b.x, float64(a.Rounds[k]))
-			b.m = append(b.m, m)
-			b.lo, b.hi = append(b.lo, m-c*se), append(b.hi, m+c*se)
-		}
+		bands[n] = a.gapBand(i)
 	}
-	// The scale belongs to those that cannot be told apart, or to the nearest; others are let in, the
-	// nearest first, while they do not squeeze these to less than half.
-	first := true
-	for _, own := range []bool{true, false} {
-		for n, i := range rivals {
-			v := a.Diff[i].Verdict
-			if own != (v == Tied || v == Same || v == None || v == Behind && a.Diff[i].Mean < a.Summary[best].Mean) {
-				continue
-			}
-			l, h := slices.Min(bands[n].lo), slices.Max(bands[n].hi)
-			if own || first || h-l <= 2*(hi-lo) {
-				lo, hi, first = min(lo, l), max(hi, h), false
-			}
-		}
-	}
-	if hi <= lo {
-		hi = lo + 1
-	}
+	lo, hi := a.gapScale(rivals, bands)
 	ticks := chart.LinearTicks(lo, hi, 3)
 	for i := range ticks {
 		if ticks[i].At > 0 {
@@ -340,33 +310,77 @@ func (a *Analysis) gapFigure(id string) *chart.Figure {
 		f.How += fmt.Sprintf(" The %d nearest of %d rivals are shown.", maxGaps, maxGaps+more)
 	}
 	for n, i := range rivals {
-		b := bands[n]
-		m := a.Policies[i]
-		x := chart.Axis{Caption: a.clock() + " (log)", Log: true, Lo: b.x[0], Hi: b.x[len(b.x)-1]}
-		if r := math.Pow(10, math.Floor(math.Log10(x.Lo))); x.Lo <= 1.5*r {
-			x.Lo = r // so that the power of ten has its tick
-		}
-		for _, t := range chart.LogTicks(x.Lo, x.Hi) {
-			if !t.Minor {
-				x.Ticks = append(x.Ticks, t)
-			}
-		}
-		p := &chart.Panel{Title: a.Label(i), Look: m, X: x, Y: y, Marks: []chart.Mark{{Kind: chart.Zero, Look: -1,
-			Name: "zero", Y: []float64{0}}}}
-		if a.BandOK {
-			p.Marks = append(p.Marks, chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: b.x, Lo: b.lo,
-				Hi: b.hi})
-		}
-		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Line, Look: m, Name: a.Label(i), X: b.x, Y: b.m})
-		switch {
-		case b.m[len(b.m)-1] > y.Hi:
-			p.Note = "↑ " + chart.Signed(b.m[len(b.m)-1], a.Dec)
-		case slices.Max(b.hi) > y.Hi*(1+1e-9) || slices.Min(b.lo) < y.Lo*(1+1e-9)-1e-12:
-			p.Note = "band cut"
-		}
-		f.Panels = append(f.Panels, p)
+		f.Panels = append(f.Panels, a.gapPanel(i, &bands[n], y))
 	}
 	return f
+}
+
+// gapBand is the paired difference of a policy to the best one at the drawn times, with its band.
+type gapBand struct{ x, m, lo, hi []float64 }
+
+func (a *Analysis) gapBand(i int) (b gapBand) {
+	for _, k := range a.BandRounds {
+		d := a.paired(i, a.Best(), k)
+		m, se := mean(d), stderr(d)
+		c := a.BandFactor
+		if !a.BandOK || !estimable(d) {
+			c = 0
+		}
+		b.x = append(b.x, float64(a.Rounds[k]))
+		b.m = append(b.m, m)
+		b.lo, b.hi = append(b.lo, m-c*se), append(b.hi, m+c*se)
+	}
+	return b
+}
+
+// gapScale returns the ends of the axis of differences. It belongs to those that cannot be told apart, or to the
+// nearest; others are let in, the nearest first, while they do not squeeze these to less than half.
+func (a *Analysis) gapScale(rivals []int, bands []gapBand) (lo, hi float64) {
+	best := a.Best()
+	first := true
+	for _, own := range []bool{true, false} {
+		for n, i := range rivals {
+			v := a.Diff[i].Verdict
+			if own != (v == Tied || v == Same || v == None || v == Behind && a.Diff[i].Mean < a.Summary[best].Mean) {
+				continue
+			}
+			l, h := slices.Min(bands[n].lo), slices.Max(bands[n].hi)
+			if own || first || h-l <= 2*(hi-lo) {
+				lo, hi, first = min(lo, l), max(hi, h), false
+			}
+		}
+	}
+	if hi <= lo {
+		hi = lo + 1
+	}
+	return lo, hi
+}
+
+// gapPanel draws the band of a policy.
+func (a *Analysis) gapPanel(i int, b *gapBand, y chart.Axis) *chart.Panel {
+	m := a.Policies[i]
+	x := chart.Axis{Caption: a.clock() + " (log)", Log: true, Lo: b.x[0], Hi: b.x[len(b.x)-1]}
+	if r := math.Pow(10, math.Floor(math.Log10(x.Lo))); x.Lo <= 1.5*r {
+		x.Lo = r // so that the power of ten has its tick
+	}
+	for _, t := range chart.LogTicks(x.Lo, x.Hi) {
+		if !t.Minor {
+			x.Ticks = append(x.Ticks, t)
+		}
+	}
+	p := &chart.Panel{Title: a.Label(i), Look: m, X: x, Y: y, Marks: []chart.Mark{{Kind: chart.Zero, Look: -1,
+		Name: "zero", Y: []float64{0}}}}
+	if a.BandOK {
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: b.x, Lo: b.lo, Hi: b.hi})
+	}
+	p.Marks = append(p.Marks, chart.Mark{Kind: chart.Line, Look: m, Name: a.Label(i), X: b.x, Y: b.m})
+	switch {
+	case b.m[len(b.m)-1] > y.Hi:
+		p.Note = "↑ " + chart.Signed(b.m[len(b.m)-1], a.Dec)
+	case slices.Max(b.hi) > y.Hi*(1+1e-9) || slices.Min(b.lo) < y.Lo*(1+1e-9)-1e-12:
+		p.Note = "band cut"
+	}
+	return p
 }
 
 // maxDots is how many replications of a policy are drawn; above it a stratified choice.
@@ -426,7 +440,8 @@ func (a *Analysis) finalAxis() (chart.Axis, string) {
 		// At most five decades: more would squeeze the ones that matter.
 		lo = max(lo, hi*1e-5)
 		lo, hi = chart.LogRange(lo, hi)
-		ax := chart.Axis{Caption: fmt.Sprintf("Regret after %s (log)", many(a.T, a.Run.Manifest.Unit())), Log: true, Lo: lo, Hi: hi,
+		ax := chart.Axis{Caption: fmt.Sprintf("Regret after %s (log)", many(a.T, a.Run.Manifest.Unit())), Log: true,
+			Lo: lo, Hi: hi,
 			Ticks: chart.LogTicks(lo, hi)}
 		note := ""
 		if least < lo && len(ax.Ticks) > 0 {
@@ -446,7 +461,8 @@ func (a *Analysis) finalAxis() (chart.Axis, string) {
 		lo = least
 	}
 	t := chart.LinearTicks(lo, hi, 5)
-	return chart.Axis{Caption: fmt.Sprintf("Regret after %s", many(a.T, a.Run.Manifest.Unit())), Lo: t[0].At, Hi: t[len(t)-1].At,
+	return chart.Axis{Caption: fmt.Sprintf("Regret after %s", many(a.T, a.Run.Manifest.Unit())), Lo: t[0].At,
+		Hi:    t[len(t)-1].At,
 		Ticks: t}, ""
 }
 

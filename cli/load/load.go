@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
@@ -100,7 +101,12 @@ finished is reported. Exit code 1 when a call failed.`,
 			return load(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), f)
 		},
 	}
-	fl := c.Flags()
+	f.add(c.Flags())
+	return c
+}
+
+// add adds the flags to the command.
+func (f *flags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.url, "url", "http://127.0.0.1:8080",
 		"the server; unix:PATH for its socket; the nodes of a cluster with commas between them")
 	fl.StringVar(&f.model, "model", "load", "name of the model")
@@ -135,7 +141,6 @@ finished is reported. Exit code 1 when a call failed.`,
 	fl.IntVar(&s.learn, "learn", 0, "the model learns a schema after so many rewards (features.learn.after); 0: it "+
 		"does not")
 	fl.BoolVar(&s.smoke, "smoke-test", false, "begin with a request that has one action and no context")
-	return c
 }
 
 // The flags of each kind of load.

@@ -154,60 +154,14 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 	p.Alarms = alarms(&h, models)
 	warned := a.warnings(ctx, models, now)
 	p.Head = headline(len(p.Alarms), h.Models, countWarned(models, warned))
-	var decisions, rewards float64
-	known := len(models) == 0 // whether there is a rate to show: not in the first moments
-	for _, m := range models {
-		row := modelRow{
-			Warnings: "–",
-			Name:     m.Name, DecisionsRate: "–", RewardsRate: "–", Decisions: grouped(m.Counts.Decisions),
-			Rewards: grouped(m.Counts.Rewards),
-			Mean:    "–", Late: grouped(m.Counts.Late), Waiting: grouped(m.Counts.Open), Mode: m.Config.Mode,
-			urgent: m.Failed != "",
-		}
-		if w := warned[m.Name]; len(w) > 0 {
-			row.Warnings = strconv.Itoa(len(w))
-			if m.Failed == "" && len(p.Warned) < maxWarned {
-				p.Warned = append(p.Warned, named{m.Name, w[0].What})
-			}
-		}
-		if m.Paused {
-			row.Mode = "paused"
-		}
-		if m.Failed != "" {
-			row.Mode = "failed"
-		}
-		if n := m.Counts.Rewards + m.Counts.Defaulted; n > 0 { // the sum has the default rewards too
-			row.Mean = strconv.FormatFloat(m.Counts.RewardSum/float64(n), 'f', 3, 64)
-		}
-		if d, y, ok := a.flow.perMinute(m.Name, now, m.Counts); ok {
-			row.DecisionsRate, row.RewardsRate, row.rate = grouped(round(d)), grouped(round(y)), d
-			decisions, rewards, known = decisions+d, rewards+y, true
-		}
-		p.Models = append(p.Models, row)
-	}
-	slices.SortStableFunc(p.Models, func(a, b modelRow) int {
-		switch {
-		case a.urgent != b.urgent:
-			return int(one(b.urgent) - one(a.urgent))
-		case a.rate > b.rate:
-			return -1
-		case a.rate < b.rate:
-			return 1
-		}
-		return 0
-	})
+	var total flowing
+	p.Models, p.Warned, total = a.modelRows(models, warned, now)
 	if more {
 		p.More = fmt.Sprintf("These are the first %d; /v1/models has all.", maxPageModels)
 	}
-	rate := func(x float64) string {
-		if !known {
-			return "–"
-		}
-		return grouped(round(x))
-	}
 	p.Facts = []named{
-		{"decisions a minute", rate(decisions)},
-		{"rewards a minute", rate(rewards)},
+		{"decisions a minute", total.text(total.decisions)},
+		{"rewards a minute", total.text(total.rewards)},
 		{"windows open", grouped(h.Open)},
 		{"log entries not yet applied", grouped(h.Lag)},
 		{"since the start", now.Sub(h.Started).Truncate(time.Second).String()},
@@ -226,6 +180,68 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writePage(w, b.Bytes())
+}
+
+// flowing is how many decisions and rewards all models have a minute; known is whether there is a rate to show, which
+// is not so in the first moments.
+type flowing struct {
+	decisions, rewards float64
+	known              bool
+}
+
+func (f flowing) text(rate float64) string {
+	if !f.known {
+		return "–"
+	}
+	return grouped(round(rate))
+}
+
+// modelRows are the rows of the models, those with a failure first, then by decisions a minute; the first warnings of
+// the first of them; and the sum of their rates.
+func (a *API) modelRows(models []serve.Model, warned map[string][]warning, now time.Time) (rows []modelRow,
+	first []named, total flowing) {
+	total.known = len(models) == 0
+	for _, m := range models {
+		row := modelRow{
+			Warnings: "–",
+			Name:     m.Name, DecisionsRate: "–", RewardsRate: "–", Decisions: grouped(m.Counts.Decisions),
+			Rewards: grouped(m.Counts.Rewards),
+			Mean:    "–", Late: grouped(m.Counts.Late), Waiting: grouped(m.Counts.Open), Mode: m.Config.Mode,
+			urgent: m.Failed != "",
+		}
+		if w := warned[m.Name]; len(w) > 0 {
+			row.Warnings = strconv.Itoa(len(w))
+			if m.Failed == "" && len(first) < maxWarned {
+				first = append(first, named{m.Name, w[0].What})
+			}
+		}
+		if m.Paused {
+			row.Mode = "paused"
+		}
+		if m.Failed != "" {
+			row.Mode = "failed"
+		}
+		if n := m.Counts.Rewards + m.Counts.Defaulted; n > 0 { // the sum has the default rewards too
+			row.Mean = strconv.FormatFloat(m.Counts.RewardSum/float64(n), 'f', 3, 64)
+		}
+		if d, y, ok := a.flow.perMinute(m.Name, now, m.Counts); ok {
+			row.DecisionsRate, row.RewardsRate, row.rate = grouped(round(d)), grouped(round(y)), d
+			total = flowing{total.decisions + d, total.rewards + y, true}
+		}
+		rows = append(rows, row)
+	}
+	slices.SortStableFunc(rows, func(a, b modelRow) int {
+		switch {
+		case a.urgent != b.urgent:
+			return int(one(b.urgent) - one(a.urgent))
+		case a.rate > b.rate:
+			return -1
+		case a.rate < b.rate:
+			return 1
+		}
+		return 0
+	})
+	return rows, first, total
 }
 
 // hour is the picture of the last hour: a bar for each minute, the newest at the right.
