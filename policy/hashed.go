@@ -487,9 +487,7 @@ func (h *Hashed) Models() []HashedModel {
 			case s.heard == 0 && s.n > 0:
 				m.Error = math.Sqrt(s.rss / float64(s.n))
 			}
-			for _, b := range t.blocks {
-				m.Touched += len(b.mean)
-			}
+			m.Touched += t.coefficients()
 			out = append(out, m)
 		}
 	}

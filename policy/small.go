@@ -143,11 +143,11 @@ func (s *smallStart) edit(key uint64, now uint64, mean, prior float64) *smallBlo
 
 // trim gives up blocks that were used longest ago until the model is within its limits.
 func (s *smallStart) trim() {
-	blocks, cells := mostBlocks, mostCells
+	cells := mostCells
 	if s.born > 0 {
-		blocks, cells = blocks/restartShare, cells/restartShare
+		cells /= restartShare
 	}
-	for len(s.blocks) > blocks || s.cells > cells && len(s.blocks) > 1 {
+	for len(s.blocks) > mostBlocks || s.cells > cells && len(s.blocks) > 1 {
 		oldest := 0
 		for i, b := range s.blocks {
 			if b.used < s.blocks[oldest].used {

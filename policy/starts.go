@@ -10,10 +10,12 @@ import (
 // This file is change = "restarts" of hashed. A small model then has up to mostStarts starts: copies of it that began at
 // different times, each with what it has learned since. Start i is the hypothesis that the rewards follow one law since
 // event born_i. Every startGap events one begins anew, with the prior weight of a change in that time. Starts are
-// weighted by what they predicted (Adams & MacKay 2007; Fearnhead & Liu 2007), with two differences from Restarts:
+// weighted by what they predicted (Adams & MacKay 2007; Fearnhead & Liu 2007), with three differences from Restarts:
 //
 //   - Which start gives way: one that is startDead behind, else the one whose neighbours are nearest in time, relative to
 //     its age. So ages are spread as powers of two, and a start that needs long to win has that long.
+//   - A change is stated when what was there before had eight events for each of its coefficients: a young start that expects
+//     the mean everywhere is better than one that has seen most of 300 actions once.
 //   - The noise is common to all starts of a model, and where rewards have two values a start is weighted by
 //     y·log p + (1 − y)·log(1 − p), not as Gaussian: otherwise a run of equal rewards, common where clicks are rare, would
 //     look like a change of the noise.
@@ -30,10 +32,13 @@ const (
 	startKept    = -3        // log weight above which a start does not give way
 	startLow     = .1        // a start with a smaller weight does not play
 	startSure    = .98       // posterior at which a change is stated
+	startKnown   = 8         // events for each coefficient before a change that is stated
 	startNoise   = 1000      // events that σ̂² is the mean of, nearly
+	startFloor   = 1e-12     // least σ̂², for rewards that are equal for long
+	startWidth   = 1e-6      // least difference of two rewards, in a range that others have widened
 	startClip    = .002      // least probability of a reward with two values
 	startOdd     = 100       // rewards have two values when at most one of so many has another one
-	restartShare = 4         // later starts have a quarter of the blocks and coefficients
+	restartShare = 4         // a start that began later has a quarter of the entries of covariances
 )
 
 // changes is what a mixture with restarts knows of its rewards.
@@ -209,10 +214,14 @@ func (x *mixture) evidence(y, lo, hi float64) evidence {
 	}
 	e.none = c.met < 2 || y != c.low && y != c.high
 	e.hit = y == c.high
-	if e.low, e.high = (c.low-lo)/(hi-lo), (c.high-lo)/(hi-lo); c.met == 2 {
-		width := e.high - e.low
-		c.unit = float64(width * width)
+	if e.low, e.high = (c.low-lo)/(hi-lo), (c.high-lo)/(hi-lo); c.met < 2 {
+		return e
 	}
+	width := e.high - e.low
+	if width < startWidth { // next to the range they are one
+		return evidence{}
+	}
+	c.unit = float64(width * width)
 	return e
 }
 
@@ -250,7 +259,7 @@ func (x *mixture) learnStarts(s *smallModel, block uint64, y float64, e *evidenc
 		s.giveUp()
 		return 0
 	}
-	best, variance := s.likeliest(), s.noise
+	best, variance := s.likeliest(), max(s.noise, startFloor)
 	var square float64
 	for i := range s.starts() {
 		t := s.start(i)
@@ -357,6 +366,14 @@ func (s *smallModel) give(now uint64) {
 	s.later = slices.Delete(s.later, least-1, least)
 }
 
+// coefficients is how many the start has.
+func (t *smallStart) coefficients() (n int) {
+	for _, b := range t.blocks {
+		n += len(b.mean)
+	}
+	return n
+}
+
 // notice states a change once its posterior is large enough.
 func (x *mixture) notice() {
 	c := &x.changes
@@ -395,7 +412,7 @@ func (x *mixture) notice() {
 		}
 	}
 	p := younger / all
-	if p < startSure {
+	if p < startSure || t.born-c.last.At < startKnown*uint64(s.smallStart.coefficients()) {
 		return
 	}
 	c.last = Change{At: t.born, Seen: x.n, Posterior: p}

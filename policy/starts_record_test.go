@@ -155,10 +155,17 @@ func streams() map[string]*stream {
 		"groups": {cells: 20, arms: 4, lo: .1, hi: .6, context: func(c int, r *rand.Rand) string {
 			return fmt.Sprintf(`{"group":"g%d","user_id":"u%d"}`, c, r.IntN(3000))
 		}, rounds: 6000},
+		"300 ids": {cells: 1, arms: 300, lo: .05, hi: .6, context: func(int, *rand.Rand) string { return "" },
+			rounds: 12000, at: 6000},
 		"normal": {cells: 4, arms: 5, lo: 0, hi: 1, context: segmentContext, rounds: 4000,
 			reward: func(m float64, r *rand.Rand) float64 { return m + .3*r.NormFloat64() }},
 	}
-	for _, n := range []string{"changes", "changes, begun at the change"} {
+	still := *out["300 ids"]
+	out["300 ids, no change"] = &still
+	late300 := *out["300 ids"]
+	late300.begin = 6000
+	out["300 ids, begun at the change"] = &late300
+	for _, n := range []string{"300 ids", "300 ids, begun at the change", "changes", "changes, begun at the change"} {
 		out[n].after = anew(out[n])
 	}
 	late := *out["swaps"]
@@ -241,6 +248,11 @@ func TestStartsNotice(t *testing.T) {
 	if _, early := all["rare"].delays(all["rare"].worlds(t, 500, 4, "restarts")); early > 0 {
 		t.Errorf("%d changes where there was none", early)
 	}
+	many := all["300 ids"]
+	many.rounds, many.after, many.at = 900, nil, 0
+	if _, early := many.delays(many.worlds(t, 100, 9, "restarts")); early > 0 {
+		t.Errorf("%d changes while 300 actions are met", early)
+	}
 }
 
 // TestStartsRecord measures what docs/record/change.md says of the default model.
@@ -248,43 +260,50 @@ func TestStartsRecord(t *testing.T) {
 	if os.Getenv("TROUPE_RECORD") == "" {
 		t.Skip("set TROUPE_RECORD=1 to play the worlds: ten minutes of a processor")
 	}
-	const from, n = 2000, 30
 	all := streams()
 	quiet, stated := 0, 0
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		s := all[name]
-		for _, change := range []string{"none", "restarts"} {
-			list := s.worlds(t, from, n, change)
-			delays, early := s.delays(list)
-			half, last := s.rounds/2, s.rounds*3/4
-			line := fmt.Sprintf("third quarter %.3f, last %.3f", shareOf(list, half, last), shareOf(list, last, s.rounds))
-			if s.begin == 0 {
-				line = fmt.Sprintf("first half %.3f, ", shareOf(list, 0, half)) + line
-			}
-			if change == "restarts" {
-				stated += early
-				if s.begin == 0 && s.after != nil {
-					quiet += n * s.at
-				} else {
-					quiet += n * (s.rounds - s.begin)
-				}
-			}
-			if s.after != nil && s.begin == 0 {
-				back := 0
-				for _, p := range list {
-					if p.share(s.at+750, s.at+1250) >= .9*p.share(s.at-1000, s.at) {
-						back++
-					}
-				}
-				line += fmt.Sprintf("; stated after %d (median), %d (nine tenths); back in %d of %d", delays[n/2], delays[n*9/10],
-					back, n)
-			}
-			t.Logf("%s, %s: %s", name, change, line)
-		}
+		t.Run(name, func(t *testing.T) { measured(t, all[name], &quiet, &stated) })
 	}
 	t.Logf("%d changes stated in %d events without one", stated, quiet)
 	if stated*100_000 > quiet {
 		t.Error("more than one in 100,000")
+	}
+}
+
+const recordFrom, recordWorlds = 5000, 30
+
+// measured plays a stream without and with restarts, and adds up the events without a change and what was stated in them.
+func measured(t *testing.T, s *stream, quiet, stated *int) {
+	const n = recordWorlds
+	for _, change := range []string{"none", "restarts"} {
+		list := s.worlds(t, recordFrom, n, change)
+		delays, early := s.delays(list)
+		half, last := s.rounds/2, s.rounds*3/4
+		line := fmt.Sprintf("third quarter %.3f, last %.3f", shareOf(list, half, last), shareOf(list, last, s.rounds))
+		if s.begin == 0 {
+			line = fmt.Sprintf("first half %.3f, ", shareOf(list, 0, half)) + line
+		}
+		if change == "restarts" {
+			*stated += early
+			if s.begin == 0 && s.after != nil {
+				*quiet += n * s.at
+			} else {
+				*quiet += n * (s.rounds - s.begin)
+			}
+		}
+		if s.after != nil && s.begin == 0 {
+			back := 0
+			for _, p := range list {
+				if p.share(s.at+750, s.at+1250) >= .9*p.share(s.at-1000, s.at) {
+					back++
+				}
+			}
+			soon, _ := slices.BinarySearch(delays, 301)
+			line += fmt.Sprintf("; stated after %d (median), %d (nine tenths), within 300 in %d; back in %d of %d", delays[n/2],
+				delays[n*9/10], soon, back, n)
+		}
+		t.Logf("%s: %s", change, line)
 	}
 }
 

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"math"
@@ -239,6 +240,56 @@ func TestStartsDamage(t *testing.T) {
 	copy(body, mixtureMagic)
 	if newMixed(t, 1).Restore(little.AppendUint32(body, crc32.Checksum(body, castagnoli))) == nil {
 		t.Error("a policy without restarts has taken the snapshot")
+	}
+}
+
+// TestStartsExtremes: a range so wide that two rewards fall together, and a noise that has gone down for a million equal rewards, leave
+// numbers that are finite and a snapshot that can be read.
+func TestStartsExtremes(t *testing.T) {
+	for name, spoil := range map[string]func(h *Hashed, a bandit.Action) error{
+		"wide": func(h *Hashed, a bandit.Action) error {
+			return errors.Join(h.Update(a, -1e30, rng.Source{}), h.Update(a, 1e60, rng.Source{}))
+		},
+		"no noise": func(h *Hashed, _ bandit.Action) error {
+			for _, s := range h.mix.smalls {
+				s.noise = 0
+				for i := range s.starts() {
+					for _, b := range s.start(i).blocks {
+						clear(b.cov)
+					}
+				}
+			}
+			return nil
+		},
+	} {
+		h, w := turned(t)
+		w.next(t)
+		var a bandit.Action
+		for n := range 200 {
+			if err := h.Select(&a, w.batch, rng.NewKey(1).Stream(rng.Select).Round(uint64(n))); err != nil {
+				t.Fatal(name, err)
+			}
+			if n == 60 {
+				if err := spoil(h, a); err != nil {
+					t.Fatal(name, err)
+				}
+			}
+			if err := h.Update(a, float64(n%2), rng.Source{}); err != nil {
+				t.Fatal(name, err)
+			}
+			for _, s := range h.mix.smalls {
+				for i := range s.starts() {
+					if v := s.start(i).trust + s.start(i).sum + s.like + s.noise; v-v != 0 {
+						t.Fatalf("%s: %v after %d: trust %v, sum %v, like %v, noise %v", name, s.kind, n, s.start(i).trust,
+							s.start(i).sum, s.like, s.noise)
+					}
+				}
+			}
+		}
+		r := newRestarting(t, 1)
+		if err := r.Restore(mustBytes(t, h)); err != nil || r.Digest() != h.Digest() {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
