@@ -4,8 +4,37 @@ import "strings"
 
 // parseARFF reads the attribute-relation file format of Weka.
 func parseARFF(data []byte, o Options) (*Table, error) {
-	var columns []builder
 	lines := scanner{rest: data}
+	columns, err := arffHeader(&lines)
+	if err != nil {
+		return nil, err
+	}
+	header := columnNames(columns)
+	seen := make(map[string]bool)
+	for _, n := range header {
+		if seen[n] {
+			return nil, place{lines.line, 1}.errorf("two attributes have the name %s", show(n))
+		}
+		seen[n] = true
+	}
+	class, err := classColumn(header, o)
+	if err != nil {
+		return nil, err
+	}
+	if c := &columns[class]; c.kind != nominal {
+		c.kind = codes
+	}
+	columns[class].class = true
+	rows, err := arffRows(&lines, columns)
+	if err != nil {
+		return nil, err
+	}
+	return table(columns, class, rows)
+}
+
+// arffHeader reads the attributes, up to @data.
+func arffHeader(lines *scanner) ([]builder, error) {
+	var columns []builder
 	relation, inData := false, false
 	for !inData && lines.next() {
 		l := lexer{s: lines.text, line: lines.line}
@@ -42,25 +71,14 @@ func parseARFF(data []byte, o Options) (*Table, error) {
 	if len(columns) < 2 {
 		return nil, place{lines.line, 1}.errorf("%d attributes, expected at least a feature and a class", len(columns))
 	}
-	header := columnNames(columns)
-	seen := make(map[string]bool)
-	for _, n := range header {
-		if seen[n] {
-			return nil, place{lines.line, 1}.errorf("two attributes have the name %s", show(n))
-		}
-		seen[n] = true
-	}
-	class, err := classColumn(header, o)
-	if err != nil {
-		return nil, err
-	}
-	if c := &columns[class]; c.kind != nominal {
-		c.kind = codes
-	}
-	columns[class].class = true
+	return columns, nil
+}
 
+// arffRows reads the rows behind @data into the columns.
+func arffRows(lines *scanner, columns []builder) (int, error) {
 	rows := 0
 	var fields []field
+	var err error
 	for lines.next() {
 		l := lexer{s: lines.text, line: lines.line}
 		l.blanks()
@@ -68,29 +86,29 @@ func parseARFF(data []byte, o Options) (*Table, error) {
 			continue
 		}
 		if l.s[l.i] == '{' {
-			return nil, l.at().errorf("a sparse row, which is not supported; write out the zeros")
+			return 0, l.at().errorf("a sparse row, which is not supported; write out the zeros")
 		}
 		if fields, err = l.row(fields[:0]); err != nil {
-			return nil, err
+			return 0, err
 		}
 		if len(fields) != len(columns) {
-			return nil, fields[0].at.errorf("%d fields, expected %d", len(fields), len(columns))
+			return 0, fields[0].at.errorf("%d fields, expected %d", len(fields), len(columns))
 		}
 		rows++
 		if err := checkSize(fields[0].at, rows, len(columns)); err != nil {
-			return nil, err
+			return 0, err
 		}
 		for i, f := range fields {
 			if f.text == "" && !f.quoted {
-				return nil, f.at.errorf("column %s: the value is empty, expected ? for a missing value",
+				return 0, f.at.errorf("column %s: the value is empty, expected ? for a missing value",
 					show(columns[i].name))
 			}
 			if err := columns[i].add(f); err != nil {
-				return nil, err
+				return 0, err
 			}
 		}
 	}
-	return table(columns, class, rows)
+	return rows, nil
 }
 
 // lexer reads one line of an ARFF file.

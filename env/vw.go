@@ -234,42 +234,11 @@ func (l *vwLog) finish(r *logged.Reader, lists, damaged int) error {
 			"actions; replications have the same events, so their spread is not that of another log",
 		fmt.Sprintf("%d decisions of %s; namespaces %s; the regret of a round counts from the largest reward of the "+
 			"log, %.6g", len(l.events), r.Format(), quoted(l.lines.Names()), l.most))
-	ids := map[uint64]uint32{}
-	used := map[uint32]bool{}
-	complete, alike := true, 0
-	var first uint64
-	for i := range l.events {
-		v := &l.events[i]
-		vectors := map[uint64]int{}
-		for a := range v.actions {
-			n, square, sum := 0, 0.0, uint64(0)
-			err := l.lines.Action(v.shared, v.actions[a], func(index uint32, x float64, id uint64) error {
-				if n++; n > feature.MaxNonzeros {
-					return fmt.Errorf("more than %d features with interactions, expected at most that",
-						feature.MaxNonzeros)
-				}
-				square += float64(x * x)
-				sum += id * math.Float64bits(x)
-				if len(ids) >= maxIdentities {
-					complete = false
-					return nil
-				}
-				ids[id] = index
-				return nil
-			})
-			if err != nil {
-				return fmt.Errorf("%s: decision %d, action %d: %w", r.Format(), i+1, a+1, err)
-			}
-			l.norm = max(l.norm, math.Sqrt(square))
-			vectors[sum]++
-			if a == 0 {
-				first = sum
-			}
-		}
-		if len(v.actions) > 1 && len(vectors) == 1 && vectors[first] == len(v.actions) {
-			alike++
-		}
+	ids, complete, alike, err := l.identities(r)
+	if err != nil {
+		return err
 	}
+	used := map[uint32]bool{}
 	if l.norm == 0 {
 		return wrong("data", "has no feature that is not 0")
 	}
@@ -305,6 +274,47 @@ func (l *vwLog) finish(r *logged.Reader, lists, damaged int) error {
 		l.notes = append(l.notes, fmt.Sprintf("%d left out: %s", skipped[reason], reason))
 	}
 	return nil
+}
+
+// identities reads the features of all actions: where each one is, whether all of them were looked at, in how many decisions all
+// actions have the same, and the largest norm.
+func (l *vwLog) identities(r *logged.Reader) (ids map[uint64]uint32, complete bool, alike int, err error) {
+	ids = map[uint64]uint32{}
+	complete = true
+	var first uint64
+	for i := range l.events {
+		v := &l.events[i]
+		vectors := map[uint64]int{}
+		for a := range v.actions {
+			n, square, sum := 0, 0.0, uint64(0)
+			err := l.lines.Action(v.shared, v.actions[a], func(index uint32, x float64, id uint64) error {
+				if n++; n > feature.MaxNonzeros {
+					return fmt.Errorf("more than %d features with interactions, expected at most that",
+						feature.MaxNonzeros)
+				}
+				square += float64(x * x)
+				sum += id * math.Float64bits(x)
+				if len(ids) >= maxIdentities {
+					complete = false
+					return nil
+				}
+				ids[id] = index
+				return nil
+			})
+			if err != nil {
+				return nil, false, 0, fmt.Errorf("%s: decision %d, action %d: %w", r.Format(), i+1, a+1, err)
+			}
+			l.norm = max(l.norm, math.Sqrt(square))
+			vectors[sum]++
+			if a == 0 {
+				first = sum
+			}
+		}
+		if len(v.actions) > 1 && len(vectors) == 1 && vectors[first] == len(v.actions) {
+			alike++
+		}
+	}
+	return ids, complete, alike, nil
 }
 
 func keysOf[V any](m map[string]V) func(func(string) bool) {

@@ -90,31 +90,8 @@ func (s *jsonlSource) exported(v value, e *Event) error {
 			s.at[kLaw] = w.at + 1
 		case "candidates":
 			err = s.actions(w, e)
-		case "sparse_row":
-			err = w.each(func(_ int, x value) *Error {
-				n, err := strconv.ParseInt(string(x.raw), 10, 32)
-				if err != nil {
-					return x.wrong(name, "a whole number")
-				}
-				row.sparseRow = append(row.sparseRow, int32(n))
-				return nil
-			})
-		case "sparse_hash":
-			err = w.each(func(_ int, x value) *Error {
-				text, bad := x.text(name)
-				h, err := strconv.ParseUint(text, 16, 64)
-				if bad == nil && err != nil {
-					bad = x.wrong(name, "16 hexadecimal digits")
-				}
-				row.sparseHash = append(row.sparseHash, h)
-				return bad
-			})
-		case "sparse_value":
-			err = w.each(func(_ int, x value) *Error {
-				v, bad := x.number(name)
-				row.sparseValue = append(row.sparseValue, v)
-				return bad
-			})
+		case "sparse_row", "sparse_hash", "sparse_value":
+			err = row.sparseList(name, w)
 		case "active":
 			row.active = string(w.raw) == "true"
 		case "expired":
@@ -146,6 +123,36 @@ func (s *jsonlSource) exported(v value, e *Event) error {
 		return err
 	}
 	return nil
+}
+
+// sparseList reads a list of the sparse candidates.
+func (row *exportRow) sparseList(name string, w value) *Error {
+	switch name {
+	case "sparse_row":
+		return w.each(func(_ int, x value) *Error {
+			n, err := strconv.ParseInt(string(x.raw), 10, 32)
+			if err != nil {
+				return x.wrong(name, "a whole number")
+			}
+			row.sparseRow = append(row.sparseRow, int32(n))
+			return nil
+		})
+	case "sparse_hash":
+		return w.each(func(_ int, x value) *Error {
+			text, bad := x.text(name)
+			h, err := strconv.ParseUint(text, 16, 64)
+			if bad == nil && err != nil {
+				bad = x.wrong(name, "16 hexadecimal digits")
+			}
+			row.sparseHash = append(row.sparseHash, h)
+			return bad
+		})
+	}
+	return w.each(func(_ int, x value) *Error {
+		v, bad := x.number(name)
+		row.sparseValue = append(row.sparseValue, v)
+		return bad
+	})
 }
 
 // fill makes the event of a row. cut is set at the first decision whose window is open at the end of the log:

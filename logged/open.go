@@ -197,26 +197,9 @@ func (r *Reader) open(in io.Reader, f *os.File) error {
 	if err != nil && err != io.EOF {
 		return err
 	}
-	unpacked := ""
-	switch {
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		z, err := gzip.NewReader(b)
-		if err != nil {
-			return &Error{Found: err.Error(), Want: "gzip", fatal: true}
-		}
-		b, unpacked = bufio.NewReaderSize(z, 1<<18), "gzip"
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<28))
-		if err != nil {
-			return &Error{Found: err.Error(), Want: "zstd", fatal: true}
-		}
-		r.closers = append(r.closers, func() error { z.Close(); return nil })
-		b, unpacked = bufio.NewReaderSize(z, 1<<18), "zstd"
-	}
-	if unpacked != "" {
-		if head, err = b.Peek(1 << 16); err != nil && err != io.EOF {
-			return &Error{Found: err.Error(), Want: "a whole " + unpacked + " file", fatal: true}
-		}
+	b, head, unpacked, err := r.unpack(b, head)
+	if err != nil {
+		return err
 	}
 	if len(bytes.TrimSpace(head)) == 0 && len(head) == 1<<16 {
 		return &Error{Found: "64 KiB of blanks at the beginning", Want: "an event", fatal: true}
@@ -229,29 +212,9 @@ func (r *Reader) open(in io.Reader, f *os.File) error {
 		return &Error{Found: "binary data of a format that is not known", Want: "one of " + strings.Join(Formats, ", "),
 			fatal: true}
 	}
-	format := r.o.Format
-	if found == "vw-either" {
-		if found = "vw"; format == "vw-flat" {
-			found = format
-		}
-	}
-	switch {
-	case found == "records":
-		return &Error{Found: "records of GET …/log, where decisions and rewards are rows of their own",
-			Want: "decisions with what became of them: GET …/decisions, troupe log export, or troupe evaluate " +
-				"http://HOST --model NAME", fatal: true}
-	case found == "" && format == "":
-		return &Error{Found: "a format that is not known", Want: "one of " + strings.Join(Formats, ", ") +
-			" (--format names it)", fatal: true}
-	case format == "":
-		format = found
-	case found != "" && !sameFamily(format, found):
-		return &Error{Found: "this is " + titles[found], Want: titles[format] + " (--format " + format +
-			"); --format " + found + " reads it", fatal: true}
-	}
-	if unpacked != "" && (format == "npz" || format == "parquet" || found == "parquet" || found == "npz") {
-		return &Error{Found: format + " inside " + unpacked,
-			Want: "the file itself: it is read at several places at once", fatal: true}
+	format, err := r.formatOf(found, unpacked)
+	if err != nil {
+		return err
 	}
 	r.format = format
 	if format == "parquet" || format == "npz" || format == "export" && found == "parquet" {
@@ -270,8 +233,67 @@ func (r *Reader) open(in io.Reader, f *os.File) error {
 		}
 		return err
 	}
+	return r.sourceOf(format, b)
+}
+
+// unpack looks through gzip and zstd. It returns what is inside, its beginning, and by what it was packed.
+func (r *Reader) unpack(b *bufio.Reader, head []byte) (inside *bufio.Reader, begin []byte, unpacked string, err error) {
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, nil, "", &Error{Found: err.Error(), Want: "gzip", fatal: true}
+		}
+		b, unpacked = bufio.NewReaderSize(z, 1<<18), "gzip"
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<28))
+		if err != nil {
+			return nil, nil, "", &Error{Found: err.Error(), Want: "zstd", fatal: true}
+		}
+		r.closers = append(r.closers, func() error { z.Close(); return nil })
+		b, unpacked = bufio.NewReaderSize(z, 1<<18), "zstd"
+	}
+	if unpacked != "" {
+		if head, err = b.Peek(1 << 16); err != nil && err != io.EOF {
+			return nil, nil, "", &Error{Found: err.Error(), Want: "a whole " + unpacked + " file", fatal: true}
+		}
+	}
+	return b, head, unpacked, nil
+}
+
+// formatOf returns the format that is read: the one that was asked for, which must fit what was found, or that.
+func (r *Reader) formatOf(found, unpacked string) (string, error) {
+	format := r.o.Format
+	if found == "vw-either" {
+		if found = "vw"; format == "vw-flat" {
+			found = format
+		}
+	}
+	switch {
+	case found == "records":
+		return "", &Error{Found: "records of GET …/log, where decisions and rewards are rows of their own",
+			Want: "decisions with what became of them: GET …/decisions, troupe log export, or troupe evaluate " +
+				"http://HOST --model NAME", fatal: true}
+	case found == "" && format == "":
+		return "", &Error{Found: "a format that is not known", Want: "one of " + strings.Join(Formats, ", ") +
+			" (--format names it)", fatal: true}
+	case format == "":
+		format = found
+	case found != "" && !sameFamily(format, found):
+		return "", &Error{Found: "this is " + titles[found], Want: titles[format] + " (--format " + format +
+			"); --format " + found + " reads it", fatal: true}
+	}
+	if unpacked != "" && (format == "npz" || format == "parquet" || found == "parquet" || found == "npz") {
+		return "", &Error{Found: format + " inside " + unpacked,
+			Want: "the file itself: it is read at several places at once", fatal: true}
+	}
+	return format, nil
+}
+
+// sourceOf makes the source of a format that is read from its beginning to its end.
+func (r *Reader) sourceOf(format string, b *bufio.Reader) error {
 	l := &lines{r: b, most: 1 << 26}
-	err = nil // a file shorter than what was looked at
+	var err error
 	switch format {
 	case "jsonl", "export":
 		r.src = newJSONL(r, l, format == "export")

@@ -438,19 +438,8 @@ func (s *parquetSource) event(e *Event) (*Error, error) {
 		keep(fault)
 		*l.into = x
 	}
-	for _, l := range s.fields["group"] {
-		if _, _, err := l.row(func(v *parquet.Value) *Error {
-			if !v.IsNull() {
-				text := v.String()
-				if v.Kind() == parquet.ByteArray {
-					text = string(v.ByteArray())
-				}
-				e.Group = append(e.Group, text)
-			}
-			return nil
-		}); err != nil {
-			return nil, err
-		}
+	if err := s.group(e); err != nil {
+		return nil, err
 	}
 	var reward *Error
 	haveReward, havePropensity := false, false
@@ -478,13 +467,47 @@ func (s *parquetSource) event(e *Event) (*Error, error) {
 			l.set(x)
 		}
 	}
+	if err := s.objects(e, keep); err != nil {
+		return nil, err
+	}
+	fault, err = s.chosen(e)
+	if err != nil {
+		return nil, err
+	}
+	if first != nil {
+		return first, nil
+	}
+	return s.finish(e, fault, reward, haveReward, havePropensity), nil
+}
+
+// group reads what an event belongs to.
+func (s *parquetSource) group(e *Event) error {
+	for _, l := range s.fields["group"] {
+		if _, _, err := l.row(func(v *parquet.Value) *Error {
+			if !v.IsNull() {
+				text := v.String()
+				if v.Kind() == parquet.ByteArray {
+					text = string(v.ByteArray())
+				}
+				e.Group = append(e.Group, text)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// objects reads the columns that hold JSON. Faults go to keep.
+func (s *parquetSource) objects(e *Event, keep func(*Error)) error {
 	for _, l := range []struct {
 		field string
 		kind  byte
 	}{{"slots", '['}, {"observed", '['}} {
 		text, err := s.text(l.field)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if text == "" {
 			continue
@@ -497,14 +520,7 @@ func (s *parquetSource) event(e *Event) (*Error, error) {
 			e.Observed = raw
 		}
 	}
-	fault, err = s.chosen(e)
-	if err != nil {
-		return nil, err
-	}
-	if first != nil {
-		return first, nil
-	}
-	return s.finish(e, fault, reward, haveReward, havePropensity), nil
+	return nil
 }
 
 // finish checks the event, the reward last.
