@@ -170,7 +170,7 @@ func writePractical(w io.Writer, all []plannedPractical) error {
 		"noise")
 	line("N(0, 1), Gaussian targets, init = \"prior\". They are no bounds for several arms: more arms near the best " +
 		"raise the")
-	line("share, and a run that does not draw its few good members in time is not counted (m near T and above).")
+	line("share, and a run that does not draw its few good members in time is not counted (m near T/16 and above).")
 	line("docs/papers/price-of-few.md, docs/record/stuck.md")
 	return err
 }
