@@ -193,7 +193,8 @@ func TestLinks(t *testing.T) {
 
 // inside are packages without an example: programs, embedded files, and what only the program uses.
 var inside = []string{"cli", "cmd/troupe", "experiments", "report", "report/chart", "spec", "verify", "serve/api",
-	"serve/model", "serve/candidates", "serve/fold", "serve/choose", "eventlog/eventlogtest", "deploy", "release"}
+	"serve/model", "serve/candidates", "serve/fold", "serve/choose", "eventlog/eventlogtest", "deploy", "release",
+	"docs/guide/router"}
 
 // TestPackagesHaveExamples: every public package has an example with output, which go test runs.
 func TestPackagesHaveExamples(t *testing.T) {

@@ -71,6 +71,7 @@ var layers = map[string]string{
 	"cli/evaluate":          "spec dataset eventlog logged ope sim serve serve/candidates serve/fold serve/choose serve/joined client report cli/term cli/source",
 	"cli":                   "*",
 	"cmd/troupe":            "cli sim",
+	"docs/guide/router":     "client",
 	"deploy":                "",
 	"release":               "",
 }
