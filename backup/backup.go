@@ -171,7 +171,8 @@ func Begin(path string, first, baseSeq uint64, base, keys []byte) error {
 		return err
 	}
 	for _, f := range files { // of a process that was killed before it had an index
-		if n := f.Name(); n != "keys.json" && filepath.Ext(n) != ".snap" && filepath.Ext(n) != ".new" && n != indexFile && filepath.Ext(n) != ".part" {
+		if n := f.Name(); n != "keys.json" && filepath.Ext(n) != ".snap" && filepath.Ext(n) != ".new" &&
+			n != indexFile && filepath.Ext(n) != ".part" {
 			return fmt.Errorf("%s is not empty (%s) and holds no backup", path, n)
 		}
 	}
@@ -296,7 +297,8 @@ func (d *Dir) write() error {
 		return err
 	}
 	if now.Last() != d.Last() {
-		return fmt.Errorf("%s has entries up to %d, and had them up to %d before: another process writes to it", d.path, now.Last(), d.Last())
+		return fmt.Errorf("%s has entries up to %d, and had them up to %d before: another process writes to it", d.path,
+			now.Last(), d.Last())
 	}
 	f, err := os.OpenFile(filepath.Join(d.path, indexFile), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {

@@ -69,7 +69,8 @@ A cluster has it beside cluster.toml; of a single machine name it with --keys-fi
 			if err != nil {
 				return err
 			}
-			s := &shipper{f: f, from: &entrySource{config: config, key: os.Getenv("TROUPE_KEY")}, out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr()}
+			s := &shipper{f: f, from: &entrySource{config: config, key: os.Getenv("TROUPE_KEY")},
+				out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr()}
 			return s.run(ctx)
 		},
 	}
@@ -134,7 +135,8 @@ func (s *shipper) tell(parts int) {
 	for _, p := range all[parts:] {
 		bytes += p.Bytes
 	}
-	fmt.Fprintf(s.out, "%s: entries %d to %d; new: %s, in %s of %s bytes, until %s\n", s.f.to, s.to.First(), s.to.Last(),
+	fmt.Fprintf(s.out, "%s: entries %d to %d; new: %s, in %s of %s bytes, until %s\n", s.f.to, s.to.First(),
+		s.to.Last(),
 		term.Grouped(int64(s.to.Last()-all[parts].First+1)), term.Many(len(all)-parts, "part"), term.Grouped(bytes),
 		all[len(all)-1].To.Format(time.RFC3339))
 }
@@ -179,8 +181,8 @@ func (s *shipper) keys() ([]byte, error) {
 		file = filepath.Join(s.from.config.folder(), serve.KeyFile)
 	}
 	if file == "" {
-		return nil, term.Misuse(errors.New("--keys-file is missing: name the keys.json of the server, in its data directory, or " +
-			"leave it out of the backup with --without-keys"))
+		return nil, term.Misuse(errors.New("--keys-file is missing: name the keys.json of the server, in its data " +
+			"directory, or leave it out of the backup with --without-keys"))
 	}
 	if _, err := readKeyFile(file); err != nil {
 		return nil, term.Misuse(fmt.Errorf("--keys-file: %w", err))
@@ -204,7 +206,8 @@ func (s *shipper) goesOn(ctx context.Context, first uint64) error {
 		return term.Misuse(fmt.Errorf("--to %s: %w; begin another backup in another directory", s.f.to,
 			&backup.GapError{Last: last, First: first}))
 	case s.from.last < last:
-		return term.Misuse(fmt.Errorf("--to %s: the backup has the entries %d to %d and the log ends with entry %d: it is the backup of another "+
+		return term.Misuse(fmt.Errorf("--to %s: the backup has the entries %d to %d and the log ends with entry %d: "+
+			"it is the backup of another "+
 			"log, or of a later time of this one", s.f.to, s.to.First(), last, s.from.last))
 	case first > last || last < s.to.First():
 		return nil
@@ -218,7 +221,8 @@ func (s *shipper) goesOn(ctx context.Context, first uint64) error {
 			return err
 		}
 		if len(theirs) == 0 || theirs[0].Seq != ours.Seq || !bytes.Equal(theirs[0].Data, ours.Data) {
-			return term.Misuse(fmt.Errorf("--to %s: entry %d of the backup is not that of the log: it is the backup of another log", s.f.to, last))
+			return term.Misuse(fmt.Errorf("--to %s: entry %d of the backup is not that of the log: it is the backup "+
+				"of another log", s.f.to, last))
 		}
 	}
 	return nil
@@ -236,7 +240,8 @@ func (s *shipper) ship(ctx context.Context) error {
 	s.from.last = 0 // a node that has nothing new is an answer
 	for next := s.to.Last() + 1; ; {
 		entries, first, applied, err := s.from.page(ctx, next)
-		if refused := (*refusedError)(nil); errors.As(err, &refused) && refused.status == http.StatusGone || err == nil && first > next {
+		if refused := (*refusedError)(nil); errors.As(err, &refused) && refused.status == http.StatusGone ||
+			err == nil && first > next {
 			return errors.Join(seal(), &backup.GapError{Last: next - 1, First: first})
 		}
 		if err != nil {
@@ -342,7 +347,8 @@ func (f *restoreFlags) moment(d *backup.Dir) (uint64, error) {
 	}
 	if n, err := strconv.ParseUint(f.at, 10, 64); err == nil {
 		if n < oldest || n > d.Last() {
-			return 0, term.Misuse(fmt.Errorf("--at %s: the backup has the moments after the entries %d to %d", f.at, oldest, d.Last()))
+			return 0, term.Misuse(fmt.Errorf("--at %s: the backup has the moments after the entries %d to %d", f.at,
+				oldest, d.Last()))
 		}
 		return n, nil
 	}
@@ -369,8 +375,8 @@ func (f *restoreFlags) moment(d *backup.Dir) (uint64, error) {
 		break
 	}
 	if until < oldest {
-		return 0, term.Misuse(fmt.Errorf("--at %s: the oldest moment of the backup is after entry %d, of %s", f.at, oldest,
-			d.Parts()[0].From.Format(time.RFC3339)))
+		return 0, term.Misuse(fmt.Errorf("--at %s: the oldest moment of the backup is after entry %d, of %s", f.at,
+			oldest, d.Parts()[0].From.Format(time.RFC3339)))
 	}
 	return until, nil
 }
@@ -410,12 +416,14 @@ func (f *restoreFlags) verify(d *backup.Dir, keys *eventlog.BatchKeys, until uin
 			return fmt.Errorf("entry %d: %w", e.Seq, err)
 		}
 	}
-	_, err := fmt.Fprintf(out, "%s: entries %d to %d in %s; it is whole\n", f.from, d.First(), until, term.Many(len(d.Parts()), "part"))
+	_, err := fmt.Fprintf(out, "%s: entries %d to %d in %s; it is whole\n", f.from, d.First(), until,
+		term.Many(len(d.Parts()), "part"))
 	return err
 }
 
 // build makes the data directory beside its place and moves it there when it is whole.
-func (f *restoreFlags) build(ctx context.Context, d *backup.Dir, text []byte, keys *eventlog.BatchKeys, until uint64, out io.Writer) error {
+func (f *restoreFlags) build(ctx context.Context, d *backup.Dir, text []byte, keys *eventlog.BatchKeys, until uint64,
+	out io.Writer) error {
 	work := filepath.Clean(f.data) + ".restore"
 	if err := os.RemoveAll(work); err != nil { // of a restore that was killed
 		return err
@@ -471,7 +479,7 @@ func (f *restoreFlags) build(ctx context.Context, d *backup.Dir, text []byte, ke
 		return err
 	}
 	s := r.Shards[0]
-	_, err = fmt.Fprintf(out, "%s: entries %d to %d, %s events; it is whole: troupe serve --data %s\n", f.data, s.First, s.Last,
-		term.Grouped(int64(s.Events)), f.data)
+	_, err = fmt.Fprintf(out, "%s: entries %d to %d, %s events; it is whole: troupe serve --data %s\n", f.data, s.First,
+		s.Last, term.Grouped(int64(s.Events)), f.data)
 	return err
 }

@@ -139,7 +139,8 @@ func bsuiteCSV(size int, episodes []int, cell *report.CellRun, also report.Also)
 		if !episode.Logged(n) {
 			continue // the last episode of a run that ends between
 		}
-		w.Write([]string{strconv.Itoa(n * size), strconv.Itoa(n), number(cell.Reward[k]), strconv.Itoa(size), //nolint:errcheck
+		//nolint:errcheck
+		w.Write([]string{strconv.Itoa(n * size), strconv.Itoa(n), number(cell.Reward[k]), strconv.Itoa(size),
 			number(also["last_return"][k]), number(also["bad"][k]), number(also["treasure"][k])})
 	}
 	w.Flush()

@@ -50,7 +50,8 @@ started. A run whose files do not fit together is named and left out, and the ex
 			return g.run(cmd, args)
 		},
 	}
-	c.Flags().StringVarP(&g.out, "out", "o", "site", "directory of the site: empty, not there, or a gallery, which is written anew")
+	c.Flags().StringVarP(&g.out, "out", "o", "site",
+		"directory of the site: empty, not there, or a gallery, which is written anew")
 	c.Flags().StringVar(&g.title, "title", "", "title of the index")
 	return c
 }
@@ -107,7 +108,8 @@ func (g *gallery) check() error {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(g.out, galleryMark)); err != nil {
-		return term.Misuse(fmt.Errorf("--out: %s is not empty (%s) and is no gallery; name another directory", g.out, files[0].Name()))
+		return term.Misuse(fmt.Errorf("--out: %s is not empty (%s) and is no gallery; name another directory", g.out,
+			files[0].Name()))
 	}
 	return nil
 }
@@ -162,7 +164,8 @@ func (g *gallery) add(arg, work string) error {
 func (g *gallery) read(dir, source string) {
 	run, err := report.Load(dir)
 	if err == nil && run.Manifest.Shard != nil {
-		err = fmt.Errorf("part %d of %d has no results of its own: merge the parts", run.Manifest.Shard.Part, run.Manifest.Shard.Of)
+		err = fmt.Errorf("part %d of %d has no results of its own: merge the parts", run.Manifest.Shard.Part,
+			run.Manifest.Shard.Of)
 	}
 	if err != nil {
 		text := strings.ReplaceAll(err.Error(), dir, source)
@@ -195,7 +198,8 @@ func (g *gallery) write() error {
 		}
 	}
 	var b bytes.Buffer
-	if err := report.WriteGallery(&b, g.entries, report.GalleryMeta{Title: g.title, Command: g.line, Left: g.left}); err != nil {
+	if err := report.WriteGallery(&b, g.entries, report.GalleryMeta{Title: g.title, Command: g.line,
+		Left: g.left}); err != nil {
 		return err
 	}
 	return chart.WriteFile(filepath.Join(g.work, "index.html"), b.Bytes())
@@ -222,7 +226,8 @@ func (g *gallery) name(experiment string) string {
 	return name
 }
 
-// compare writes what changed from one run of an experiment to the next. Runs that cannot be compared have no such page.
+// compare writes what changed from one run of an experiment to the next. Runs that cannot be compared have no such
+// page.
 func (g *gallery) compare(a, b *report.GalleryEntry, dir string) error {
 	c, err := report.Compare(a.Run.Dir, b.Run.Dir)
 	if err != nil {
@@ -233,7 +238,7 @@ func (g *gallery) compare(a, b *report.GalleryEntry, dir string) error {
 		return err
 	}
 	head, _ := c.Verdict()
-	b.Compared = append(b.Compared, report.GalleryPair{With: "the run of " + a.Run.Manifest.Started, Page: filepath.Base(dir) + "/compare.html",
-		Verdict: head.String()})
+	b.Compared = append(b.Compared, report.GalleryPair{With: "the run of " + a.Run.Manifest.Started,
+		Page: filepath.Base(dir) + "/compare.html", Verdict: head.String()})
 	return chart.WriteFile(filepath.Join(dir, "compare.html"), page.Bytes())
 }

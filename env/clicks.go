@@ -73,7 +73,8 @@ func (o *ClicksOptions) Build(key rng.Key, _ DataSource) (bandit.Environment, er
 	e.instance = instance
 	e.theta = e.draw(0)
 	if o.Every > 0 {
-		e.notes = append(e.notes, fmt.Sprintf("outside the assumption: θ* is drawn anew after every %d rounds", o.Every))
+		e.notes = append(e.notes, fmt.Sprintf("outside the assumption: θ* is drawn anew after every %d rounds",
+			o.Every))
 	}
 	if o.Actions == "block" {
 		return e, nil

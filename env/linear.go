@@ -199,7 +199,8 @@ func (o *LinearOptions) change(e *linear, instance rng.Stream) {
 			theta, _ := o.theta(len(e.theta), instance.Sub(uint64(k)).Round(drawTheta))
 			return theta
 		}, o.Every
-		e.notes = append(e.notes, fmt.Sprintf("outside the assumption: θ* is drawn anew after every %d rounds", o.Every))
+		e.notes = append(e.notes, fmt.Sprintf("outside the assumption: θ* is drawn anew after every %d rounds",
+			o.Every))
 	case o.From > 0:
 		e.jump, e.period, e.once = func(int) []float64 { return slices.Clone(o.Later) }, o.From-1, true
 		e.notes = append(e.notes, fmt.Sprintf("outside the assumption: θ* is another one from round %d on", o.From))

@@ -23,9 +23,10 @@ import (
 // decision may spend so much in the mean. Each round shows a context; the policy pays the cost of the action that it
 // chose and gets its reward, and learns nothing of the others.
 //
-// There are 12 contexts and 4 actions. Action a = 0, …, 3 costs 1, 4, 12 and 60 times a factor of the context in [½, 2],
-// and pays 1 with probability .5 + .12a + .15·N(0, 1), cut to [.02, .98], which is drawn once for each context, so that dear
-// actions are better in the mean and not everywhere. What a decision costs is that times an exponential variable.
+// There are 12 contexts and 4 actions. Action a = 0, …, 3 costs 1, 4, 12 and 60 times a factor of the context in [½,
+// 2], and pays 1 with probability .5 + .12a + .15·N(0, 1), cut to [.02, .98], which is drawn once for each context, so
+// that dear actions are better in the mean and not everywhere. What a decision costs is that times an exponential
+// variable.
 //
 // The regret of a round is that against the best policy within the budget, which solves the linear program
 //
@@ -35,8 +36,8 @@ import (
 //
 //	max_a (r(x, a) − λ*c(x, a)) − (r(x, A) − λ*c(x, A)) ≥ 0.
 //
-// Summed over the rounds this is the reward of that policy less the reward of the policy that plays, plus λ* for each unit of money
-// above the budget, less λ* for each that is left.
+// Summed over the rounds this is the reward of that policy less the reward of the policy that plays, plus λ* for each
+// unit of money above the budget, less λ* for each that is left.
 type PricedOptions struct {
 	Budget   float64 `key:"budget" doc:"mean cost of a decision that is allowed"`
 	Costs    string  `key:"costs" doc:"what is known of a cost before the choice: nothing (late), the mean of the action (mean), or all (known)"`
@@ -228,12 +229,14 @@ func readPriced(file string) (*pricedTable, error) {
 		}
 	}
 	if t.k = len(t.names); t.k < 2 {
-		return nil, wrong("data", "%s has columns NAME_reward and NAME_cost for %d actions, expected at least 2", file, t.k)
+		return nil, wrong("data", "%s has columns NAME_reward and NAME_cost for %d actions, expected at least 2", file,
+			t.k)
 	}
 	number := func(x, column int) (float64, error) {
 		v, err := strconv.ParseFloat(lines[x][column], 64)
 		if err != nil || v-v != 0 {
-			return 0, wrong("data", "%s: line %d: %s is %q, expected a number", file, x+2, names[column], lines[x][column])
+			return 0, wrong("data", "%s: line %d: %s is %q, expected a number", file, x+2, names[column],
+				lines[x][column])
 		}
 		return v, nil
 	}
@@ -264,8 +267,8 @@ func readPriced(file string) (*pricedTable, error) {
 	return t, t.contexts(names, lines, context)
 }
 
-// contexts makes the requests and the dense vectors of the columns that are no action's. A column with a value that is no
-// number has names.
+// contexts makes the requests and the dense vectors of the columns that are no action's. A column with a value that is
+// no number has names.
 func (t *pricedTable) contexts(names []string, lines [][]string, columns []int) error {
 	fields, dense := make([]map[string]any, t.rows), make([][]float64, t.rows)
 	for x := range fields {
@@ -320,8 +323,8 @@ func (t *pricedTable) contexts(names []string, lines [][]string, columns []int) 
 			t.dense = append(t.dense, v/longest)
 		}
 	}
-	t.notes = []string{fmt.Sprintf("%d rows, actions %s of mean cost %s; rewards of the rows are not linear in the features",
-		t.rows, strings.Join(t.names, ", "), strings.Join(shown(t.meanCost), ", "))}
+	t.notes = []string{fmt.Sprintf("%d rows, actions %s of mean cost %s; rewards of the rows are not linear in the "+
+		"features", t.rows, strings.Join(t.names, ", "), strings.Join(shown(t.meanCost), ", "))}
 	return nil
 }
 
@@ -412,7 +415,8 @@ func (e *priced) Offer(draw rng.Source) (bandit.ActionSet, error) {
 	}
 	if e.encoder == nil {
 		if e.hidden >= 0 && e.hidden != e.k-1 {
-			return nil, wrong("action", "is %q, and with features = \"block\" the last action can enter only", e.opts.Action)
+			return nil, wrong("action", "is %q, and with features = \"block\" the last action can enter only",
+				e.opts.Action)
 		}
 		return &pricedDense{set, newBlocks(e.dense[e.row*e.dim:(e.row+1)*e.dim], e.k)}, nil
 	}
@@ -580,9 +584,9 @@ type pricedLP struct {
 	cost   float64 // and its mean cost
 }
 
-// solvePriced solves it. Every context begins with its cheapest best action and goes up its concave frontier of cost and
-// reward; the steps of all contexts are taken in the order of reward for money until the budget is spent, the last one in
-// part. Cost: n·k² + n·k·log(n·k).
+// solvePriced solves it. Every context begins with its cheapest best action and goes up its concave frontier of cost
+// and reward; the steps of all contexts are taken in the order of reward for money until the budget is spent, the last
+// one in part. Cost: n·k² + n·k·log(n·k).
 func solvePriced(b float64, n, k int, mean func(x, a int) (r, c float64, ok bool)) pricedLP {
 	type climb struct{ slope, r, c float64 }
 	var steps []climb

@@ -276,8 +276,8 @@ func (l *vwLog) finish(r *logged.Reader, lists, damaged int) error {
 	return nil
 }
 
-// identities reads the features of all actions: where each one is, whether all of them were looked at, in how many decisions all
-// actions have the same, and the largest norm.
+// identities reads the features of all actions: where each one is, whether all of them were looked at, in how many
+// decisions all actions have the same, and the largest norm.
 func (l *vwLog) identities(r *logged.Reader) (ids map[uint64]uint32, complete bool, alike int, err error) {
 	ids = map[uint64]uint32{}
 	complete = true

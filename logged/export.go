@@ -41,8 +41,8 @@ var exportKeys = []string{"event", "event_id", "seq", "time", "model", "incarnat
 // exported reads one row as JSON.
 func (s *jsonlSource) exported(v value, e *Event) error {
 	row := &s.row
-	*row = exportRow{reward: row.reward, active: true, cost: math.NaN(), sparseRow: row.sparseRow[:0], sparseHash: row.sparseHash[:0],
-		sparseValue: row.sparseValue[:0]}
+	*row = exportRow{reward: row.reward, active: true, cost: math.NaN(), sparseRow: row.sparseRow[:0],
+		sparseHash: row.sparseHash[:0], sparseValue: row.sparseValue[:0]}
 	if row.reward == nil {
 		row.reward = map[string]float64{}
 	}

@@ -21,8 +21,8 @@ func (e *Event) Feature(path string) (text string, ok bool) {
 	return e.lookup(path).scalar()
 }
 
-// FeatureList is a list of the context by its path: the texts of its strings, numbers, true and false. ok is false where
-// the event does not have it, and for a list with something else in it.
+// FeatureList is a list of the context by its path: the texts of its strings, numbers, true and false. ok is false
+// where the event does not have it, and for a list with something else in it.
 func (e *Event) FeatureList(path string) (items []string, ok bool) {
 	v := e.lookup(strings.TrimPrefix(path, "context."))
 	if v.kind() != '[' {

@@ -178,7 +178,8 @@ func unwritable(format string, e *Event) error {
 		return bad("slots", "a list", "a single decision: %s has no lists", titles[format])
 	case len(e.Slots) == 0 && e.Law == nil && format == "dsjson":
 		return bad("law", "missing", "the logger's whole law: without a and p a line of dsjson is no decision")
-	case e.K == 0 && (format == "vw" || format == "obd" || format == "export" || format == "dsjson" || format == "vw-json"):
+	case e.K == 0 && (format == "vw" || format == "obd" || format == "export" || format == "dsjson" ||
+		format == "vw-json"):
 		return bad("actions", "none", "the actions that were offered (--actions K)")
 	}
 	return nil

@@ -18,10 +18,11 @@ import (
 // CRC-32C of all before. Everything is little-endian. docs/reference/formats.md describes it.
 //
 // With restarts it begins with "TRS3". Behind the blocks of a small model are then: σ̂² and the number of events that it is
-// the mean of, f64; of its first start: events before it began u64, its first mean, the sum of its rewards and its log weight f64; the number of its
-// other starts (u8), for each what was said of the first one, its events u64 and its blocks as above. At the end: how many
-// different rewards were met (u8, at most 2), these two f64, the number of others u64, what prior variances are multiplied by f64, and of the last change that was stated: at
-// and seen u64, posterior, mean before and after f64.
+// the mean of, f64; of its first start: events before it began u64, its first mean, the sum of its rewards and its log
+// weight f64; the number of its other starts (u8), for each what was said of the first one, its events u64 and its
+// blocks as above. At the end: how many different rewards were met (u8, at most 2), these two f64, the number of others
+// u64, what prior variances are multiplied by f64, and of the last change that was stated: at and seen u64, posterior,
+// mean before and after f64.
 const (
 	mixtureMagic  = "TRS2"
 	restartsMagic = "TRS3"

@@ -119,7 +119,8 @@ func (r *release) run() (err error) {
 	}
 	if len(linux) > 0 {
 		out := r.out("-image.tar")
-		args := append([]string{"image", "-o", out, "-version", r.version, "-commit", r.commit, "-time", r.time.Format(time.RFC3339)}, linux...)
+		args := append([]string{"image", "-o", out, "-version", r.version, "-commit", r.commit, "-time",
+			r.time.Format(time.RFC3339)}, linux...)
 		if err := r.pack(args...); err != nil {
 			return err
 		}

@@ -54,12 +54,12 @@ type galleryList struct {
 
 type galleryOption struct{ Value, Text string }
 
-// WriteGallery writes the index of a gallery: for each run its verdict, what it is, and a link to its page, with filters
-// by kind of policy, kind of environment and group of experiments. The page needs no script and loads nothing.
+// WriteGallery writes the index of a gallery: for each run its verdict, what it is, and a link to its page, with
+// filters by kind of policy, kind of environment and group of experiments. The page needs no script and loads nothing.
 // Names from files are escaped. The cost is that of the analyses of all runs.
 func WriteGallery(w io.Writer, entries []GalleryEntry, meta GalleryMeta) error {
-	lists := []*galleryList{{Name: "Policy", ID: "by-policy", prefix: "p"}, {Name: "Environment", ID: "by-environment", prefix: "e"},
-		{Name: "Group", ID: "by-group", prefix: "g"}}
+	lists := []*galleryList{{Name: "Policy", ID: "by-policy", prefix: "p"}, {Name: "Environment", ID: "by-environment",
+		prefix: "e"}, {Name: "Group", ID: "by-group", prefix: "g"}}
 	view := struct {
 		shell
 		Head    string
@@ -73,7 +73,8 @@ func WriteGallery(w io.Writer, entries []GalleryEntry, meta GalleryMeta) error {
 	view.Head = many(len(entries), "run") + " of experiments with their verdicts"
 	for _, e := range entries {
 		m := &e.Run.Manifest
-		r := galleryRun{Name: cmp.Or(m.Experiment, "experiment"), Page: e.Page, Facts: galleryFacts(m), Compared: e.Compared}
+		r := galleryRun{Name: cmp.Or(m.Experiment, "experiment"), Page: e.Page, Facts: galleryFacts(m),
+			Compared: e.Compared}
 		r.Verdict, r.Score = e.Run.verdict()
 		var classes []string
 		for _, p := range m.Policies {
@@ -95,7 +96,8 @@ func WriteGallery(w io.Writer, entries []GalleryEntry, meta GalleryMeta) error {
 			continue
 		}
 		for _, o := range l.Options { // values are ours: a letter and a number
-			fmt.Fprintf(&rules, "body:has(#%s option[value=%s]:checked) .run:not(.%s){display:none}\n", l.ID, o.Value, o.Value)
+			fmt.Fprintf(&rules, "body:has(#%s option[value=%s]:checked) .run:not(.%s){display:none}\n", l.ID, o.Value,
+				o.Value)
 		}
 		slices.SortFunc(l.Options, func(a, b galleryOption) int { return cmp.Compare(a.Text, b.Text) })
 		view.Lists = append(view.Lists, l)
@@ -133,8 +135,8 @@ func (run *Run) verdict() (head Prose, score string) {
 				first = append(first, r.Policy)
 			}
 		}
-		score = fmt.Sprintf("suite/%s %s: highest score %.3f, %s; may be first: %s.", s.Suite, s.Hash, s.Rows[0].Mean, s.Rows[0].Policy,
-			strings.Join(first, ", "))
+		score = fmt.Sprintf("suite/%s %s: highest score %.3f, %s; may be first: %s.", s.Suite, s.Hash, s.Rows[0].Mean,
+			s.Rows[0].Policy, strings.Join(first, ", "))
 	}
 	return head, score
 }
@@ -145,9 +147,10 @@ func galleryFacts(m *sim.Manifest) string {
 	if m.Episodic {
 		rounds = "episodes"
 	}
-	facts := []string{many(len(m.Environments), "environment"), chart.Count(len(m.Policies)) + " " + plural(len(m.Policies), "policy", "policies"),
-		fmt.Sprintf("%s %s", chart.Count(m.Horizon), rounds), many(m.Replications, "replication"), fmt.Sprintf("seed %d", m.Seed), when(m.Started),
-		fmt.Sprintf("troupe %s, engine %d", m.Troupe, m.Engine)}
+	facts := []string{many(len(m.Environments), "environment"), chart.Count(len(m.Policies)) + " " +
+		plural(len(m.Policies), "policy", "policies"),
+		fmt.Sprintf("%s %s", chart.Count(m.Horizon), rounds), many(m.Replications, "replication"),
+		fmt.Sprintf("seed %d", m.Seed), when(m.Started), fmt.Sprintf("troupe %s, engine %d", m.Troupe, m.Engine)}
 	if m.Status != sim.Complete {
 		facts = append(facts, fmt.Sprintf("%s: %s of %s cells", m.Status, chart.Count(m.Done), chart.Count(m.Cells)))
 	}

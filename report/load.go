@@ -198,7 +198,8 @@ func parseResults(path string, data []byte, m *sim.Manifest) ([]EnvData, error) 
 		return nil, fmt.Errorf("%s: no replication has finished", path)
 	}
 	if last := data[len(data)-1]; last != '\n' {
-		return nil, fmt.Errorf("%s: line %d: the last line does not end with a line feed: the file was cut", path, r.line)
+		return nil, fmt.Errorf("%s: line %d: the last line does not end with a line feed: the file was cut", path,
+			r.line)
 	}
 	return r.envs, nil
 }

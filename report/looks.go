@@ -12,8 +12,8 @@ var baselines = []string{"greedy", "uniform", "fixed"}
 
 // looksOf assigns a look to each policy. It depends on the kinds and settings alone, not on the
 // results: the first kind with more than one setting gets the blues, ordered as swept; baselines
-// get grey; the other kinds get the rivals' hues in the order of the spec. Where a kind has tuned and other settings, the
-// tuned ones have its plain hue with a dash of their own. repeats is true when
+// get grey; the other kinds get the rivals' hues in the order of the spec. Where a kind has tuned and other settings,
+// the tuned ones have its plain hue with a dash of their own. repeats is true when
 // there are more kinds than hues, so that some differ by their dash alone.
 func looksOf(policies []sim.PolicyRow) (looks []chart.Look, repeats bool) {
 	var kinds []string

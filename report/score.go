@@ -225,8 +225,9 @@ func (s *Score) Say() Prose {
 		return say(best, " has the highest score, but each of the policies may be first: no difference is more than "+
 			"chance explains", chance)
 	}
-	return say(best, " has the highest score, and ", listed(too), " may be first too. Every other is below a higher one "+
-		"by more than chance explains", chance)
+	return say(best, " has the highest score, and ", listed(too),
+		" may be first too. Every other is below a higher one "+
+			"by more than chance explains", chance)
 }
 
 // Quote is the line to print in a paper; empty below 20 replications, where a score has no interval.
@@ -241,9 +242,10 @@ func (s *Score) Quote(r ScoreRow, version string) string {
 // Table returns the scores as a table.
 func (s *Score) Table(m *sim.Manifest) *chart.Table {
 	t := &chart.Table{ID: "score", Title: fmt.Sprintf("Score of suite/%s over %s", s.Suite, many(s.R, "replication")),
-		Note: "Score: the mean over the environments of 1 − regret/(regret of uniform play), with a 95 % interval for " +
-			"its row alone. Behind: the highest score minus this one, on the same replications, with intervals that hold " +
-			"for all pairs at once. Policies in bold may be first.",
+		Note: "Score: the mean over the environments of 1 − regret/(regret of uniform play), with a 95 % interval " +
+			"for " +
+			"its row alone. Behind: the highest score minus this one, on the same replications, with intervals that " +
+			"hold for all pairs at once. Policies in bold may be first.",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "score", Head: "Score", Dec: 3},
 			{Key: "lo", Head: "95" + chart.Narrow + "%", Dec: 3}, {Key: "hi", Dec: 3, Range: true},
 			{Key: "behind", Head: "Behind", Dec: 3}, {Key: "behind_lo", Head: "95" + chart.Narrow + "%", Dec: 3},
@@ -271,7 +273,8 @@ func (s *Score) Table(m *sim.Manifest) *chart.Table {
 			}
 		}
 		row := chart.Row{Look: look, Best: r.First, Cells: []chart.Cell{chart.TextCell(r.Policy),
-			chart.Num(r.Mean), lo, hi, behind, from, to, chart.Num(r.Each[r.Worst]), chart.TextCell(m.Environments[r.Worst].Name)}}
+			chart.Num(r.Mean), lo, hi, behind, from, to, chart.Num(r.Each[r.Worst]),
+			chart.TextCell(m.Environments[r.Worst].Name)}}
 		for _, v := range r.Each {
 			row.Cells = append(row.Cells, chart.Num(v))
 		}

@@ -148,8 +148,8 @@ func (s *Solved) Table(m *sim.Manifest, logged bool) *chart.Table {
 	if rule.From > 1 {
 		from = fmt.Sprintf(" from episode %d on", rule.From)
 	}
-	note += fmt.Sprintf("the share of bad episodes is below %v%s (%s). Score: the share of sizes and replications solved "+
-		"before 2^N + 100 and within %s episodes; %s were played.", rule.Share, from, rule.File,
+	note += fmt.Sprintf("the share of bad episodes is below %v%s (%s). Score: the share of sizes and replications "+
+		"solved before 2^N + 100 and within %s episodes; %s were played.", rule.Share, from, rule.File,
 		chart.Count(episode.SuiteEpisodes), chart.Count(s.T))
 	t := &chart.Table{ID: id, Title: title, Note: note, Cols: []chart.Column{{Key: "agent", Head: "Agent", Text: true}}}
 	shown := s.shown()
@@ -202,7 +202,8 @@ func (s *Solved) Figure(m *sim.Manifest) *chart.Figure {
 	// Room for eight doublings of 2^N, up to 100,000 episodes.
 	lo, hi := chart.LogRange(10, max(float64(s.T), min(math.Exp2(first+8), 1e5)))
 	p := &chart.Panel{Look: -1,
-		X: chart.Axis{Caption: "Size N", Lo: first, Hi: last, Ticks: chart.Within(chart.LinearTicks(first, last, 6), first, last)},
+		X: chart.Axis{Caption: "Size N", Lo: first, Hi: last, Ticks: chart.Within(chart.LinearTicks(first, last, 6),
+			first, last)},
 		Y: chart.Axis{Caption: "Episodes (log)", Log: true, Lo: lo, Hi: hi, Ticks: chart.LogTicks(lo, hi)}}
 	guide := chart.Mark{Kind: chart.Guide, Look: -1, Name: "2^N"}
 	for x := first; x <= last && math.Exp2(x) <= hi; x += 0.25 {
@@ -228,8 +229,8 @@ func (s *Solved) Figure(m *sim.Manifest) *chart.Figure {
 			p.Ends = append(p.Ends, chart.End{Look: q, Y: line.Y[len(line.Y)-1], Label: line.Name})
 		}
 	}
-	how := "Median episode in which bsuite's rule holds, over the replications; a curve ends where fewer than half of " +
-		"them solved. Dotted: 2^N, what undirected exploration needs."
+	how := "Median episode in which bsuite's rule holds, over the replications; a curve ends where fewer than half " +
+		"of them solved. Dotted: 2^N, what undirected exploration needs."
 	if none != nil {
 		how += fmt.Sprintf(" Without a curve: %s.", strings.Join(none, ", "))
 	}

@@ -86,7 +86,8 @@ func (run *Run) addValue(row []string) error {
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Errorf("the value is %q, expected a finite number", row[6])
 	}
-	if k := len(run.values) - 1; k < 0 || run.values[k].env != e || run.values[k].agent != p || run.values[k].episode != n[0] {
+	if k := len(run.values) - 1; k < 0 || run.values[k].env != e || run.values[k].agent != p ||
+		run.values[k].episode != n[0] {
 		run.values = append(run.values, &memberValues{env: e, agent: p, episode: n[0]})
 	}
 	m := run.values[len(run.values)-1]
@@ -95,8 +96,8 @@ func (run *Run) addValue(row []string) error {
 	}
 	last := len(m.models) - 1
 	if last < 0 || n[1] != len(m.models) || n[2] != len(m.models[last]) {
-		return fmt.Errorf("model %d, step %d: expected the lines of a model one after the other, models from 1, steps from 0",
-			n[1], n[2])
+		return fmt.Errorf("model %d, step %d: expected the lines of a model one after the other, models from 1, "+
+			"steps from 0", n[1], n[2])
 	}
 	m.models[last] = append(m.models[last], v)
 	if last == 0 {
@@ -136,16 +137,19 @@ func (run *Run) valuesFigure(e int) *chart.Figure {
 	ticks = chart.Within(ticks, lo, hi)
 	f := &chart.Figure{ID: "values-" + slug(run.Manifest.Environments[e].Name),
 		Title: "What the members think: values on the way to the treasure, " + run.Manifest.Environments[e].Name,
-		How: fmt.Sprintf("Before the episode, in replication 1: the value V(s) of each member (the first %d at most, with the "+
-			"sign +) in the state of step h in column h; only a path through all of them reaches the treasure, and the optimum "+
-			"is near 1. Left of the vertical line lie the states that were visited. There the curve of a member is level: it "+
-			"hands back what the member hopes for beyond. On the right no episode went, and each member has hopes of its own.",
-			valuedModels)}
+		How: fmt.Sprintf("Before the episode, in replication 1: the value V(s) of each member (the first %d at most, "+
+			"with the "+
+			"sign +) in the state of step h in column h; only a path through all of them reaches the treasure, and "+
+			"the optimum "+
+			"is near 1. Left of the vertical line lie the states that were visited. There the curve of a member is "+
+			"level: it "+
+			"hands back what the member hopes for beyond. On the right no episode went, and each member has hopes of "+
+			"its own.", valuedModels)}
 	for _, v := range all {
 		last := float64(len(v.visits) - 1)
-		p := &chart.Panel{Title: fmt.Sprintf("%s, episode %s", run.Manifest.Policies[v.agent].Name, chart.Count(v.episode)),
-			Look: v.agent, X: chart.Axis{Caption: "Step h", Lo: 0, Hi: last,
-				Ticks: chart.Within(chart.LinearTicks(0, last, 4), 0, last)},
+		p := &chart.Panel{Title: fmt.Sprintf("%s, episode %s", run.Manifest.Policies[v.agent].Name,
+			chart.Count(v.episode)), Look: v.agent, X: chart.Axis{Caption: "Step h", Lo: 0, Hi: last,
+			Ticks: chart.Within(chart.LinearTicks(0, last, 4), 0, last)},
 			Y: chart.Axis{Caption: "Value", Lo: lo, Hi: hi, Ticks: ticks}}
 		for i, m := range v.models[:min(len(v.models), valuedModels)] {
 			line := chart.Mark{Kind: chart.Line, Look: v.agent, Name: fmt.Sprintf("member %d", i+1), Y: m}
@@ -155,7 +159,8 @@ func (run *Run) valuesFigure(e int) *chart.Figure {
 			p.Marks = append(p.Marks, line)
 		}
 		if n := slices.Index(append(slices.Clone(v.visits), 0), 0); n > 0 { // a state is reached through the one before
-			p.Marks = append(p.Marks, chart.Mark{Kind: chart.ZeroX, Look: -1, Name: "visited", X: []float64{float64(n - 1)}})
+			p.Marks = append(p.Marks, chart.Mark{Kind: chart.ZeroX, Look: -1, Name: "visited",
+				X: []float64{float64(n - 1)}})
 		}
 		f.Panels = append(f.Panels, p)
 	}

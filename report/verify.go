@@ -142,8 +142,8 @@ func WriteVerify(w io.Writer, results []verify.Result, meta VerifyMeta) error {
 			"program does, and are not counted among those that hold.", chart.Count(sums)))
 	}
 	if blunt > 0 {
-		view.Lead = append(view.Lead, "“Not contradicted” says less than “holds”: nothing was refuted, but a fault of ten "+
-			"times the claim would not have been noticed. What would have been stands with each claim.")
+		view.Lead = append(view.Lead, "“Not contradicted” says less than “holds”: nothing was refuted, but a fault "+
+			"of ten times the claim would not have been noticed. What would have been stands with each claim.")
 	}
 	view.Lead = append(view.Lead, "A claim with the word “vacuous” was not violated, but its bound says nothing at "+
 		"this size: a regret bound above 2T, or a probability of one. “Reported” means that there is no claimed value.")

@@ -105,8 +105,8 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 			", and no two of them differ in any of ", many(a.R(), "replication"), "."))
 	case a.R() < minReps:
 		head = say("Too few replications to compare (", chart.Count(a.R()), ").")
-		lead = append(lead, say("Means only: after ", many(a.T, a.Run.Manifest.Unit()), " ", A, has, " the lowest, ", lost,
-			". From ", chart.Count(minReps), " replications on the report says which differences are more than "+
+		lead = append(lead, say("Means only: after ", many(a.T, a.Run.Manifest.Unit()), " ", A, has, " the lowest, ",
+			lost, ". From ", chart.Count(minReps), " replications on the report says which differences are more than "+
 				"chance."))
 	case len(open) == 0:
 		next := a.Order[n]

@@ -52,9 +52,9 @@ type played struct {
 }
 
 // Redraw draws the decisions of the models of this name anew, in the order of the log, and gives each to each; what it
-// is given is valid until the next one. Left out are decisions that played a baseline, that had one candidate, under the hard stop of a budget, or whose
-// law or candidates are not in the log. It reads the log once to find the states that decided, and folds it to be in
-// them. The error is a *NotFreshError where a policy does not draw its members for each decision.
+// is given is valid until the next one. Left out are decisions that played a baseline, that had one candidate, under
+// the hard stop of a budget, or whose law or candidates are not in the log. It reads the log once to find the states
+// that decided, and folds it to be in them. The error is a *NotFreshError where a policy does not draw its members for each decision.
 //
 // Cost: for each decision First + Further calls of Select, on Workers processors; a copy of the state for each entry that
 // decisions were made on. Memory: the states that later decisions of the log still use, and 32 bytes for each state.
@@ -71,7 +71,8 @@ func (s *Server) Redraw(ctx context.Context, name string, o RedrawOptions, each 
 	if err != nil {
 		return &Error{Code: Unavailable, Want: "the log cannot be read", Err: err}
 	}
-	r := &redrawing{name: name, o: o, each: each, past: s.past, draws: rng.NewKey(o.Seed).Child("redraw"), crew: newRedrawers(max(o.Workers, 1))}
+	r := &redrawing{name: name, o: o, each: each, past: s.past, draws: rng.NewKey(o.Seed).Child("redraw"),
+		crew: newRedrawers(max(o.Workers, 1))}
 	if !r.choose(s) {
 		return noModel(name)
 	}

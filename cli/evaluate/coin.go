@@ -66,8 +66,8 @@ func (c *coinLog) add(e *logged.Event) {
 		if i == e.Chosen {
 			chosen = k
 			if m.Action != "" && c.names[k] != "" && c.names[k] != m.Action {
-				c.trouble = fmt.Sprintf("%s and %s stand at one place: without hashed features the log does not say which actions "+
-					"were offered", c.names[k], m.Action)
+				c.trouble = fmt.Sprintf("%s and %s stand at one place: without hashed features the log does not say "+
+					"which actions were offered", c.names[k], m.Action)
 			}
 			c.names[k] = m.Action
 		}
@@ -108,8 +108,8 @@ func (c *coinLog) result(level float64) (r *ope.CoinResult, warning string) {
 		r.Actions = nil
 	}
 	if c.n > 0 && math.Abs(c.paid-c.stated) > .02*c.stated {
-		warning = fmt.Sprintf("decisions cost %s in the mean, and requests stated %s: the comparison with a coin takes what was stated",
-			figures(c.paid/float64(c.n)), figures(c.stated/float64(c.n)))
+		warning = fmt.Sprintf("decisions cost %s in the mean, and requests stated %s: the comparison with a coin "+
+			"takes what was stated", figures(c.paid/float64(c.n)), figures(c.stated/float64(c.n)))
 	}
 	return r, warning
 }
@@ -120,9 +120,11 @@ func printCoin(w io.Writer, r *ope.Result, decimals int, line func(label, text s
 	if c == nil {
 		return
 	}
-	line("pays", fmt.Sprintf("%s (%s %% sure at every look; %s)", c.Sentence, percentOf(r.Level), term.Many(c.Events, "decision")))
+	line("pays", fmt.Sprintf("%s (%s %% sure at every look; %s)", c.Sentence, percentOf(r.Level),
+		term.Many(c.Events, "decision")))
 	if c.Stopped > 0 {
-		line("", fmt.Sprintf("%s under the hard stop of the budget are not among them", term.Many(c.Stopped, "decision")))
+		line("", fmt.Sprintf("%s under the hard stop of the budget are not among them",
+			term.Many(c.Stopped, "decision")))
 	}
 	if c.Events == 0 {
 		return
@@ -130,7 +132,8 @@ func printCoin(w io.Writer, r *ope.Result, decimals int, line func(label, text s
 	row := func(mark string, p ope.CoinPoint) [3]string {
 		out := [3]string{mark + term.Shorten(p.Action, 22), "", ""}
 		if p.Lacking > 0 {
-			out[2] = fmt.Sprintf("no point: %d of %d decisions could not play it; a floor (floor = 0.01) gives it one", p.Lacking, c.Events)
+			out[2] = fmt.Sprintf("no point: %d of %d decisions could not play it; a floor (floor = 0.01) gives it one",
+				p.Lacking, c.Events)
 			return out
 		}
 		out[1] = "cost " + figures(p.Cost)
@@ -140,7 +143,8 @@ func printCoin(w io.Writer, r *ope.Result, decimals int, line func(label, text s
 		}
 		return out
 	}
-	rows := [][3]string{row("* ", ope.CoinPoint{Action: "the decisions", Cost: c.Policy.Cost, Reward: c.Policy.Reward, Lower: c.Policy.Lower, Upper: c.Policy.Upper})}
+	rows := [][3]string{row("* ", ope.CoinPoint{Action: "the decisions", Cost: c.Policy.Cost, Reward: c.Policy.Reward,
+		Lower: c.Policy.Lower, Upper: c.Policy.Upper})}
 	for _, p := range c.Actions {
 		rows = append(rows, row("  ", p))
 	}

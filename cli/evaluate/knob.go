@@ -28,8 +28,8 @@ func (k *knobFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&k.columns, "knob", "", "the action is a number: columns of a table with a header, such as "+
 		"price,density=f,reward=profit")
 	f.StringVar(&k.kernel, "kernel", ope.Kernels[0], "with --knob: "+strings.Join(ope.Kernels, " or "))
-	f.StringVar(&k.bandwidths, "bandwidth", "", "with --knob: how far a target is smoothed, such as 0.1 or 0.1:0.2:0.4; "+
-		"default: eight of them, from the first decisions")
+	f.StringVar(&k.bandwidths, "bandwidth", "", "with --knob: how far a target is smoothed, such as 0.1 or "+
+		"0.1:0.2:0.4; default: eight of them, from the first decisions")
 }
 
 // knobMay are the flags that go with --knob.
@@ -90,8 +90,8 @@ func (e *evaluation) knobs(out io.Writer) error {
 		}
 	}
 	if len(e.targets) == 0 {
-		return term.Misuse(errors.New("--target is missing: a column with the number that the target would play, or a " +
-			"number"))
+		return term.Misuse(errors.New("--target is missing: a column with the number that the target would play, or " +
+			"a number"))
 	}
 	f, err := os.Open(e.source)
 	if err != nil {
@@ -243,29 +243,31 @@ func printKnobs(w io.Writer, r *ope.KnobResult, source string) {
 			if t.Chosen != nil && *t.Chosen == i {
 				mark = "◆ "
 			}
-			rows = append(rows, []string{mark + short(b.Bandwidth), short(b.Value), pair(b.Sequence), short(b.Difference),
-				pair(b.Uplift), short(b.ESS), short(b.WeightMean)})
+			rows = append(rows, []string{mark + short(b.Bandwidth), short(b.Value), pair(b.Sequence),
+				short(b.Difference), pair(b.Uplift), short(b.ESS), short(b.WeightMean)})
 		}
 		fmt.Fprintln(w, t.Name)
 		term.Columns(w, rows)
 		line("verdict", t.Verdict)
 	}
 	fmt.Fprintln(w)
-	line("sure", fmt.Sprintf("%g %% for all bandwidths of a target together, at every look, for loggers and targets that "+
-		"learn. It is the value of the smoothed target, which plays its number plus the bandwidth times a draw of the %s "+
-		"kernel, and not that of the target itself: no decision is exactly at its number. A smaller bandwidth is nearer to "+
-		"it, and less sure", 100*r.Level, r.Kernel))
+	line("sure", fmt.Sprintf("%g %% for all bandwidths of a target together, at every look, for loggers and targets "+
+		"that "+
+		"learn. It is the value of the smoothed target, which plays its number plus the bandwidth times a draw of "+
+		"the %s "+
+		"kernel, and not that of the target itself: no decision is exactly at its number. A smaller bandwidth is "+
+		"nearer to it, and less sure", 100*r.Level, r.Kernel))
 	if len(r.Targets[0].Bandwidths) > 1 {
-		line("◆", "chosen by SLOPE: the widest bandwidth whose estimate agrees with those of all smaller ones; its interval "+
-			"holds, because all of them do")
+		line("◆", "chosen by SLOPE: the widest bandwidth whose estimate agrees with those of all smaller ones; its "+
+			"interval holds, because all of them do")
 	}
 	for _, t := range r.Targets {
 		if t.Chosen == nil {
 			continue
 		}
 		if b := t.Bandwidths[*t.Chosen]; b.WeightMean < 0.9 {
-			line("warning", fmt.Sprintf("%s: the weights average %s at ◆, not 1: the rest of the smoothed target lies where "+
-				"the logger hardly plays, or the density is wrong", t.Name, short(b.WeightMean)))
+			line("warning", fmt.Sprintf("%s: the weights average %s at ◆, not 1: the rest of the smoothed target "+
+				"lies where the logger hardly plays, or the density is wrong", t.Name, short(b.WeightMean)))
 		}
 	}
 }

@@ -99,15 +99,18 @@ func image(arch string, program []byte, f facts) (v1.Image, error) {
 		return nil, err
 	}
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	img, err = mutate.Append(img, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: f.time}, CreatedBy: "go run ./release"}})
+	img, err = mutate.Append(img, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: f.time},
+		CreatedBy: "go run ./release"}})
 	if err != nil {
 		return nil, err
 	}
 	id := fmt.Sprintf("%d:%d", user, user)
-	img, err = mutate.ConfigFile(img, &v1.ConfigFile{OS: "linux", Architecture: arch, Created: v1.Time{Time: f.time}, RootFS: must(img.ConfigFile()).RootFS,
-		History: must(img.ConfigFile()).History,
-		Config: v1.Config{User: id, Entrypoint: []string{"/usr/local/bin/troupe"}, Cmd: []string{"--help"}, Env: []string{"PATH=/usr/local/bin"},
-			WorkingDir: "/var/lib/troupe", Volumes: map[string]struct{}{"/var/lib/troupe": {}}, StopSignal: "SIGTERM", Labels: annotations(f)}})
+	img, err = mutate.ConfigFile(img, &v1.ConfigFile{OS: "linux", Architecture: arch, Created: v1.Time{Time: f.time},
+		RootFS: must(img.ConfigFile()).RootFS, History: must(img.ConfigFile()).History,
+		Config: v1.Config{User: id, Entrypoint: []string{"/usr/local/bin/troupe"}, Cmd: []string{"--help"},
+			Env:        []string{"PATH=/usr/local/bin"},
+			WorkingDir: "/var/lib/troupe", Volumes: map[string]struct{}{"/var/lib/troupe": {}}, StopSignal: "SIGTERM",
+			Labels: annotations(f)}})
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +158,8 @@ func writeImage(file string, f facts, programs []string) error {
 		}
 		platform := v1.Platform{OS: "linux", Architecture: arch}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &platform}})
-		if err := p.AppendImage(img, layout.WithPlatform(platform), layout.WithAnnotations(map[string]string{refName: f.version + "-" + arch})); err != nil {
+		if err := p.AppendImage(img, layout.WithPlatform(platform),
+			layout.WithAnnotations(map[string]string{refName: f.version + "-" + arch})); err != nil {
 			return err
 		}
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // greekNames names the letters of the Greek alphabet in their order from α, the final ς among them.
-var greekNames = strings.Fields("alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho " +
-	"sigma sigma tau upsilon phi chi psi omega")
+var greekNames = strings.Fields("alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi " +
+	"rho sigma sigma tau upsilon phi chi psi omega")
 
 // Latin writes a name in ASCII, for file names: accents go, Greek letters are spelled out (θ is theta, Λ is Lambda),
 // and of other scripts each letter is its number (日 is u65e5), so that two names stay two. What is neither a

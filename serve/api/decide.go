@@ -40,8 +40,8 @@ type batchAnswers struct {
 
 // request checks what the edge knows better than the service: shapes and counts.
 func (b *decideBody) request(a *API, field, key, caller string) (serve.DecideRequest, error) {
-	for name, n := range map[string]int{"costs": len(b.Costs), "actions": len(b.Actions), "ids": len(b.IDs), "available": len(b.Available),
-		"exclude": len(b.Exclude)} {
+	for name, n := range map[string]int{"costs": len(b.Costs), "actions": len(b.Actions), "ids": len(b.IDs),
+		"available": len(b.Available), "exclude": len(b.Exclude)} {
 		if n > a.opts.MaxActions {
 			return serve.DecideRequest{}, problem("too_large", field+name,
 				fmt.Sprintf("has %d entries, at most %d are allowed", n, a.opts.MaxActions))

@@ -246,7 +246,8 @@ func (a *API) exportLog(ctx context.Context, in *logIn) (*huma.StreamResponse, e
 }
 
 func (a *API) exportDecisions(ctx context.Context, in *decisionsIn) (*huma.StreamResponse, error) {
-	format, n, err := a.page(ctx, &logIn{Model: in.Model, From: in.From, To: in.To, PageSize: in.PageSize, Accept: in.Accept})
+	format, n, err := a.page(ctx, &logIn{Model: in.Model, From: in.From, To: in.To, PageSize: in.PageSize,
+		Accept: in.Accept})
 	if err != nil {
 		return nil, err
 	}

@@ -377,7 +377,8 @@ func newModelCollector(a *API, key *holder) modelCollector {
 	c := modelCollector{a: a, key: key, failed: prometheus.NewDesc("troupe_model_failed",
 		"1 when the policy of a model cannot go on.", label, nil),
 		noticed: prometheus.NewDesc("troupe_model_rewards_changed_event",
-			"Learned events before the rewards of a model changed, as it noticed last; 0 when it noticed nothing.", label, nil)}
+			"Learned events before the rewards of a model changed, as it noticed last; 0 when it noticed nothing.",
+			label, nil)}
 	for _, n := range modelNumbers {
 		c.descs = append(c.descs, prometheus.NewDesc(n.name, n.help, label, nil))
 	}

@@ -400,7 +400,8 @@ func (v *modelView) curve(h *modelHistory, t *terms) {
 		if v.Curve != nil {
 			v.Curve.mark(c.At, t.learned, last.n)
 		}
-		say("The rewards changed at about event %s (posterior %.2f, noticed at event %s).", grouped(c.At), c.Posterior, grouped(c.Seen))
+		say("The rewards changed at about event %s (posterior %.2f, noticed at event %s).", grouped(c.At), c.Posterior,
+			grouped(c.Seen))
 	}
 	say("The line is the mean of the %s decisions before each place; the newest have %s.",
 		grouped(uint64(recentOf(last.n))), short(last.recent))
@@ -654,8 +655,8 @@ const (
 func (a *API) learned(ctx context.Context, m *serve.Model) ([]named, string) {
 	switch {
 	case len(m.Learners) > 0:
-		return learnersOf(m), "Models that learn side by side; those play that have predicted best, each as often as its " +
-			"weight says."
+		return learnersOf(m), "Models that learn side by side; those play that have predicted best, each as often as " +
+			"its weight says."
 	case m.Dim == 0:
 		return nil, "There are no weights yet."
 	}

@@ -199,7 +199,8 @@ func drawCurve(es []estimates, interval bool, from, to string) *curve {
 	c.Line = path(func(e *estimates) float64 { return e.recent })
 	at := func(v float64) string { return strconv.FormatFloat(y(v)/10, 'f', 1, 64) }
 	c.Ends = []tick{{At: at(last.recent), Text: "this model"}}
-	c.Label = fmt.Sprintf("Mean reward of the newest %d of %d decisions: %s.", recentOf(last.n), last.n, short(last.recent))
+	c.Label = fmt.Sprintf("Mean reward of the newest %d of %d decisions: %s.", recentOf(last.n), last.n,
+		short(last.recent))
 	if c.Supported {
 		c.Other = path(func(e *estimates) float64 {
 			if e.weighed == 0 {
@@ -225,8 +226,8 @@ func drawCurve(es []estimates, interval bool, from, to string) *curve {
 	return c
 }
 
-// mark marks the place of a change that the policy noticed after at of learned events. The curve has the newest n events
-// with a final reward; places are near it, because rewards come in another order than decisions.
+// mark marks the place of a change that the policy noticed after at of learned events. The curve has the newest n
+// events with a final reward; places are near it, because rewards come in another order than decisions.
 func (c *curve) mark(at, learned uint64, n int) {
 	x := (float64(at) - (float64(learned) - float64(n))) / float64(n)
 	if x < 0 || x > 1 {

@@ -45,8 +45,8 @@ func (o *op) example(kind string) stdjson.RawMessage {
 	return b
 }
 
-// hotOperations are those that a running application calls all the time. Both ways to serve them (hot.go) take them from
-// here.
+// hotOperations are those that a running application calls all the time. Both ways to serve them (hot.go) take them
+// from here.
 var hotOperations = [...]op{
 	hotDecide: {id: "decide", method: "POST", path: "/v1/models/{model}:decide", scope: Decide, body: decideBody{},
 		summary: "Choose an action",

@@ -15,8 +15,8 @@ func (i *request) says(p *Problem) {
 	}
 }
 
-// paced lets one line a second through for each reason: while a node is cut off every call is refused, thousands of them a
-// second, and the lines drown the others. The zero value is usable, by many goroutines.
+// paced lets one line a second through for each reason: while a node is cut off every call is refused, thousands of
+// them a second, and the lines drown the others. The zero value is usable, by many goroutines.
 type paced struct {
 	mu sync.Mutex
 	of map[string]*line
@@ -33,8 +33,8 @@ const (
 	pacedReasons = 64 // remembered
 )
 
-// tell reports whether a line about the reason is written now, and how many were left out since the one before. Two reasons
-// that differ in their numbers only are one.
+// tell reports whether a line about the reason is written now, and how many were left out since the one before. Two
+// reasons that differ in their numbers only are one.
 func (p *paced) tell(reason string, now time.Time) (silent uint64, ok bool) {
 	reason = strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
