@@ -111,59 +111,18 @@ func benchEdge(ctx context.Context, out, progress io.Writer, f flags, self strin
 		return err
 	}
 	defer limit.stop()
-	type row struct {
-		c      edgeCase
-		bodies [][]byte
-		path   string
-		own    []float64
-		limit  []float64
-		ratio  []float64
-	}
-	var rows []*row
-	for _, c := range edgeCases {
-		var head struct{ ID string }
-		if err := json.Unmarshal([]byte(c.model), &head); err != nil {
-			return err
-		}
-		if err := own.create(ctx, c.model); err != nil {
-			return err
-		}
-		r := &row{c: c, path: "/v1/models/" + head.ID + ":decide"}
-		if c.batch > 0 {
-			r.path += "Batch"
-		}
-		source := rng.NewKey(1).Stream(rng.Instance)
-		for i := range 16 {
-			r.bodies = append(r.bodies, c.body(source.Round(uint64(i))))
-		}
-		rows = append(rows, r)
+	rows, err := edgeRows(ctx, own)
+	if err != nil {
+		return err
 	}
 	var hello, packed []float64
 	for turn := range f.rounds + 1 { // the first one warms up
-		h, err := limit.load(ctx, edgeCase{}, "/hello", nil, length)
+		h, p, err := edgeTurn(ctx, rows, own, limit, length, turn > 0)
 		if err != nil {
 			return err
 		}
 		if turn > 0 {
-			hello = append(hello, h)
-		}
-		for i, r := range rows {
-			a, err := limit.load(ctx, r.c, r.path, r.bodies, length)
-			if err != nil {
-				return err
-			}
-			b, err := own.load(ctx, r.c, r.path, r.bodies, length)
-			if err != nil {
-				return err
-			}
-			if turn == 0 {
-				continue
-			}
-			if r.limit, r.own, r.ratio = append(r.limit, a), append(r.own, b), append(r.ratio, b/a); i == 0 {
-				packed = append(packed, a/h)
-			}
-		}
-		if turn > 0 {
+			hello, packed = append(hello, h), append(packed, p)
 			fmt.Fprintf(progress, "turn %d of %d\n", turn, f.rounds)
 		}
 	}
@@ -179,6 +138,65 @@ func benchEdge(ctx context.Context, out, progress io.Writer, f flags, self strin
 		return e.Encode(report)
 	}
 	return report.print(out)
+}
+
+// edgeRow is a row with its requests and what it took in each turn.
+type edgeRow struct {
+	c      edgeCase
+	bodies [][]byte
+	path   string
+	own    []float64
+	limit  []float64
+	ratio  []float64
+}
+
+// edgeRows makes the models of the rows and their requests.
+func edgeRows(ctx context.Context, own *edgeServer) (rows []*edgeRow, err error) {
+	for _, c := range edgeCases {
+		var head struct{ ID string }
+		if err := json.Unmarshal([]byte(c.model), &head); err != nil {
+			return nil, err
+		}
+		if err := own.create(ctx, c.model); err != nil {
+			return nil, err
+		}
+		r := &edgeRow{c: c, path: "/v1/models/" + head.ID + ":decide"}
+		if c.batch > 0 {
+			r.path += "Batch"
+		}
+		source := rng.NewKey(1).Stream(rng.Instance)
+		for i := range 16 {
+			r.bodies = append(r.bodies, c.body(source.Round(uint64(i))))
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// edgeTurn measures every row on both servers, and notes it where it counts. It returns what GET /hello took and how many
+// times that the first row took on the limit program.
+func edgeTurn(ctx context.Context, rows []*edgeRow, own, limit *edgeServer, length time.Duration, counts bool) (hello,
+	packed float64, err error) {
+	if hello, err = limit.load(ctx, edgeCase{}, "/hello", nil, length); err != nil {
+		return 0, 0, err
+	}
+	for i, r := range rows {
+		a, err := limit.load(ctx, r.c, r.path, r.bodies, length)
+		if err != nil {
+			return 0, 0, err
+		}
+		b, err := own.load(ctx, r.c, r.path, r.bodies, length)
+		if err != nil {
+			return 0, 0, err
+		}
+		if i == 0 {
+			packed = a / hello
+		}
+		if counts {
+			r.limit, r.own, r.ratio = append(r.limit, a), append(r.own, b), append(r.ratio, b/a)
+		}
+	}
+	return hello, packed, nil
 }
 
 func (r edgeReport) print(out io.Writer) error {
