@@ -7,18 +7,19 @@ import (
 	"troupe/internal/logs"
 )
 
-// This file is change = "restarts" of hashed. A small model then has up to mostStarts starts: copies of it that began at
-// different times, each with what it has learned since. Start i is the hypothesis that the rewards follow one law since
-// event born_i. Every startGap events one begins anew, with the prior weight of a change in that time. Starts are
-// weighted by what they predicted (Adams & MacKay 2007; Fearnhead & Liu 2007), with three differences from Restarts:
+// This file is change = "restarts" of hashed. A small model then has up to mostStarts starts: copies of it that began
+// at different times, each with what it has learned since. Start i is the hypothesis that the rewards follow one law
+// since event born_i. Every startGap events one begins anew, with the prior weight of a change in that time. Starts
+// are weighted by what they predicted (Adams & MacKay 2007; Fearnhead & Liu 2007), with three differences from
+// Restarts:
 //
-//   - Which start gives way: one that is startDead behind, else the one whose neighbours are nearest in time, relative to
-//     its age. So ages are spread as powers of two, and a start that needs long to win has that long.
-//   - A change is stated when what was there before had eight events for each of its coefficients: a young start that expects
-//     the mean everywhere is better than one that has seen most of 300 actions once.
+//   - Which start gives way: one that is startDead behind, else the one whose neighbours are nearest in time,
+//     relative to its age. So ages are spread as powers of two, and a start that needs long to win has that long.
+//   - A change is stated when what was there before had eight events for each of its coefficients: a young start that
+//     expects the mean everywhere is better than one that has seen most of 300 actions once.
 //   - The noise is common to all starts of a model, and where rewards have two values a start is weighted by
-//     y·log p + (1 − y)·log(1 − p), not as Gaussian: otherwise a run of equal rewards, common where clicks are rare, would
-//     look like a change of the noise.
+//     y·log p + (1 − y)·log(1 − p), not as Gaussian: otherwise a run of equal rewards, common where clicks are rare,
+//     would look like a change of the noise.
 //
 // The law is a count as before: the weight of a model, a multiple of 2⁻¹⁶, is split among its starts in such multiples.
 
@@ -61,8 +62,8 @@ type MeanChange struct {
 
 // Noticer is implemented by policies that may notice a change of the rewards.
 type Noticer interface {
-	// Changed returns the last change that was noticed; Seen is 0 without one. Before and After are 0 where the policy does
-	// not know them.
+	// Changed returns the last change that was noticed; Seen is 0 without one. Before and After are 0 where the
+	// policy does not know them.
 	Changed() MeanChange
 }
 
@@ -240,9 +241,10 @@ func (e *evidence) like(z, gauss float64) float64 {
 	return logs.Log(p)
 }
 
-// terms fills in φ of the atoms that list has read, or that were set, under a model, and returns the key of its block. With
-// restarts, prior variances are in units of the squared difference of the rewards where these have two values: one that
-// was far outside has widened the range for good, and would make all that begins later hard to tell from noise.
+// terms fills in φ of the atoms that list has read, or that were set, under a model, and returns the key of its
+// block. With restarts, prior variances are in units of the squared difference of the rewards where these have two
+// values: one that was far outside has widened the range for good, and would make all that begins later hard to tell
+// from noise.
 func (x *mixture) terms(s *smallModel) (block uint64) {
 	block, x.phi = s.terms(x.phi[:0], &x.atoms, x.fields)
 	if x.changes.on {

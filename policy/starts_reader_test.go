@@ -7,8 +7,8 @@ import (
 	"troupe/rng"
 )
 
-// TestStartsReader: a reader that adopts each state, which is taken back before the next event, decides as the policy does
-// through beginnings and a change.
+// TestStartsReader: a reader that adopts each state, which is taken back before the next event, decides as the policy
+// does through beginnings and a change.
 func TestStartsReader(t *testing.T) {
 	s := streams()["changes"]
 	w, reader := newFields(t, 3, "restarts"), newFields(t, 3, "restarts")

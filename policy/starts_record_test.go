@@ -54,8 +54,8 @@ func swap(before [][]float64, _ *rand.Rand) (after [][]float64) {
 	return after
 }
 
-// played is what a model has earned, as a share of what the best action earns above a uniform choice, in each block of 250
-// rounds, and what it has noticed.
+// played is what a model has earned, as a share of what the best action earns above a uniform choice, in each block
+// of 250 rounds, and what it has noticed.
 type played struct {
 	got, most []float64
 	noticed   []policy.MeanChange
@@ -212,8 +212,8 @@ func shareOf(list []played, from, to int) float64 {
 	return sum / float64(len(list))
 }
 
-// delays returns after how many events each world's change was stated, in order; rounds where it was not. early is how many
-// changes were stated where there was none.
+// delays returns after how many events each world's change was stated, in order; rounds where it was not. early is
+// how many changes were stated where there was none.
 func (s *stream) delays(list []played) (delays []int, early int) {
 	for _, p := range list {
 		d := s.rounds
@@ -230,8 +230,8 @@ func (s *stream) delays(list []played) (delays []int, early int) {
 	return delays, early
 }
 
-// TestStartsNotice: a change is stated and what was earned comes back, also where one reward has widened the range; a world
-// that does not change says nothing. The seeds are fixed; docs/record/change.md has more worlds.
+// TestStartsNotice: a change is stated and what was earned comes back, also where one reward has widened the range; a
+// world that does not change says nothing. The seeds are fixed; docs/record/change.md has more worlds.
 func TestStartsNotice(t *testing.T) {
 	all := streams()
 	for _, name := range []string{"changes", "changes, one reward of -1", "changes, one reward of -3"} {
@@ -273,7 +273,8 @@ func TestStartsRecord(t *testing.T) {
 
 const recordFrom, recordWorlds = 5000, 30
 
-// measured plays a stream without and with restarts, and adds up the events without a change and what was stated in them.
+// measured plays a stream without and with restarts, and adds up the events without a change and what was stated in
+// them.
 func measured(t *testing.T, s *stream, quiet, stated *int) {
 	const n = recordWorlds
 	for _, change := range []string{"none", "restarts"} {

@@ -34,8 +34,8 @@ func turned(t testing.TB) (*Hashed, *mixtureWorld) {
 	return h, w
 }
 
-// TestStartsSnapshot: a restored policy has the same bytes and digest, chooses and learns the same through beginnings and a
-// change; so does one that adopts a shared state, and one that takes it back. None changes another one.
+// TestStartsSnapshot: a restored policy has the same bytes and digest, chooses and learns the same through beginnings
+// and a change; so does one that adopts a shared state, and one that takes it back. None changes another one.
 func TestStartsSnapshot(t *testing.T) {
 	h, _ := turned(t)
 	most := 0
@@ -97,8 +97,8 @@ func TestStartsSnapshot(t *testing.T) {
 	}
 }
 
-// TestStartsLaw: while two starts of a model play the law is a count over 2^16·2m that sums to one, Select follows it (χ² of
-// 200,000 draws at level 10⁻⁶), and SelectProb is both.
+// TestStartsLaw: while two starts of a model play the law is a count over 2^16·2m that sums to one, Select follows it
+// (χ² of 200,000 draws at level 10⁻⁶), and SelectProb is both.
 func TestStartsLaw(t *testing.T) {
 	h, w := newRestarting(t, 1), newMixtureWorld(t, 2)
 	w.learn(t, h, 0, 700)
@@ -243,8 +243,8 @@ func TestStartsDamage(t *testing.T) {
 	}
 }
 
-// TestStartsExtremes: a range so wide that two rewards fall together, and a noise that has gone down for a million equal rewards, leave
-// numbers that are finite and a snapshot that can be read.
+// TestStartsExtremes: a range so wide that two rewards fall together, and a noise that has gone down for a million
+// equal rewards, leave numbers that are finite and a snapshot that can be read.
 func TestStartsExtremes(t *testing.T) {
 	for name, spoil := range map[string]func(h *Hashed, a bandit.Action) error{
 		"wide": func(h *Hashed, a bandit.Action) error {

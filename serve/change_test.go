@@ -8,8 +8,8 @@ import (
 	"troupe/spec"
 )
 
-// turning makes decisions from..to at the nodes in turn and rewards them at the next one. Which action is good depends on the
-// segment, and on turn.
+// turning makes decisions from..to at the nodes in turn and rewards them at the next one. Which action is good
+// depends on the segment, and on turn.
 func turning(t *testing.T, nodes []*Server, from, to, turn int) (ids []string) {
 	t.Helper()
 	ctx := t.Context()
@@ -42,9 +42,9 @@ func since(m Model) (out uint64) {
 	return out
 }
 
-// TestChangedWorld: a model that is made with its name notices that its world has changed. Every decision, before, in and
-// after the change, is drawn again to the same action, propensity and member; the state is the same bits from the log and
-// from a snapshot, and a copy has it.
+// TestChangedWorld: a model that is made with its name notices that its world has changed. Every decision, before, in
+// and after the change, is drawn again to the same action, propensity and member; the state is the same bits from the
+// log and from a snapshot, and a copy has it.
 func TestChangedWorld(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	start := func() *Server {
@@ -97,7 +97,8 @@ func TestChangedWorld(t *testing.T) {
 	}
 }
 
-// TestChangeOption: the option is written out, none is kept, and a model that has none keeps none when nothing is said of it.
+// TestChangeOption: the option is written out, none is kept, and a model that has none keeps none when nothing is
+// said of it.
 func TestChangeOption(t *testing.T) {
 	ctx := t.Context()
 	s, err := Open(ctx, Options{Dir: t.TempDir()})

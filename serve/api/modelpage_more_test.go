@@ -311,7 +311,7 @@ func TestChangePage(t *testing.T) {
 	play(1, 600)
 	after := e.do("GET", "/v1/models/news", "")
 	c := field[serve.NoticedView](t, after, "noticed")
-	if c.At < 400 || c.At > 450 || c.Seen < c.At || c.Seen > 500 || c.Posterior < .98 || c.Before < .8 || c.After > c.Before-.1 {
+	if c.At < 400 || c.At > 450 || c.Seen < c.At || c.Seen > 500 || c.Posterior < .98 || c.Before < .8 || c.Before > 1 || c.After < .1 || c.After > c.Before {
 		t.Errorf("%+v", c)
 	}
 	text := fmt.Sprintf("the rewards changed at about event %d (posterior ", c.At)
