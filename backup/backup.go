@@ -25,6 +25,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"troupe/eventlog"
@@ -405,6 +406,9 @@ func durable(name string, data []byte, mode os.FileMode) error {
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(name+".new"))
+	}
+	if runtime.GOOS == "windows" { // directories cannot be synced there
+		return nil
 	}
 	dir, err := os.Open(filepath.Dir(name))
 	if err != nil {
