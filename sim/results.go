@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,7 @@ const ResultsHeader = "environment,policy,replication,round,regret,reward"
 // policy, replication, round. cells is indexed by Experiment.index.
 func resultsCSV(x *Experiment, cells []entry) []byte {
 	b := bytes.NewBufferString(ResultsHeader + "\n")
+	grown := 1 << 20 // bytes from which on the rest is estimated
 	var line []byte
 	for e := range x.Environments {
 		for p := range x.Policies {
@@ -50,6 +52,11 @@ func resultsCSV(x *Experiment, cells []entry) []byte {
 					line = strconv.AppendFloat(line, c.Reward[i], 'g', -1, 64)
 					line = append(line, '\n')
 					b.Write(line)
+				}
+				// Once: a large buffer that doubles takes three times its room.
+				if left := len(cells) - x.index(e, p, r); b.Len() > grown {
+					grown = math.MaxInt
+					b.Grow(left * (b.Len()/(len(cells)-left+1) + 8) * 11 / 10)
 				}
 			}
 		}
