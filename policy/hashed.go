@@ -299,6 +299,7 @@ func (h *Hashed) SelectProb(dst *bandit.Action, law *bandit.Law, set bandit.Acti
 		}
 		return h.Prob(law, set, draw)
 	}
+	h.members.price(set, h.numbers[0], h.numbers[1], false)
 	chosen := 0
 	if err := h.count(law, s, draw, h.drawn(draw), func(r float64) {
 		chosen = h.members.best(float64(draw.Sign(1)*r), draw.Intn(0, h.members.m), h.members.m)

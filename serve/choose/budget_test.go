@@ -214,3 +214,47 @@ func TestStoppedLawIsBounded(t *testing.T) {
 		t.Errorf("stopped %v, %d of %d votes", c.Stopped, sum, voters)
 	}
 }
+
+// TestPriceCounts: under a large price every model of every served policy votes for the cheapest action, under a price of nearly 0 not, and
+// the action that is drawn is one of those that have votes. A call that chooses and counts at once (bandit.Joint) has to read prices too.
+func TestPriceCounts(t *testing.T) {
+	for _, raw := range []spec.Raw{nil, {"kind": "sparse"}, {"kind": "auto"}, {"kind": "atoms"}, {"kind": "ensemble", "m": int64(8)},
+		{"kind": "ensemble", "m": int64(8), "select": "max"}, {"kind": "greedy"}} {
+		c := model.Default("m")
+		c.Floor, c.Budget = 0, model.Budget{Mean: .0005, Per: "decision"}
+		dense := raw != nil && raw["kind"] != "sparse"
+		if dense {
+			c.Dim = 3
+		}
+		if raw != nil {
+			must(0, c.Policy.DecodeSpec(raw, "policy"))
+		}
+		cfg := must(c.Admit(model.DefaultLimits))
+		p := must(cfg.NewPolicy(rng.NewKey(3)))
+		v := &Version{ID: 1, Compiled: cfg, Seed: rng.NewKey(3), State: fold.NewState(must(p.AppendSnapshot(nil)))}
+		w := must(v.Worker(nil))
+		var q Request
+		for i, cost := range []float64{.0005, .00003, .015} {
+			a := Action{ID: fmt.Sprint("m", i), Cost: &cost}
+			if dense {
+				x := []float64{0, 0, 0}
+				x[i] = .5
+				a.Features = fmt.Appendf(nil, "[%v,%v,%v]", x[0], x[1], x[2])
+			}
+			q.Actions = append(q.Actions, a)
+		}
+		must(0, w.Encode(&q))
+		for _, mu := range []float64{1e-6, 10, 1e-6} {
+			v.Spending.Mu = mu
+			w.Budget(0)
+			w.market.left = 1
+			for nonce := range eventlog.ID(40) {
+				choice := must(w.Choose(nonce+1, true))
+				law, _, voters := w.Law()
+				if mu == 10 && (choice.Index != 1 || law[1] != voters) || law[choice.Index] == 0 {
+					t.Fatalf("%v, μ = %v: chosen %d with %v of %d votes", raw, mu, choice.Index, law, voters)
+				}
+			}
+		}
+	}
+}
