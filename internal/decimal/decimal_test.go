@@ -49,6 +49,9 @@ func check(t *testing.T, b []byte) {
 func TestNumbers(t *testing.T) {
 	for _, s := range seeds {
 		check(t, []byte(s))
+		if end, ok := End([]byte(s), 0); json.Valid([]byte(s)) && (!ok || end != len(s)) {
+			t.Errorf("%q is a number and ends at %d, %v", s, end, ok)
+		}
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	const letters = "00123456789999.-eE+,] x"
