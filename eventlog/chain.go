@@ -117,9 +117,9 @@ func (c *Chain) at(seq uint64) *link { return &c.ring[seq%window] }
 func (c *Chain) knows(seq uint64) bool { return seq >= c.base && seq <= c.last && c.last-seq < window }
 
 // Next checks the next entry. repeat means that the batch must be dropped: it was stored before, by a retry that the
-// engine did not recognise, and was delivered already; or it has no effect (Batch.Void, Batch.Unwritten). After an error the chain has ended
-// and always returns the same error, which names the first sequence in doubt: a *ChainError, or a *VersionError where a
-// later program has written it.
+// engine did not recognise, and was delivered already; or it has no effect (Batch.Void, Batch.Unwritten). After an error
+// the chain has ended and always returns the same error, which names the first sequence in doubt: a *ChainError, or a
+// *VersionError where a later program has written it.
 func (c *Chain) Next(e Entry) (b Batch, repeat bool, err error) { return c.read(e, nil) }
 
 // read is Next on a slate.

@@ -257,8 +257,9 @@ func (v *isa) shortlistTake() {
 	RET()
 }
 
-// shortlistBehind takes as many arms at a time as a vector has numbers: what each lacks in each lane, and then the least of the lanes
-// by a transposition, as argMax512 and argMax256 have it. The last arms may have been seen already. Arms are no fewer than a vector has numbers.
+// shortlistBehind takes as many arms at a time as a vector has numbers: what each lacks in each lane, and then the least of
+// the lanes by a transposition, as argMax512 and argMax256 have it. The last arms may have been seen already. Arms are no
+// fewer than a vector has numbers.
 func (v *isa) shortlistBehind() {
 	v.text("shortlistBehind", "(deficit, p, base *float64, arms int, c float64, begin *float64)",
 		"is Shortlist.behind.")

@@ -66,7 +66,8 @@ func root(program []byte, at time.Time) ([]byte, error) {
 	for _, dir := range []string{"etc/", "etc/ssl/", "etc/ssl/certs/", "usr/", "usr/local/", "usr/local/bin/", "var/", "var/lib/"} {
 		add(dir, 0o755, 0, nil)
 	}
-	add("etc/passwd", 0o644, 0, fmt.Appendf(nil, "root:x:0:0:root:/:/sbin/nologin\ntroupe:x:%d:%d:troupe:/var/lib/troupe:/sbin/nologin\n", user, user))
+	users := "root:x:0:0:root:/:/sbin/nologin\ntroupe:x:%d:%d:troupe:/var/lib/troupe:/sbin/nologin\n"
+	add("etc/passwd", 0o644, 0, fmt.Appendf(nil, users, user, user))
 	add("etc/group", 0o644, 0, fmt.Appendf(nil, "root:x:0:\ntroupe:x:%d:\n", user))
 	add("etc/ssl/certs/ca-certificates.crt", 0o644, 0, certificates())
 	add("usr/local/bin/troupe", 0o755, 0, program)

@@ -187,7 +187,8 @@ func (a *API) describe(o op, prefix, tag string, answer, fault any) {
 		o.status = http.StatusOK
 	}
 	schema := func(v any) map[string]*huma.MediaType {
-		return map[string]*huma.MediaType{"application/json": {Schema: a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(v), true, "")}}
+		schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(v), true, "")
+		return map[string]*huma.MediaType{"application/json": {Schema: schema}}
 	}
 	d := &huma.Operation{
 		OperationID: o.id, Method: o.method, Path: prefix + o.path, Summary: o.summary, Tags: []string{tag},

@@ -223,8 +223,8 @@ func (w *Worker) mixCost(h uint64, i int) uint64 {
 	return h
 }
 
-// find groups the candidates by their features, under a budget also by their costs, for greedy policies by their scores, of which equal features are
-// a case.
+// find groups the candidates by their features, under a budget also by their costs, for greedy policies by their
+// scores, of which equal features are a case.
 func (w *Worker) find() {
 	g, d := &w.groups, w.Version.Compiled.Dim
 	row := func(i int) []float64 { return w.X[i*d : (i+1)*d] }
