@@ -193,12 +193,16 @@ func pairUser(t *testing.T, s *Server, name string, n int, seed uint64) {
 }
 
 // TestLearnedSchemaDoesNotTakeOver: where rewards need pairs, the hashed model goes on after three tries, requests are not
-// kept any more, and a restart finds the same.
+// kept any more, and a restart finds the same. A floor of a half keeps all actions in the comparison, which is on what was played: with the
+// default's one percent a model that is right already shows rewards of 1 alone, which any schema predicts, and in 7 of
+// 150 runs one took over.
 func TestLearnedSchemaDoesNotTakeOver(t *testing.T) {
 	ctx := context.Background()
 	log, clock := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 	s := open(t, log, clock)
-	must(s.CreateModel(ctx, learner("m", 500), ""))
+	c := learner("m", 500)
+	c.Floor = 0.5
+	must(s.CreateModel(ctx, c, ""))
 	for k, n := range []int{500, 500, 1000} {
 		pairUser(t, s, "m", n, uint64(k))
 		v := tried(t, s, "m", k+1)
