@@ -158,10 +158,17 @@ func checkFolded(t *testing.T, s *Server, name string) *fold.Model {
 	var got *fold.Model
 	differ := ""
 	for again := true; again; { // until no window was closed meanwhile
+		s.mu.RLock()
 		seq := s.fold.Seq()
+		s.mu.RUnlock()
 		f, _, err := past.Fold(nil, seq)
 		if err != nil {
 			t.Fatal(err)
+		}
+		s.mu.RLock()
+		if again = s.fold.Seq() != seq; again {
+			s.mu.RUnlock()
+			continue
 		}
 		got = s.fold.Named(name)
 		want := f.Named(name)
@@ -172,7 +179,7 @@ func checkFolded(t *testing.T, s *Server, name string) *fold.Model {
 		if a.Digest() != b.Digest() || x != want.Memory || got.Counts != want.Counts || fmt.Sprintf("%+v", got.Learning) != fmt.Sprintf("%+v", want.Learning) {
 			differ = fmt.Sprintf("%+v %+v, its log says %+v %+v", got.Memory, got.Counts, want.Memory, want.Counts)
 		}
-		again = s.fold.Seq() != seq
+		s.mu.RUnlock()
 	}
 	if differ != "" {
 		t.Errorf("the recovered state of %s is %s", name, differ)
