@@ -424,9 +424,13 @@ func (f *restoreFlags) verify(d *backup.Dir, keys *eventlog.BatchKeys, until uin
 // build makes the data directory beside its place and moves it there when it is whole.
 func (f *restoreFlags) build(ctx context.Context, d *backup.Dir, text []byte, keys *eventlog.BatchKeys, until uint64,
 	out io.Writer) error {
-	work := filepath.Clean(f.data) + ".restore"
-	if err := os.RemoveAll(work); err != nil { // of a restore that was killed
-		return err
+	parent := filepath.Dir(filepath.Clean(f.data))
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return term.Misuse(fmt.Errorf("--data: %w", err))
+	}
+	work, err := os.MkdirTemp(parent, ".restore-")
+	if err != nil {
+		return term.Misuse(fmt.Errorf("--data: %w", err))
 	}
 	defer os.RemoveAll(work)
 	seq, state, err := d.Base()
