@@ -363,19 +363,28 @@ func (c *Client) SaveModel(ctx context.Context, name string, seq uint64) ([]byte
 // part of it has been written.
 func (c *Client) Decisions(ctx context.Context, w io.Writer, model string, from uint64, entries int) (next,
 	applied uint64, err error) {
-	return c.decisions(ctx, w, model, from, entries, nil)
+	return c.decisions(ctx, w, model, from, entries, nil, "")
+}
+
+// EndedDecisions is Decisions as they would be if the log ended here: by the rule first a reward is final when it comes
+// (reward_state early), up to the first decision without one. The last line of each call has the only key log, with
+// what else a reader of estimates should know. These decisions are right for what holds at every number of them, and
+// for nothing else, because their rewards chose the last of them.
+func (c *Client) EndedDecisions(ctx context.Context, w io.Writer, model string, from uint64, entries int) (next,
+	applied uint64, err error) {
+	return c.decisions(ctx, w, model, from, entries, nil, "&ended=true")
 }
 
 // ParquetDecisions is Decisions as one Parquet file.
 func (c *Client) ParquetDecisions(ctx context.Context, w io.Writer, model string, from uint64, entries int) (next,
 	applied uint64, err error) {
-	return c.decisions(ctx, w, model, from, entries, http.Header{"Accept": {"application/vnd.apache.parquet"}})
+	return c.decisions(ctx, w, model, from, entries, http.Header{"Accept": {"application/vnd.apache.parquet"}}, "")
 }
 
 func (c *Client) decisions(ctx context.Context, w io.Writer, model string, from uint64, entries int,
-	header http.Header) (next, applied uint64, err error) {
+	header http.Header, query string) (next, applied uint64, err error) {
 	page := rowPage{w: w}
-	path := fmt.Sprintf("/v1/models/%s/decisions?from=%d&page_size=%d", url.PathEscape(model), from, entries)
+	path := fmt.Sprintf("/v1/models/%s/decisions?from=%d&page_size=%d%s", url.PathEscape(model), from, entries, query)
 	err = c.repeat(ctx, once, "GET", path, header, nil, &page)
 	return page.next, page.applied, err
 }

@@ -211,6 +211,8 @@ type DecisionPage struct {
 	From, Next, Applied uint64 // as in LogPage
 	// Decisions reads the page, in the order of the log. It ends after an error.
 	Decisions iter.Seq2[JoinedDecision, error]
+	// Ended, when Decisions was read to the end, is what a reader of estimates should know of the log beside them.
+	Ended func() *joined.Ended
 }
 
 // JoinedDecision is a decision, the id that its caller got, and what became of it.
@@ -237,7 +239,9 @@ func (s *Server) Decisions(ctx context.Context, model string, from uint64, entri
 	if err != nil {
 		return DecisionPage{}, err
 	}
-	p := DecisionPage{From: page.From, Next: page.Next, Applied: page.Applied}
+	ended := &joined.Ended{}
+	p := DecisionPage{From: page.From, Next: page.Next, Applied: page.Applied,
+		Ended: func() *joined.Ended { return ended }}
 	p.Decisions = func(yield func(JoinedDecision, error) bool) {
 		if p.Next == p.From {
 			return
@@ -249,7 +253,11 @@ func (s *Server) Decisions(ctx context.Context, model string, from uint64, entri
 		}
 		defer done()
 		stopped := false
+		var j *joined.Joiner
 		give := func(d *joined.Decided) error {
+			if d.Became() == joined.Inactive && d.Played() {
+				j.Inactive(d.Record)
+			}
 			if !yield(JoinedDecision{d, s.keys.Format(eventlog.EventID{Event: d.Key, Hint: d.Seq})}, nil) {
 				stopped = true
 				return errEnough
@@ -259,7 +267,7 @@ func (s *Server) Decisions(ctx context.Context, model string, from uint64, entri
 		f, chain, err := s.past.Fold(map[eventlog.ID]bool{}, p.From-1)
 		if err == nil {
 			f.DropPolicies()
-			j := joined.New(joined.Options{Model: model, Fold: f, From: p.From - 1, To: p.Next - 1})
+			j = joined.New(joined.Options{Model: model, Fold: f, From: p.From - 1, To: p.Next - 1})
 			err = s.past.Log.Replay(chain, p.Applied, func(d eventlog.Delivery) error {
 				if err := cmp.Or(j.Apply(d, give), ctx.Err()); err != nil {
 					return err
@@ -278,6 +286,7 @@ func (s *Server) Decisions(ctx context.Context, model string, from uint64, entri
 						break
 					}
 				}
+				ended = j.Ended()
 			}
 		}
 		if err != nil && !stopped {

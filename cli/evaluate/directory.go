@@ -61,6 +61,11 @@ func (e *evaluation) openDirectory() (*filtered, error) {
 		report, err := eventlog.Scan(source.Dir(e.source), source.Keys(e.source), each)
 		switch {
 		case err != nil:
+			var locked *eventlog.LockedError
+			if errors.As(err, &locked) {
+				err = fmt.Errorf("%w; the log of a server that runs is at its address: troupe evaluate "+
+					"http://HOST:PORT --model NAME", err)
+			}
 			return source.Error(err)
 		case !report.OK():
 			return source.Error(&eventlog.DamagedError{Report: report})
@@ -209,8 +214,12 @@ func (d *directoryReader) Skipped() map[string]int {
 			out[k] = n
 		}
 	}
-	if n := d.j.Pending(); n > 0 {
-		out["pending"] = n
+	for x := range d.j.Rest() {
+		if x.Played() {
+			out["pending"]++
+		} else {
+			out[x.Baseline()]++
+		}
 	}
 	return out
 }
@@ -218,22 +227,31 @@ func (d *directoryReader) Skipped() map[string]int {
 func (d *directoryReader) Bad() (int, []string) { return 0, nil }
 
 func (d *directoryReader) Warnings() []string {
-	out := d.j.Notes
-	if d.j.Early > 0 {
-		text := term.Many(d.j.Early, "decision") +
-			" at the end of the log count with their first reward, which is final, " +
-			"before their windows are over"
-		if n := d.j.Pending(); n > 0 {
-			text += fmt.Sprintf("; from the first one without a reward on %s left out (start the server once when the "+
-				"windows are over to have them). What stands under \"sure\" holds for this end of the log; the plain "+
-				"numbers lean towards what is paid soon", areLeft(n))
+	out := endedWarnings(d.j.Ended(), d.j.Pending())
+	if n := d.j.Skipped["(counted as 0) no reward and no default"]; n > 0 {
+		text := "decisions without a reward and without a default count as reward 0"
+		if n > 1 {
+			text += fmt.Sprintf(" (%d events)", n)
 		}
 		out = append(out, text)
 	}
-	if n := d.j.Skipped["(counted as 0) no reward and no default"]; n > 0 {
-		out = append(out, fmt.Sprintf("%d closed windows without a reward and without a default count as reward 0", n))
-	}
 	return out
+}
+
+// endedWarnings are the warnings of the log of a server.
+func endedWarnings(l *joined.Ended, pending int) []string {
+	out := l.Notes
+	if l.Early == 0 {
+		return out
+	}
+	text := term.Many(l.Early, "decision") + " at the end of the log count with their first reward, which is final, " +
+		"before their windows are over"
+	if pending > 0 {
+		text += fmt.Sprintf("; from the first one without a reward on %s left out (a server that runs when the windows "+
+			"are over writes their end into the log). What stands under \"sure\" holds for this end of the log; the "+
+			"plain numbers lean towards what is paid soon", areLeft(pending))
+	}
+	return append(out, text)
 }
 
 func (d *directoryReader) Close() error {
@@ -243,36 +261,49 @@ func (d *directoryReader) Close() error {
 	return nil
 }
 
-// serverRange takes the range of rewards of the model, and says why no sequence may be given after all.
+// ended is what the log of a server says beside its decisions, nil for a file. It is whole when the log was read.
+func (e *evaluation) ended(f *filtered) *joined.Ended {
+	if d, ok := f.r.(*directoryReader); ok {
+		return d.j.Ended()
+	}
+	return e.log
+}
+
+// serverRange takes the range of rewards of the model.
 func (e *evaluation) serverRange(f *filtered, o *ope.Options) {
-	d, ok := f.r.(*directoryReader)
-	if !ok {
+	reward := ope.Pair{}
+	if d, ok := f.r.(*directoryReader); ok {
+		reward = d.reward
+	} else if e.log != nil {
+		reward = e.log.Range
+	} else {
 		return
 	}
 	o.Adaptive = "yes"
 	if e.in.Rewards == "" {
-		o.Rewards = (*ope.Pair)(&d.reward)
+		o.Rewards = &reward
 	}
 }
 
 // serverDoubts takes sequences back that the server's log does not allow.
 func (e *evaluation) serverDoubts(f *filtered, r *ope.Result) {
-	d, ok := f.r.(*directoryReader)
-	if !ok {
+	l := e.ended(f)
+	if l == nil {
 		return
 	}
-	r.Log.Model = &d.j.Model
+	if d, ok := f.r.(*directoryReader); ok {
+		r.Log.Model = &d.j.Model
+	}
 	why := ""
 	switch {
-	case (d.j.Ranges > 1 || d.j.Widened) && e.in.Rewards == "":
+	case (l.Ranges > 1 || l.Widened) && e.in.Rewards == "":
 		why = "the range of rewards was changed while the log was written; --rewards min,max fixes one"
-	case d.j.Slots:
+	case l.Slots:
 		why = "several decisions of one call filled the slots of a list: one list is one event"
+	case l.Activation != "":
+		why = l.Activation
 	}
-	if err := d.j.Activation(); why == "" && err != nil {
-		why = err.Error()
-	}
-	if !d.j.Declared && !d.j.Widened && e.in.Rewards == "" {
+	if !l.Declared && !l.Widened && e.in.Rewards == "" {
 		r.Warnings = append(r.Warnings, undeclared(r.Rewards))
 	}
 	if why == "" {

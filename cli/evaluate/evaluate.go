@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"os/signal"
@@ -26,6 +27,7 @@ import (
 	"troupe/cli/term"
 	"troupe/logged"
 	"troupe/ope"
+	"troupe/serve/joined"
 	"troupe/sim"
 	"troupe/spec"
 )
@@ -66,9 +68,10 @@ type evaluation struct {
 	key     string // API key
 	served  map[string]*servedTarget
 	learned []learnedPart
-	redrawn string   // file with draws of decisions anew, of --law marginal
-	fetched string   // file with the decisions of a server that runs
-	notes   []string // warnings that the source does not have
+	redrawn string        // file with draws of decisions anew, of --law marginal
+	fetched string        // file with the decisions of a server that runs
+	log     *joined.Ended // what that server says beside them
+	notes   []string      // warnings that the source does not have
 	say     io.Writer
 }
 
@@ -626,13 +629,7 @@ func (e *evaluation) describe(r *ope.Result, f *filtered, skip int) {
 	}
 	for k, n := range f.r.Skipped() {
 		if k == "pending" {
-			if r.Log.Pending = n; e.fetched != "" && n > 0 {
-				areOpen := "s have open windows and are"
-				if n == 1 {
-					areOpen = " has an open window and is"
-				}
-				r.Warnings = append(r.Warnings, term.Grouped(int64(n))+" decision"+areOpen+" left out. "+untilOver)
-			}
+			r.Log.Pending = n
 			continue
 		}
 		r.Log.Skipped[k] = n
@@ -646,7 +643,10 @@ func (e *evaluation) describe(r *ope.Result, f *filtered, skip int) {
 	if e.in.Model != "" {
 		r.Log.Model = &e.in.Model
 	}
-	r.Warnings = append(r.Warnings, f.r.Warnings()...)
+	if e.log != nil {
+		maps.Copy(r.Log.Skipped, e.log.Skipped)
+	}
+	r.Warnings = append(r.Warnings, e.logWarnings(f)...)
 	if _, first := f.r.Bad(); len(first) > 0 {
 		r.Warnings = append(r.Warnings, first...)
 		for k, n := range f.r.Skipped() {
@@ -660,6 +660,14 @@ func (e *evaluation) describe(r *ope.Result, f *filtered, skip int) {
 			}
 		}
 	}
+}
+
+// logWarnings are the warnings of the log, once it was read.
+func (e *evaluation) logWarnings(f *filtered) (out []string) {
+	if e.log != nil {
+		out = endedWarnings(e.log, f.r.Skipped()["pending"])
+	}
+	return append(out, f.r.Warnings()...)
 }
 
 // answer prints the result, writes the page and decides the exit code.

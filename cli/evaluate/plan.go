@@ -202,7 +202,7 @@ func (e *evaluation) planLog(ctx context.Context, out io.Writer, o *ope.Options,
 			return evaluationError(err)
 		}
 		if a.Rewards = *o.Rewards; len(a.Targets) == 0 {
-			a.Warnings = append(a.Warnings, f.r.Warnings()...)
+			a.Warnings = append(a.Warnings, e.logWarnings(f)...)
 		}
 		if err := e.addPlan(a, t.Name(), p); err != nil {
 			return err

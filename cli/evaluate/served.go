@@ -2,7 +2,10 @@ package evaluate
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -239,26 +242,13 @@ func (e *evaluation) fetch(ctx context.Context, o *ope.Options) error {
 	}
 	var m struct {
 		Incarnation eventlog.ID `json:"incarnation"`
-		Range       struct {
-			Min      float64 `json:"min"`
-			Max      float64 `json:"max"`
-			Declared bool    `json:"declared"`
-			Changed  uint64  `json:"changed_seq"`
-		} `json:"range"`
 	}
 	if err := c.Get(ctx, "/v1/models/"+e.in.Model, &m); err != nil {
 		return term.Misuse(fmt.Errorf("%s: %w", e.source, err))
 	}
 	e.skipLearned(func(id eventlog.ID) bool { return id == m.Incarnation })
 	if e.in.Rewards == "" {
-		o.Rewards = &ope.Pair{m.Range.Min, m.Range.Max}
-		e.read.Rewards = &[2]float64{m.Range.Min, m.Range.Max}
-		if m.Range.Changed > 0 {
-			o.NoSequence = "the range of rewards was widened while the log was written; --rewards min,max fixes one"
-		}
-		if !m.Range.Declared && m.Range.Changed == 0 {
-			e.notes = append(e.notes, undeclared(*o.Rewards))
-		}
+		e.read.Rewards = nil // the log says it
 	}
 	f, err := os.CreateTemp("", fmt.Sprintf("troupe-evaluate-%d-*.jsonl", rand.Uint32()))
 	if err != nil {
@@ -266,22 +256,82 @@ func (e *evaluation) fetch(ctx context.Context, o *ope.Options) error {
 	}
 	e.fetched = f.Name()
 	defer f.Close()
-	w := bufio.NewWriterSize(f, 1<<20)
+	w := &allButLast{w: bufio.NewWriterSize(f, 1<<20)}
 	p := source.NewProgress(e.say, "evaluate: entries read")
 	from := e.after + 1
 	if e.after == 0 {
 		from = 0 // the beginning, or the base of a log that was trimmed
 	}
 	for {
-		next, applied, err := c.Decisions(ctx, w, e.in.Model, from, 100_000_000)
+		next, applied, err := c.EndedDecisions(ctx, w, e.in.Model, from, 100_000_000)
+		if err == nil {
+			err = e.endOfPage(w.take())
+		}
 		if err != nil {
 			return term.Misuse(fmt.Errorf("%s: %w", e.source, err))
 		}
 		if p.Tick(int(next)); next > applied || next == from {
-			return w.Flush()
+			return w.w.Flush()
 		}
 		from = next
 	}
+}
+
+// allButLast writes lines, and keeps the last one.
+type allButLast struct {
+	w    *bufio.Writer
+	last []byte // what came behind the last line feed but one
+}
+
+func (l *allButLast) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		i := bytes.IndexByte(p, '\n') + 1
+		if i == 0 {
+			i = len(p)
+		}
+		if k := len(l.last); k > 0 && l.last[k-1] == '\n' {
+			if _, err := l.w.Write(l.last); err != nil {
+				return 0, err
+			}
+			l.last = l.last[:0]
+		}
+		l.last, p = append(l.last, p[:i]...), p[i:]
+	}
+	return n, nil
+}
+
+// take returns the last line, which was not written.
+func (l *allButLast) take() []byte {
+	defer func() { l.last = nil }()
+	return l.last
+}
+
+// endOfPage reads the last line of an answer. Several pages have one range and all notes.
+func (e *evaluation) endOfPage(line []byte) error {
+	var x struct {
+		Log *joined.Ended `json:"log"`
+	}
+	if err := json.Unmarshal(line, &x); err != nil || x.Log == nil {
+		return errors.New("the answer ends without a line with the key log: the server's version is older than this " +
+			"one. Evaluate its data directory when it is stopped")
+	}
+	if e.log == nil {
+		e.log = x.Log
+		return nil
+	}
+	a, b := e.log, x.Log
+	if b.Ranges > 1 || b.Ranges > 0 && b.Range != a.Range {
+		a.Ranges = max(a.Ranges, 2)
+	}
+	a.Widened, a.Slots, a.Declared = a.Widened || b.Widened, a.Slots || b.Slots, a.Declared && b.Declared
+	a.Early, a.Activation = a.Early+b.Early, cmp.Or(a.Activation, b.Activation)
+	for _, note := range b.Notes { // a page reads on until its windows are over
+		if !slices.Contains(a.Notes, note) {
+			a.Notes = append(a.Notes, note)
+		}
+	}
+	return nil
 }
 
 // ofServer names the server in a fault of the file with its decisions, and says why there are none.
@@ -296,15 +346,11 @@ func (e *evaluation) ofServer(err error) error {
 		if e.after > 0 {
 			where += fmt.Sprintf(" after entry %d", e.after)
 		}
-		return term.Misuse(fmt.Errorf("%s: no decision %s whose reward window is over: there is nothing to evaluate "+
-			"yet%s. %s", e.source, where, skipped, untilOver))
+		return term.Misuse(fmt.Errorf("%s: no decision %s with a final reward, or with a window that is over: there "+
+			"is nothing to evaluate yet%s", e.source, where, skipped))
 	}
 	return err
 }
-
-// untilOver says where first rewards count before their windows are over: see joined.Joiner.End.
-const untilOver = "A running server counts a decision when its window is over; troupe evaluate DIR, once the server is " +
-	"stopped, counts first rewards that are final too"
 
 // undeclared warns of a range that the model does not declare.
 func undeclared(r ope.Pair) string {

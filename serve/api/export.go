@@ -129,7 +129,28 @@ type joinedRow struct {
 	Cost        *float64       `json:"cost,omitempty" parquet:"cost,optional" doc:"what the decision cost: as a call said it, otherwise as it was stated"`
 	Price       *float64       `json:"price,omitempty" parquet:"price,optional" doc:"under a budget: what a unit of money cost, in units of reward"`
 	Stopped     *bool          `json:"stopped,omitempty" parquet:"stopped,optional" doc:"under a budget: the hard stop took actions away; law is that of what was left"`
-	State       string         `json:"reward_state" parquet:"reward_state,dict" enum:"paid,default,none,pending,inactive"`
+	State       string         `json:"reward_state" parquet:"reward_state,dict" enum:"paid,default,none,pending,inactive,early" doc:"early: with ended=true, a first reward that is final before its window is over"`
+}
+
+// endedLine is the last line of an answer with ended=true.
+type endedLine struct {
+	Log *joined.Ended `json:"log"`
+}
+
+// early is the state of a decision that counts with its first reward at the end of the log.
+const early = "early"
+
+// endedRowOf is the row of a decision as it is if the log ends here.
+func endedRowOf(d serve.JoinedDecision) (joinedRow, error) {
+	became, open := d.Became(), d.State == joined.Pending
+	state, decided := string(became), *d.Decided
+	decided.State = became
+	row, err := joinedRowOf(serve.JoinedDecision{Decided: &decided, EventID: d.EventID})
+	if open && became == joined.Paid {
+		state = early
+	}
+	row.State = state
+	return row, err
 }
 
 func joinedRowOf(d serve.JoinedDecision) (joinedRow, error) {
@@ -216,6 +237,7 @@ type decisionsIn struct {
 	From     uint64 `query:"from" doc:"first log entry; default is the beginning, or where a log that was trimmed begins"`
 	To       uint64 `query:"to" doc:"last log entry; default is the end"`
 	PageSize int    `query:"page_size" minimum:"1" maximum:"100000000" default:"1000" doc:"at most so many log entries. A page is computed from the nearest snapshot on, so one large page is cheaper than many"`
+	Ended    bool   `query:"ended" doc:"decisions are as they would be if the log ended here: by the rule first a reward is final when it comes (reward_state early), up to the first decision without one. A last line has the only key log, with what else a reader of estimates should know. What came before it was chosen by its rewards: it is right for what holds at every n, and for nothing else. Not with Parquet"`
 	Accept   string `header:"Accept" doc:"application/x-ndjson (default) or application/vnd.apache.parquet"`
 }
 
@@ -251,12 +273,33 @@ func (a *API) exportDecisions(ctx context.Context, in *decisionsIn) (*huma.Strea
 	if err != nil {
 		return nil, err
 	}
+	if in.Ended && format == typeParquet {
+		return nil, &fieldError{Field: "query.ended", Want: "is for " + typeNDJSON + " and not for Parquet"}
+	}
 	// A page takes as long as the log is: it ends when the client is gone, not with the time of one request.
 	page, err := a.svc.Decisions(context.WithoutCancel(ctx), in.Model, in.From, n)
 	if err != nil {
 		return nil, err
 	}
-	return stream(a, span{page.Next, page.Applied, in.To}, format, func(each func(joinedRow) error) error {
+	at := span{page.Next, page.Applied, in.To}
+	if in.Ended {
+		return stream(a, at, format, func(each func(any) error) error {
+			for d, err := range page.Decisions {
+				var row joinedRow
+				if err == nil {
+					row, err = endedRowOf(d)
+				}
+				if err == nil {
+					err = each(row)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return each(endedLine{page.Ended()})
+		}), nil
+	}
+	return stream(a, at, format, func(each func(joinedRow) error) error {
 		for d, err := range page.Decisions {
 			var row joinedRow
 			if err == nil {

@@ -183,6 +183,7 @@ func TestExportLog(t *testing.T) {
 	} {
 		e.do("GET", "/v1/models/m/log"+c.query, "", "Accept", c.accept).want(t, c.what, c.status, c.part)
 	}
+	e.do("GET", "/v1/models/m/decisions?ended=true", "", "Accept", typeParquet).want(t, "ended as Parquet", 422, "query.ended")
 	e.do("GET", "/v1/models/nobody/log", "").want(t, "no model", 404)
 }
 

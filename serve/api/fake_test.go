@@ -14,6 +14,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/serve"
+	"troupe/serve/joined"
 	"troupe/serve/model"
 )
 
@@ -187,7 +188,8 @@ func (f *fake) SaveModel(ctx context.Context, name string, _ uint64) ([]byte, er
 
 func (f *fake) Decisions(ctx context.Context, model string, from uint64, entries int) (serve.DecisionPage, error) {
 	page, err := f.Log(ctx, model, from, entries)
-	return serve.DecisionPage{From: page.From, Next: page.Next, Applied: page.Applied, Decisions: func(func(serve.JoinedDecision, error) bool) {}}, err
+	return serve.DecisionPage{From: page.From, Next: page.Next, Applied: page.Applied, Decisions: func(func(serve.JoinedDecision, error) bool) {},
+		Ended: func() *joined.Ended { return &joined.Ended{} }}, err
 }
 
 func (f *fake) CloneModel(ctx context.Context, r serve.CloneRequest) (serve.Model, error) {

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -65,10 +66,29 @@ type Decided struct {
 	Name   string             // of the model
 	Record *eventlog.Decision // without Request and Idempotency, and without X and Atoms unless Options.Features
 	State  State
-	Reward float64 // NaN unless State is Paid or Default
+	Reward float64 // NaN unless State, or AtEnd of a pending one, is Paid or Default
+	// AtEnd is, of a pending decision that Rest yields, the state in which End would emit it; "" of those that it would
+	// leave.
+	AtEnd State
 	// Cost is what it cost: as a call said it by the rule of rewards, otherwise as the request stated it; NaN where
 	// neither did.
 	Cost float64
+}
+
+// Became is the state of a decision, and of a pending one that which it has where the log ends.
+func (d *Decided) Became() State {
+	if d.State == Pending && d.AtEnd != "" {
+		return d.AtEnd
+	}
+	return d.State
+}
+
+// Played reports whether the model's own choice was played: in the modes online and frozen.
+func (d *Decided) Played() bool { return played(d.Record) }
+
+// Baseline is what Skipped calls decisions of this one's mode.
+func (d *Decided) Baseline() string {
+	return "mode " + d.Record.Mode.String() + ": a baseline was played"
 }
 
 // Joiner joins one log. Not safe for concurrent use.
@@ -95,7 +115,7 @@ type Joiner struct {
 	Notes []string
 	// Slots: several decisions of one call filled the slots of a list.
 	Slots bool
-	// Early is how many decisions End has added.
+	// Early is how many decisions End has added whose windows were open.
 	Early int
 	// inactive checks that activation does not depend on the action: Σ (1{a = k} − p_k) and Σ p_k(1 − p_k) by place.
 	inactive []struct{ sum, variance float64 }
@@ -376,17 +396,24 @@ func (j *Joiner) settle(emit func(*Decided) error) error {
 // settled emits a decision with its state.
 func (j *Joiner) settled(e *decision, emit func(*Decided) error) error {
 	delete(j.open, e.Key)
-	switch {
-	case !e.active:
-		e.State, e.Reward = Inactive, math.NaN()
-	case e.rewarded:
-		e.State = Paid
-	case e.fallback:
-		e.State = Default
-	default:
-		e.State = None
+	e.State = e.became()
+	if e.State == Inactive {
+		e.Reward = math.NaN()
 	}
 	return emit(&e.Decided)
+}
+
+// became is the state of a decision of which nothing more is to come.
+func (e *decision) became() State {
+	switch {
+	case !e.active:
+		return Inactive
+	case e.rewarded:
+		return Paid
+	case e.fallback:
+		return Default
+	}
+	return None
 }
 
 // End emits what is final already of the decisions that are left at the end of the log: by the rule first a reward
@@ -395,19 +422,14 @@ func (j *Joiner) settled(e *decision, emit func(*Decided) error) error {
 // every n at once, and for nothing else: the last decisions of it are those that were paid.
 func (j *Joiner) End(emit func(*Decided) error) error {
 	for _, q := range j.queues {
-		kept, end := (*q)[:0], false
+		j.Early += j.ended(*q)
+		kept := (*q)[:0]
 		for _, e := range *q {
-			final := e.closed || e.settles && e.rewarded
-			switch {
-			case end || !final && !played(e.Record):
+			if e.AtEnd == "" {
 				kept = append(kept, e)
 				continue
-			case !final:
-				kept, end = append(kept, e), true
-				continue
-			case played(e.Record):
-				j.Early++
 			}
+			e.AtEnd = ""
 			if err := j.settled(e, emit); err != nil {
 				return err
 			}
@@ -417,11 +439,59 @@ func (j *Joiner) End(emit func(*Decided) error) error {
 	return nil
 }
 
+// ended sets AtEnd of the decisions that are left, and returns how many of the modes online and frozen count with a
+// reward while their windows are open.
+func (j *Joiner) ended(q []*decision) (early int) {
+	end := false
+	for _, e := range q {
+		e.AtEnd = ""
+		paid := e.settles && e.rewarded
+		switch {
+		case !end && (e.closed || paid):
+			e.AtEnd = e.became()
+			if played(e.Record) && paid && !e.closed && e.Record.Deadline > j.clock {
+				early++
+			}
+		case played(e.Record):
+			end = true
+		}
+	}
+	return early
+}
+
+// Ended is what a reader of estimates should know of a log that was joined to its end, beside the decisions.
+type Ended struct {
+	Range      [2]float64     `json:"range"` // of rewards, at the first decision
+	Ranges     int            `json:"ranges"`
+	Declared   bool           `json:"declared"`
+	Widened    bool           `json:"widened"`
+	Slots      bool           `json:"slots"`
+	Early      int            `json:"early"` // decisions whose reward is final while their window is open
+	Notes      []string       `json:"notes"`
+	Skipped    map[string]int `json:"skipped"`
+	Activation string         `json:"activation"` // the error of Joiner.Activation, "" for none
+}
+
+// Ended says it. Decisions that were not made into events by j are not in Skipped, and Activation knows those that
+// Inactive was called with.
+func (j *Joiner) Ended() *Ended {
+	out := &Ended{Range: j.Range, Ranges: j.Ranges, Declared: j.Declared, Widened: j.Widened, Slots: j.Slots,
+		Early: j.Early, Notes: slices.Clone(j.Notes), Skipped: maps.Clone(j.Skipped)}
+	for _, q := range j.queues { // none of them after End
+		out.Early += j.ended(*q)
+	}
+	if err := j.Activation(); err != nil {
+		out.Activation = err.Error()
+	}
+	return out
+}
+
 // Rest yields the decisions that are not settled: they were decided less than a window before the last entry, or later
 // than such a one.
 func (j *Joiner) Rest() iter.Seq[*Decided] {
 	return func(yield func(*Decided) bool) {
 		for _, q := range j.queues {
+			j.ended(*q)
 			for _, e := range *q {
 				e.State = Pending
 				if !yield(&e.Decided) {
@@ -455,11 +525,11 @@ func played(r *eventlog.Decision) bool { return r.Mode == eventlog.Online || r.M
 func (j *Joiner) Event(e *Decided) (*logged.Event, error) {
 	switch {
 	case !played(e.Record):
-		j.Skipped["mode "+e.Record.Mode.String()+": a baseline was played"]++
+		j.Skipped[e.Baseline()]++
 		return nil, nil
 	case e.State == Inactive:
 		j.Skipped["inactive: deferred and never activated"]++
-		j.sawInactive(e.Record)
+		j.Inactive(e.Record)
 		return nil, nil
 	case e.State != Paid && e.State != Default && e.State != None:
 		return nil, fmt.Errorf("entry %d: a decision that is %s is no event", e.Seq, e.State)
@@ -548,8 +618,8 @@ func Budget(r *eventlog.Decision) (price *float64, stopped *bool) {
 	return &p, &s
 }
 
-// sawInactive adds a decision that was never activated to the check of what activation depends on.
-func (j *Joiner) sawInactive(r *eventlog.Decision) {
+// Inactive adds a decision that was never activated to the check of what activation depends on. Event calls it.
+func (j *Joiner) Inactive(r *eventlog.Decision) {
 	law := Law(r)
 	if law == nil || int(r.Index) >= len(law) {
 		j.lawless++
