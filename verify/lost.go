@@ -24,14 +24,15 @@ import (
 // A_kj has a weight of at most G·ΣP_kj/(1 − plain) with G groups, so that the relative error of the part with j = 0 does not
 // grow with rarity. Events with j > 0 are for runs that are lost although there were good models, because these were not
 // drawn in time. A stuck run that has been through none is met on plain tapes only; what was not seen of them is bounded by
-// guess.most.
+// guess.most. Where the law of W^j(k) is not Gaussian the events are of the noise alone, {Z ≤ −c_k}, with a group for each of
+// a list of c (loseNoise).
 type lost struct {
 	stuck
 	plain  float64 // the share of tapes from their own law
 	groups []group
 }
 
-// group is the events A_kj of one j.
+// group is the events A_kj of one j, or those of the noise of one c.
 type group struct {
 	few    int // j
 	events []event
@@ -49,7 +50,7 @@ type guess struct {
 type event struct {
 	few           int
 	sigma, gap, p float64
-	to            []float64 // the cells of z: sums of bounds on φ(z) times the probability given z
+	to            []float64 // the cells of z: sums of bounds on φ(z) times the probability given z; nil: {Z ≤ −gap}
 }
 
 // Cells of z end at −L and have this width; there are so many that what is below has no weight.
@@ -69,6 +70,23 @@ func (s stuck) lose(level, plain float64, K int, few ...int) *lost {
 		if j < s.m { // at most m members have one
 			l.groups = append(l.groups, s.group(level, K, j))
 		}
+	}
+	return l
+}
+
+// loseNoise prepares the estimator with the events {N(k)/√k ≤ −(μ − level)√k − rc}, k = 1, …, K, for each of c.
+func (s stuck) loseNoise(level, plain float64, K int, c ...float64) *lost {
+	l := &lost{stuck: s, plain: plain}
+	for _, c := range c {
+		var g group
+		for k := 1; k <= K; k++ {
+			n := float64(k)
+			e := event{gap: float64((s.best-level)*math.Sqrt(n)) + float64(s.r*c)}
+			e.p = normalTail(e.gap)
+			g.events = append(g.events, e)
+			g.total += e.p
+		}
+		l.groups = append(l.groups, g)
 	}
 	return l
 }
@@ -142,6 +160,9 @@ func (e event) above(r *rand.Rand, z float64, m int) int {
 
 // draw returns Z and g_1, …, g_m given the event. Z is drawn by rejection: φ·all is at most the bound of its cell.
 func (e event) draw(r *rand.Rand, m int) (z float64, g []float64) {
+	if e.to == nil {
+		return -math.Sqrt2 * math.Erfcinv(2*e.p*(1-r.Float64())), nil
+	}
 	for {
 		u := r.Float64() * e.to[cells-1]
 		lo, hi := 0, cells-1
@@ -217,6 +238,9 @@ func (l *lost) bend(x *tape, k int, z float64, g []float64) {
 	for i := range x.noise[:k] {
 		x.noise[i] += (z*math.Sqrt(n) - sum) / n
 	}
+	if g == nil {
+		return
+	}
 	root := math.Sqrt(l.lambda)
 	for j := range m {
 		sum := root * x.walk[j]
@@ -255,6 +279,18 @@ func (l *lost) good(x *tape) (count []int) {
 // held counts the events of each group that hold on the tape.
 func (l *lost) held(x *tape) []int {
 	held := make([]int, len(l.groups))
+	if l.groups[0].events[0].to == nil {
+		noise := 0.0
+		for k := range l.groups[0].events {
+			noise += x.noise[k]
+			for i, g := range l.groups {
+				if noise/math.Sqrt(float64(k+1)) <= -g.events[k].gap+1e-9 {
+					held[i]++
+				}
+			}
+		}
+		return held
+	}
 	for _, n := range l.good(x) {
 		for i, g := range l.groups {
 			if n <= g.few {

@@ -241,3 +241,81 @@ func TestLostWays(t *testing.T) {
 		}
 	}
 }
+
+// lostKind is a kind of bandit of TestLostKinds, with the events that find its stuck runs.
+type lostKind struct {
+	name string
+	stuck
+	level float64
+	noise []float64 // for loseNoise
+}
+
+var lostKinds = []lostKind{
+	{"one arm and nothing", stuck{best: 0.3, others: nothing, lambda: 0.1}, 0, nil},
+	{"two arms, uniform", stuck{best: 0.5, other: 0.2, lambda: 0.1, uniform: true}, 0.2, []float64{0.3, 0.8, 1.4}},
+	{"ten arms", stuck{best: 0.5, other: 0.2, others: 9, lambda: 0.1}, 0.35, nil},
+}
+
+// lose prepares the estimator for r, m and T. The scale of uniform targets is √3r, so that r² is the variance.
+func (k lostKind) lose(r float64, m, T int) *lost {
+	s := k.stuck
+	s.r, s.m, s.T = r, m, T
+	if k.noise != nil {
+		s.r *= math.Sqrt(3)
+		return s.loseNoise(k.level, 0.3, min(40, T/2), k.noise...)
+	}
+	return s.lose(k.level, 0.3, min(40, T/2), lostWays...)
+}
+
+// TestLostKinds: what TestLostWays has for two arms and Gaussian targets holds for one arm and nothing, for uniform targets and
+// for ten arms: importance sampling and plain simulation agree. TROUPE_RECORD=1 plays the table of docs/record/stuck.md.
+func TestLostKinds(t *testing.T) {
+	type cell struct {
+		r    float64
+		m, T int
+	}
+	cells, plainRuns, runs := []cell{{1, 8, 128}, {1, 64, 256}}, 3000, 2000
+	record := os.Getenv("TROUPE_RECORD") != ""
+	if record {
+		cells, runs = nil, 10_000
+		for _, m := range []int{4, 16, 64, 256} {
+			for i, ratio := range []int{1, 4, 16, 64} {
+				cells = append(cells, cell{[]float64{0.7, 1, 1.5, 2}[i], m, m * ratio}, cell{[]float64{1, 0.7, 1, 1}[i], m, m * ratio})
+			}
+		}
+		cells = append(cells, cell{1, 1024, 1024}, cell{1, 1024, 4096}, cell{1, 4096, 4096}, cell{1, 4096, 16_384},
+			cell{1.5, 4, 64}, cell{2, 4, 64}, cell{2, 16, 64}, cell{1.5, 16, 256})
+	}
+	for k, kind := range lostKinds {
+		var square float64
+		both, sharp := 0, 0
+		for i, c := range cells {
+			if only := os.Getenv("LOST"); only != "" && only != fmt.Sprint(c.m) {
+				continue
+			}
+			l := kind.lose(c.r, c.m, c.T)
+			g := l.estimate(rand.New(rand.NewPCG(22, uint64(100*k+i))), runs)
+			n := plainRuns
+			if record { // as many as give 12 %, if they cost at most 4·10⁷ rounds
+				n = max(int(70/math.Max(g.p, 1e-9)), 1000)
+				if n > 40_000_000/c.T {
+					t.Logf("| %s | %g | %d | %d | | %.3g ± %.2g | | %d | %.2g |", kind.name, c.r, c.m, c.T/c.m, g.p, g.se, g.outside, g.most)
+					continue
+				}
+			}
+			p, a := l.stuck.plain(rand.New(rand.NewPCG(23, uint64(100*k+i))), n)
+			z := (p - g.p) / math.Hypot(a, g.se)
+			both++
+			square += z * z
+			if a <= 0.15*p && g.se <= 0.15*g.p {
+				sharp++
+			}
+			t.Logf("| %s | %g | %d | %d | %.3g ± %.2g | %.3g ± %.2g | %.1f | %d | %.2g |", kind.name, c.r, c.m, c.T/c.m, p, a, g.p,
+				g.se, z, g.outside, g.most)
+			if math.Abs(z) > 3.5 || p == 0 {
+				t.Errorf("%s %+v: plain %.5g ± %.2g, events %.5g ± %.2g", kind.name, c, p, a, g.p, g.se)
+			}
+		}
+		t.Logf("%s: %d cells with both, %d of them with errors of at most 15 %%, mean z² %.2f", kind.name, both, sharp, square/float64(max(both, 1)))
+	}
+}

@@ -8,15 +8,25 @@ import (
 	"troupe/theory"
 )
 
-// stuck is the setting of docs/papers/price-of-few.md, section 1: the accumulated ensemble with signs on two orthogonal
-// unit arms with N(0, 1) noise. A run is stuck when it pulls the worse arm in at least half of T rounds.
+// stuck is the setting of docs/papers/price-of-few.md, section 1: the accumulated ensemble with signs on orthogonal unit
+// arms with N(0, 1) noise, one of mean best and the others of mean other. A run is stuck when it pulls the others in at
+// least half of T rounds.
 type stuck struct {
 	best, other float64
+	others      int // 0 is 1; nothing: the zero vector, whose mean is 0
 	lambda      float64
 	m, T        int
 	r           float64 // the scale; with delta > 0 it is r·β_t^δ
 	delta       float64
+	// Targets uniform on [−1, 1] and init = "matched", the program's defaults, in place of Gaussian ones and "prior".
+	uniform bool
 }
+
+// nothing is the number of others for the zero vector alone.
+const nothing = -1
+
+// dim is the number of arms that are no zero vector.
+func (s stuck) dim() int { return max(s.others, 1) + 1 + min(s.others, 0) }
 
 // early is how many pulls of the better arm have tapes of their own in splitting; what decides whether it is lost is
 // among them.
@@ -37,6 +47,10 @@ func (s stuck) draw(r *rand.Rand, n int) *tape {
 		x.noise[i] = r.NormFloat64()
 	}
 	for i := range x.walk {
+		if s.uniform && i >= s.m {
+			x.walk[i] = float64(2*r.Float64()) - 1
+			continue
+		}
 		x.walk[i] = r.NormFloat64()
 	}
 	return x
@@ -80,73 +94,133 @@ type arm struct {
 	seen   []int32
 }
 
-// score plays T rounds and returns the pulls of the worse arm, at most half of T: what comes after does not matter.
-func (s stuck) score(x *tape) float64 {
-	rest, early := rand.New(rand.NewPCG(x.rest, 1)), len(x.noise)
-	var arms [2]arm
-	for k := range arms {
-		arms[k] = arm{w: make([]float64, s.m), seen: make([]int32, s.m)}
+// play is a run of stuck on a tape.
+type play struct {
+	stuck
+	x     *tape
+	rest  *rand.Rand
+	early int
+	arms  []arm
+	first []float64 // m × arms: the perturbations before the first pull, of uniform targets
+	drawn []bool
+}
+
+// score plays T rounds and returns the pulls of the worse arms, at most half of T: what comes after does not matter.
+func (s stuck) score(x *tape) (worse float64) {
+	p := play{stuck: s, x: x, rest: rand.New(rand.NewPCG(x.rest, 1)), early: len(x.noise), arms: make([]arm, s.dim())}
+	for k := range p.arms {
+		p.arms[k] = arm{w: make([]float64, s.m), seen: make([]int32, s.m)}
 		for j := range s.m {
-			arms[k].seen[j] = -1
+			p.arms[k].seen[j] = -1
 		}
 	}
-	root := math.Sqrt(s.lambda)
-	at := func(k, j int) float64 {
-		a := &arms[k]
-		n := int32(a.n)
-		if a.seen[j] == n {
-			return a.w[j]
-		}
-		if k == 0 {
-			for ; a.seen[j] < n && int(a.seen[j]) < early; a.seen[j]++ {
-				step := x.walk[int(a.seen[j]+1)*s.m+j]
-				if a.seen[j] < 0 {
-					step *= root
-				}
-				a.w[j] += step
-			}
-		} else if a.seen[j] < 0 {
-			a.w[j], a.seen[j] = root*rest.NormFloat64(), 0
-		}
-		if gap := n - a.seen[j]; gap > 0 {
-			a.w[j] += math.Sqrt(float64(gap)) * rest.NormFloat64()
-			a.seen[j] = n
-		}
-		return a.w[j]
+	if s.uniform {
+		p.first, p.drawn = make([]float64, s.m*s.dim()), make([]bool, s.m)
 	}
-	means := [2]float64{s.best, s.other}
 	r, changed := s.r, s.delta > 0
 	for range s.T {
-		if arms[1].n >= s.half() {
+		if worse >= s.half() {
 			break
 		}
 		if changed {
-			r = s.beta(arms[0].n, arms[1].n)
+			r = s.beta(p.arms[0].n, worse)
 		}
-		u := rest.Uint64N(2 * uint64(s.m))
+		u := p.rest.Uint64N(2 * uint64(s.m))
 		j, scale := int(u>>1), r
 		if u&1 == 1 {
 			scale = -r
 		}
-		var model [2]float64
-		for k := range arms {
-			model[k] = (arms[k].sum + scale*at(k, j)) / (s.lambda + arms[k].n)
+		k, top := -1, 0.0 // the zero vector
+		for i := range p.arms {
+			a := &p.arms[i]
+			if v := (a.sum + float64(scale*p.at(i, j))) / (s.lambda + a.n); i == 0 && s.others != nothing || v > top {
+				k, top = i, v
+			}
 		}
-		k := 0
-		if model[1] > model[0] {
-			k = 1
+		if k != 0 {
+			worse++
 		}
-		a := &arms[k]
-		z := 0.0
-		if n := int(a.n); k == 0 && n < early {
-			z = x.noise[n]
-		} else {
-			z = rest.NormFloat64()
+		if k >= 0 {
+			p.pull(k)
 		}
-		a.sum += means[k] + z
-		a.n++
 	}
-	return arms[1].n
+	return worse
+}
+
+func (p *play) pull(k int) {
+	a, mean, z := &p.arms[k], p.other, 0.0
+	if k == 0 {
+		mean = p.best
+	}
+	if n := int(a.n); k == 0 && n < p.early {
+		z = p.x.noise[n]
+	} else {
+		z = p.rest.NormFloat64()
+	}
+	a.sum += mean + z
+	a.n++
+}
+
+// at is W^j of arm k after its pulls so far.
+func (p *play) at(k, j int) float64 {
+	a := &p.arms[k]
+	n := int32(a.n)
+	if a.seen[j] == n {
+		return a.w[j]
+	}
+	if a.seen[j] < 0 {
+		a.w[j], a.seen[j] = p.begin(k, j), 0
+	}
+	if k == 0 {
+		for ; a.seen[j] < n && int(a.seen[j]) < p.early; a.seen[j]++ {
+			a.w[j] += p.x.walk[int(a.seen[j]+1)*p.m+j]
+		}
+	}
+	if gap := n - a.seen[j]; gap > 0 {
+		a.w[j] += p.steps(int(gap))
+		a.seen[j] = n
+	}
+	return a.w[j]
+}
+
+// begin is W^j of arm k before its first pull.
+func (p *play) begin(k, j int) float64 {
+	root := math.Sqrt(p.lambda)
+	if !p.uniform {
+		if k == 0 {
+			return root * p.x.walk[j]
+		}
+		return root * p.rest.NormFloat64()
+	}
+	d := len(p.arms)
+	row := p.first[j*d : j*d+d]
+	if !p.drawn[j] { // on √(λd/3)·𝕊^{d−1}
+		row[0], p.drawn[j] = p.x.walk[j], true
+		sum := row[0] * row[0]
+		for i := 1; i < d; i++ {
+			row[i] = p.rest.NormFloat64()
+			sum += row[i] * row[i]
+		}
+		scale := root * math.Sqrt(float64(d)/(3*sum))
+		for i := range row {
+			row[i] *= scale
+		}
+	}
+	return row[k]
+}
+
+// steps is the sum of n targets; of more than 40 uniform ones a Gaussian number with their variance.
+func (p *play) steps(n int) (sum float64) {
+	switch {
+	case !p.uniform:
+		return math.Sqrt(float64(n)) * p.rest.NormFloat64()
+	case n > 40:
+		return math.Sqrt(float64(n)/3) * p.rest.NormFloat64()
+	}
+	for range n {
+		sum += float64(2*p.rest.Float64()) - 1
+	}
+	return sum
 }
 
 // beta is r·β^δ after a pulls of the better arm and b of the other.

@@ -38,18 +38,32 @@ func (s stuck) program(n int) (p, se float64) {
 	if s.delta > 0 {
 		scale = policy.Scale{Kind: "beta", Value: s.r}
 	}
-	return s.played(n, policy.EnsembleOptions{M: s.m, Lambda: s.lambda, Targets: "gaussian", Init: "prior", Scale: scale, Delta: s.delta})
+	o := policy.EnsembleOptions{M: s.m, Lambda: s.lambda, Scale: scale, Delta: s.delta}
+	if !s.uniform {
+		o.Targets, o.Init = "gaussian", "prior"
+	}
+	return s.played(n, o)
 }
 
 // played is program with options of its own.
 func (s stuck) played(n int, o policy.EnsembleOptions) (p, se float64) {
-	set := must(actionset.NewFinite([][]float64{{1, 0}, {0, 1}}))
+	d := s.dim()
+	arms, means := make([][]float64, d), make([]float64, d)
+	for i := range arms {
+		arms[i], means[i] = make([]float64, d), s.other
+		arms[i][i] = 1
+	}
+	means[0] = s.best
+	if s.others == nothing {
+		arms = append(arms, []float64{0})
+	}
+	set := must(actionset.NewFinite(arms))
 	k := 0
 	for i := range n {
 		key := rng.NewKey(uint64(i))
-		e := mustEnsemble(o, policy.Problem{Dim: 2, Arms: 2, Init: key.Stream(rng.Init)})
+		e := mustEnsemble(o, policy.Problem{Dim: d, Arms: len(arms), Init: key.Stream(rng.Init)})
 		limit := s.T - int(s.half()) + 1
-		if pulls(key, e, set, []float64{s.best, s.other}, s.T, limit) < limit {
+		if pulls(key, e, set, means, s.T, limit) < limit {
 			k++
 		}
 	}
@@ -57,12 +71,18 @@ func (s stuck) played(n int, o policy.EnsembleOptions) (p, se float64) {
 }
 
 // TestStuckLaw: the tapes have the law of policy.Ensemble, by the share of stuck runs at a constant scale and at cβ_t
-// within five standard errors; another scale in the program is told.
+// within five standard errors, on one arm and nothing, two and ten arms, with Gaussian and uniform targets; another scale
+// or another m in the program is told.
 func TestStuckLaw(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1))
 	for _, s := range []stuck{
 		{best: 0.5, other: 0.2, lambda: 0.1, m: 4, T: 200, r: 0.8},
 		{best: 0.5, other: -0.1, lambda: 0.5, m: 3, T: 200, r: 0.15, delta: 0.1},
+		{best: 0.3, others: nothing, lambda: 0.1, m: 4, T: 200, r: 0.8},
+		{best: 0.3, others: nothing, lambda: 1, m: 4, T: 200, r: 1.7, uniform: true},
+		{best: 1.2, other: 0.2, others: 9, lambda: 0.5, m: 6, T: 300, r: 0.7},
+		{best: 0.5, other: 0.2, lambda: 1, m: 4, T: 200, r: 1.7, uniform: true},
+		{best: 1.2, other: 0.2, others: 9, lambda: 1, m: 6, T: 300, r: 1.2, uniform: true},
 	} {
 		tapes, a := s.plain(r, 6000)
 		program, b := s.program(3000)
@@ -70,9 +90,13 @@ func TestStuckLaw(t *testing.T) {
 		if math.Abs(tapes-program) > 5*math.Hypot(a, b) {
 			t.Errorf("%+v: tapes %.4f ± %.4f, program %.4f ± %.4f", s, tapes, a, program, b)
 		}
-		s.r *= 1.4
+		if s.others != 0 || s.uniform {
+			s.m = 1
+		} else {
+			s.r *= 1.4
+		}
 		if other, c := s.program(3000); math.Abs(tapes-other) < 5*math.Hypot(a, c) {
-			t.Errorf("%+v: tapes %.4f, program at 1.4 times the scale %.4f ± %.4f: the test does not tell it", s, tapes, other, c)
+			t.Errorf("%+v: tapes %.4f, program with another m or scale %.4f ± %.4f: the test does not tell it", s, tapes, other, c)
 		}
 	}
 }

@@ -1,0 +1,216 @@
+package theory
+
+import (
+	"math"
+	"math/cmplx"
+)
+
+// How many members for T rounds (docs/papers/price-of-few.md, section 8, ours). An ensemble with signs on one unit arm with
+// mean Δ beside the zero vector pulls the arm, after k pulls, with probability G_k/(2m) in a round, where G_k of its 2m
+// models prefer it. So a run is lost at T, that is plays nothing in half of the rounds, when the waits add up to T/2.
+
+// LostBy approximates the probability that the accumulated ensemble of m members with signs plays nothing in at least T/2 of T
+// rounds, on one unit arm with mean Δ = gap > 0 beside the zero vector, with constant r, N(0, 1) noise, Gaussian targets and
+// init = "prior". T = +Inf is the probability that the arm is lost for good.
+//
+// It is the law of an ensemble whose members are drawn anew after each pull of the arm, at the same variance: given the noise of the arm
+// after k pulls, N(k), the number G_k of good models is binomial, independent of the earlier ones, and the wait for the next pull
+// is geometric with probability G_k/(2m). N(k) is a Markov chain on the line, so that a recursion over k gives E z^V for the
+// sum V of all waits, and V ≥ T/2 is inverted as Abate and Whitt do (1992, 1995), with an absolute error of about 1e-8. The members of
+// an ensemble persist; what that changes is measured in docs/record/stuck.md.
+//
+// Cost: some tenths of a second. It panics unless m ≥ 1, r, λ, Δ > 0 are finite and T ≥ 2.
+func LostBy(m, r, lambda, gap, T float64) float64 {
+	if !(gap > 0 && lambda > 0 && lambda <= math.MaxFloat64 && T >= 2) {
+		panic("theory: LostBy: argument out of range")
+	}
+	checkStuck(m, r, gap)
+	w := waiting{m: m, r: r, lambda: lambda, gap: gap, pulls: math.Floor(T / 2)}
+	if math.IsInf(T, 1) {
+		return real(w.waits(1))
+	}
+	half := math.Ceil(T / 2)
+	if half <= 40 {
+		return w.short(int(half) - 1)
+	}
+	return math.Max(0, math.Min(w.long(half-0.5), 1))
+}
+
+// short is P(V > n), the coefficient of zⁿ in (1 − E z^V)/(1 − z), from its values on a circle.
+func (c *waiting) short(n int) (sum float64) {
+	if n == 0 {
+		return real(c.waits(0))
+	}
+	radius := math.Pow(10, -4/float64(n))
+	for k := 0; k <= n; k++ {
+		z := cmplx.Rect(radius, math.Pi*float64(k)/float64(n))
+		v := real(c.waits(z) / (1 - z))
+		if k%2 == 1 {
+			v = -v
+		}
+		if k == 0 || k == n {
+			v /= 2
+		}
+		sum += v
+	}
+	return sum / float64(n) * 1e4
+}
+
+// long is P(V > t) from the Laplace transform (1 − E e^{−sV})/s by Euler's summation of 15 to 26 terms.
+func (c *waiting) long(t float64) (sum float64) {
+	const a, first, extra = 18.4, 15, 11
+	term := func(k int) float64 {
+		s := complex(a/(2*t), math.Pi*float64(k)/t)
+		return real(c.waits(cmplx.Exp(-s)) / s)
+	}
+	total, weight := term(0)/2, 1.0
+	for k := 1; k <= first+extra; k++ {
+		v := term(k)
+		if k%2 == 1 {
+			v = -v
+		}
+		total += v
+		if j := k - first; j >= 0 {
+			sum += float64(weight * total)
+			weight *= float64(extra-j) / float64(j+1)
+		}
+	}
+	return math.Exp(a/2) / t * sum / math.Exp2(extra)
+}
+
+// waiting is the sum V of the waits of LostBy.
+type waiting struct {
+	m, r, lambda, gap, pulls float64
+	table                    []complex128 // 1 − E z^wait for each base
+}
+
+const (
+	tableLow, tableHigh = -14.0, 9.0 // of the base in units of the perturbation
+	tableStep           = 1. / 64
+)
+
+// waits is 1 − E z^V; at z = 1 the probability that V is infinite.
+func (c *waiting) waits(z complex128) (total complex128) {
+	c.fill(z)
+	total = (1 - z) / (2 - z) // before the first pull half of the models are good
+	g := grid{step: 1. / 64, mass: []complex128{1 - total}}
+	for k, next := 0.0, 1.0; next <= c.pulls; {
+		g = c.move(g, next-k, next)
+		k = next
+		next = math.Min(k+math.Max(1, math.Floor(k/32)), math.Max(k+1, c.pulls+1))
+		var lost complex128
+		left, sd := 0.0, float64(c.r*math.Sqrt(c.lambda+k))
+		for i, v := range g.mass {
+			base := (float64(c.gap*k) + float64(float64(g.low+i)*g.step)) / sd
+			if base < tableHigh && v != 0 {
+				x := c.at(base)
+				if next > k+1 {
+					x = 1 - cmplx.Pow(1-x, complex(next-k, 0))
+				}
+				lost += v * x
+				g.mass[i] -= v * x
+			}
+			left += cmplx.Abs(g.mass[i])
+		}
+		total += lost
+		if far := k > 16*(1+float64(c.r*c.r))/float64(c.gap*c.gap); left < 1e-12 || far && cmplx.Abs(lost) < 1e-12 || k > 1e12 {
+			break
+		}
+	}
+	return total
+}
+
+// grid holds E z^V of the waits before the k-th pull where N(k) = (low + i)·step.
+type grid struct {
+	low  int
+	step float64
+	mass []complex128
+}
+
+// move returns the grid n pulls later, next in all, with a step that follows the spread of the perturbations. What is above 9
+// standard deviations, or so far up that it never returns, is left out.
+func (c *waiting) move(g grid, n, next float64) grid {
+	s, out, ratio := math.Sqrt(n), grid{step: g.step}, 1
+	for most := math.Min(0.2*float64(c.r*math.Sqrt(c.lambda+next)), s/2); out.step*2 <= most; {
+		out.step *= 2
+		ratio *= 2
+	}
+	top := 12/c.gap + float64(tableHigh*c.r*math.Sqrt(c.lambda+next)) - float64(c.gap*next)
+	out.low = -int(math.Ceil(9 * math.Sqrt(next) / out.step))
+	high := int(math.Ceil(math.Min(9*math.Sqrt(next), top) / out.step))
+	reach := int(7*s/g.step) + 1
+	kernel := make([]float64, 2*reach+1)
+	for j := range kernel {
+		x := float64(j-reach) * g.step / s
+		kernel[j] = out.step / s * math.Exp(-float64(x*x)/2) / math.Sqrt(2*math.Pi)
+	}
+	out.mass = make([]complex128, max(high-out.low+1, 1))
+	for i, v := range g.mass {
+		re, im := real(v), imag(v)
+		if math.Abs(re)+math.Abs(im) < 1e-25 {
+			continue
+		}
+		at := g.low + i
+		first := max(int(math.Ceil(float64(at-reach)/float64(ratio))), out.low)
+		for j := first; j <= high && j*ratio <= at+reach; j++ {
+			w := kernel[j*ratio-at+reach]
+			out.mass[j-out.low] += complex(float64(re*w), float64(im*w))
+		}
+	}
+	return out
+}
+
+// fill prepares the table: with base = (Δk + N(k))/(r√(λ + k)) a member has a good model with probability P(|g| > −base) where
+// base is below 0, and a bad one with P(|g| > base) where it is above.
+func (c *waiting) fill(z complex128) {
+	c.table = c.table[:0]
+	for i := 0; i <= int((tableHigh-tableLow)/tableStep); i++ {
+		base := tableLow + float64(i)*tableStep
+		p := math.Erfc(math.Abs(base) / math.Sqrt2)
+		c.table = append(c.table, binomialMean(c.m, p, func(few float64) complex128 {
+			q := few / (2 * c.m)
+			if base > 0 {
+				q = 1 - q
+			}
+			if q <= 0 {
+				return 1
+			}
+			w := complex(1-q, 0) * (1 - z)
+			return w / (complex(q, 0) + w)
+		}))
+	}
+}
+
+// at interpolates the table.
+func (c *waiting) at(base float64) complex128 {
+	x := (math.Max(base, tableLow) - tableLow) / tableStep
+	i := max(1, min(int(x), len(c.table)-3))
+	f := x - float64(i)
+	if i == int(x) { // Lagrange's cubic
+		a, b, d := float64(f*(f-1)), float64(f*(f+1)), float64((f-1)*(f-2))
+		return complex(-a*(f-2)/6, 0)*c.table[i-1] + complex(float64(d*(f+1))/2, 0)*c.table[i] -
+			complex(float64(b*(f-2))/2, 0)*c.table[i+1] + complex(float64(b*(f-1))/6, 0)*c.table[i+2]
+	}
+	return c.table[min(int(x), len(c.table)-1)]
+}
+
+// binomialMean is E f(B) for B ~ Bin(m, p), f in [0, 1]: the sum, or for a mean above 200 Gauss and Hermite's three points.
+func binomialMean(m, p float64, f func(n float64) complex128) (sum complex128) {
+	mean := float64(m * p)
+	if mean > 200 {
+		s := math.Sqrt(3 * mean * (1 - p))
+		return (f(math.Max(mean-s, 0)) + 4*f(mean) + f(math.Min(mean+s, m))) / 6
+	}
+	if p >= 1 {
+		return f(m)
+	}
+	term, odds := math.Exp(float64(m*math.Log1p(-p))), p/(1-p)
+	for n := 0.0; n <= m; n++ {
+		sum += complex(term, 0) * f(n)
+		if n > mean && term < 1e-17 {
+			break
+		}
+		term *= odds * (m - n) / (n + 1)
+	}
+	return sum
+}
