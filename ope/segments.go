@@ -329,6 +329,7 @@ type Segments struct {
 	Rule     string    `json:"rule"`
 	Sentence string    `json:"sentence"`
 	Rows     []Segment `json:"rows"` // the whole first, then by size
+	Notes    []string  `json:"-"`    // what a reader should know; Result.Warnings has them
 }
 
 // Path is the value of the context that cuts the events.
@@ -479,19 +480,52 @@ func (e *engine) segments(t int) *Segments {
 			continue
 		}
 		row.Value, row.Sequence = ptr(d.centre()), &interval
-		switch lo, hi := interval[0], interval[1]; {
-		case lo > 0:
-			row.Verdict = "better by " + amount(lo, hi, base)
-		case hi < 0:
-			row.Verdict = "worse by " + amount(-hi, -lo, base)
-		case i == 0 && alone:
-			row.Verdict = "settled by itself, not at the level of all rows"
-		default:
+		if row.Verdict = settled(interval, base); row.Verdict == "" {
 			row.Verdict = "not settled"
+			if i == 0 && alone {
+				row.Verdict = "settled by itself, not at the level of all rows"
+			}
 		}
 	}
-	out.Sentence = sentence(rows)
+	out.Sentence, out.Notes = sentence(rows), []string{chooseAfter}
+	if how := e.unnamed(); how != "" {
+		out.Notes = append(out.Notes, how)
+	}
 	return out
+}
+
+// settled says a difference that leaves 0 out, "" for one that does not.
+func settled(d Pair, base float64) string {
+	switch {
+	case d[0] > 0:
+		return "better by " + amount(d[0], d[1], base)
+	case d[1] < 0:
+		return "worse by " + amount(-d[1], -d[0], base)
+	}
+	return ""
+}
+
+// Reversed is what ran minus the target, in each segment: better means that what ran is. Per cent are those of what ran,
+// as in s. It copies the rows.
+func (s *Segments) Reversed() *Segments {
+	out := *s
+	out.Rows = slices.Clone(s.Rows)
+	for i := range out.Rows {
+		row := &out.Rows[i]
+		if row.Sequence == nil {
+			continue
+		}
+		row.Value, row.Sequence = ptr(-*row.Value), &Pair{-row.Sequence[1], -row.Sequence[0]}
+		base := 0.0
+		if row.Logged != nil {
+			base = *row.Logged
+		}
+		if verdict := settled(*row.Sequence, base); verdict != "" {
+			row.Verdict = verdict
+		}
+	}
+	out.Sentence = sentence(out.Rows)
+	return &out
 }
 
 // sentence says for whom it holds.

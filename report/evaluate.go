@@ -15,6 +15,7 @@ import (
 
 	"troupe/ope"
 	"troupe/report/chart"
+	"troupe/report/forest"
 )
 
 //go:embed page/evaluate.html
@@ -27,15 +28,6 @@ type EvaluateMeta struct {
 	When    string
 	Command string
 }
-
-// evaluateLooks: the interval that holds, the one that leans on large n, plain points.
-var evaluateLooks = []chart.Look{chart.Blues[1], chart.Rivals[0], chart.Baseline}
-
-const (
-	lookSure = iota
-	lookLarge
-	lookPlain
-)
 
 // evaluateTarget is one target on the page.
 type evaluateTarget struct {
@@ -77,7 +69,7 @@ func BuildEvaluation(dir string, r *ope.Result, meta EvaluateMeta) (string, erro
 	for i, t := range r.Targets {
 		all = append(all, evaluateFigures(r, t, prefixOf(i))...)
 	}
-	if _, err := chart.WriteFigures(filepath.Join(dir, "figures"), all, evaluateLooks, time.Time{}, chart.Sizes[0],
+	if _, err := chart.WriteFigures(filepath.Join(dir, "figures"), all, forest.Looks, time.Time{}, chart.Sizes[0],
 		true); err != nil {
 		return "", err
 	}
@@ -110,7 +102,7 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 		Warnings          []string
 		Sequence, Normal  string
 		Command           string
-	}{shell: newShell("evaluation", evaluateLooks, 0, 0), When: meta.When, Command: meta.Command,
+	}{shell: newShell("evaluation", forest.Looks, 0, 0), When: meta.When, Command: meta.Command,
 		Sequence: r.Assumptions.Sequence,
 		Normal:   r.Assumptions.Normal, Warnings: r.Warnings, Level: fmt.Sprintf("%g", math.Round(1e4*r.Level)/100)}
 	dec := evaluateDecimals(r)
@@ -330,7 +322,9 @@ func evaluateFigures(r *ope.Result, t *ope.Evaluated, prefix string) []*chart.Fi
 			out = append(out, f)
 		}
 	}
-	add(segmentsFigure(t))
+	if t.Segments != nil {
+		add(forest.Segments(t.Segments))
+	}
 	if len(r.Targets) > mostDrawn {
 		return out
 	}
@@ -346,84 +340,13 @@ func evaluateFigures(r *ope.Result, t *ope.Evaluated, prefix string) []*chart.Fi
 	return out
 }
 
-// forest makes a figure of rows with two intervals each: the one that holds above, the other below.
-type forest struct {
-	rows        []chart.RowLabel
-	sure, large chart.Mark
-	points      chart.Mark
-	lo, hi      float64
-}
-
-func newForest() *forest {
-	return &forest{lo: math.Inf(1), hi: math.Inf(-1), sure: chart.Mark{Kind: chart.Across, Look: lookSure,
-		Name: "holds"},
-		large:  chart.Mark{Kind: chart.Across, Look: lookLarge, Name: "if n is large"},
-		points: chart.Mark{Kind: chart.Across, Look: lookPlain, Name: "value"}}
-}
-
-// add adds a row: centre is the point of the interval that holds, value that of the other one.
-func (f *forest) add(name string, centre, value *float64, sure, large *ope.Pair) {
-	if centre == nil {
-		centre = value
-	}
-	if centre == nil {
-		return
-	}
-	if value == nil {
-		value, large = centre, nil
-	}
-	y := float64(len(f.rows)) + 0.5
-	f.rows = append(f.rows, chart.RowLabel{Look: -1, Label: name})
-	put := func(m *chart.Mark, v float64, p *ope.Pair, y float64) {
-		m.X, m.Y, m.Lo, m.Hi = append(m.X, v), append(m.Y, y), append(m.Lo, p[0]), append(m.Hi, p[1])
-		f.lo, f.hi = min(f.lo, p[0], v), max(f.hi, p[1], v)
-	}
-	if sure != nil && math.IsInf(sure[1]-sure[0], 1) {
-		sure = nil // one side only: the table has it
-	}
-	apart := 0.13
-	if sure == nil || large == nil {
-		apart = 0
-	}
-	if sure != nil {
-		put(&f.sure, *centre, sure, y-apart)
-	}
-	if large != nil {
-		put(&f.large, *value, large, y+apart)
-	}
-	if sure == nil && large == nil {
-		put(&f.points, *value, &ope.Pair{*value, *value}, y)
-	}
-}
-
-func (f *forest) figure(id, title, how string, zero bool) *chart.Figure {
-	if len(f.rows) == 0 {
-		return nil
-	}
-	if zero {
-		f.lo, f.hi = min(f.lo, 0), max(f.hi, 0)
-	}
-	ticks := chart.LinearTicks(f.lo, f.hi, 5)
-	p := &chart.Panel{Look: -1, Rows: f.rows, Y: chart.Axis{Lo: float64(len(f.rows)), Hi: 0},
-		X: chart.Axis{Lo: ticks[0].At, Hi: ticks[len(ticks)-1].At, Ticks: ticks, Caption: "reward of a decision"}}
-	for _, m := range []chart.Mark{f.sure, f.large, f.points} {
-		if len(m.X) > 0 {
-			p.Marks = append(p.Marks, m)
-		}
-	}
-	if zero {
-		p.Marks = append(p.Marks, chart.Mark{Kind: chart.ZeroX, Look: -1, X: []float64{0}})
-	}
-	return &chart.Figure{ID: id, Title: title, How: how, Panels: []*chart.Panel{p}, Strips: true}
-}
-
 func differenceFigure(t *ope.Evaluated) *chart.Figure {
 	if t.Uplift == nil {
 		return nil
 	}
-	f := newForest()
-	f.add(t.Name, t.Uplift.Value, t.Uplift.Plain, t.Uplift.Sequence, t.Uplift.Normal)
-	return f.figure("difference", "The difference",
+	f := forest.New()
+	f.Add(t.Name, t.Uplift.Value, t.Uplift.Plain, t.Uplift.Sequence, t.Uplift.Normal)
+	return f.Figure("difference", "The difference",
 		"What the target would have earned above what ran, on the same decisions. The upper bar holds at every look, "+
 			"the lower one if n is large.", true)
 }
@@ -433,7 +356,7 @@ func candidatesFigure(r *ope.Result) *chart.Figure {
 	if r.Candidates == nil {
 		return nil
 	}
-	f := newForest()
+	f := forest.New()
 	for _, x := range r.Candidates.Rows {
 		i := slices.IndexFunc(r.Targets, func(t *ope.Evaluated) bool { return t.Name == x.Name })
 		if u := r.Targets[i].Uplift; u != nil {
@@ -441,39 +364,25 @@ func candidatesFigure(r *ope.Result) *chart.Figure {
 			if !x.Best {
 				name += " (out)"
 			}
-			f.add(name, u.Value, nil, u.Sequence, nil)
+			f.Add(name, u.Value, nil, u.Sequence, nil)
 		}
 	}
-	return f.figure("candidates", "Which may be best",
+	return f.Figure("candidates", "Which may be best",
 		"The difference of each policy to what ran, each for itself. A policy is out where another one is better in "+
 			"the comparison of the two, which is narrower than these bars.", true)
 }
 
-// segmentsFigure is the difference in each segment.
-func segmentsFigure(t *ope.Evaluated) *chart.Figure {
-	if t.Segments == nil {
-		return nil
-	}
-	f := newForest()
-	for i := range t.Segments.Rows {
-		x := &t.Segments.Rows[i]
-		f.add(x.Name, x.Value, nil, x.Sequence, nil)
-	}
-	return f.figure("segments", "For whom", "The difference in each segment by "+t.Segments.Path()+
-		"; all bars hold together, at every look.", true)
-}
-
 func agreementFigure(t *ope.Evaluated) *chart.Figure {
-	f := newForest()
+	f := forest.New()
 	for i := range t.Estimates {
 		e := &t.Estimates[i]
 		large := e.Normal
 		if e.Interval != nil {
 			large = e.Interval
 		}
-		f.add(e.Estimator, e.Centre, e.Value, e.Sequence, large)
+		f.Add(e.Estimator, e.Centre, e.Value, e.Sequence, large)
 	}
-	return f.figure("estimates", "Do the estimators agree?",
+	return f.Figure("estimates", "Do the estimators agree?",
 		"All estimates on one axis. Estimators that are biased in different directions and agree make each other "+
 			"credible; logged is what ran.", false)
 }
@@ -483,8 +392,8 @@ func runningFigure(t *ope.Evaluated) *chart.Figure {
 	if len(t.Running) < 2 {
 		return nil
 	}
-	band := chart.Mark{Kind: chart.Band, Look: lookSure, Name: "holds"}
-	line := chart.Mark{Kind: chart.Line, Look: lookSure, Name: "estimate"}
+	band := chart.Mark{Kind: chart.Band, Look: forest.Sure, Name: "holds"}
+	line := chart.Mark{Kind: chart.Line, Look: forest.Sure, Name: "estimate"}
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, p := range t.Running {
 		x := float64(p.N)
@@ -511,7 +420,7 @@ func essFigure(t *ope.Evaluated) *chart.Figure {
 	if len(t.Running) < 2 {
 		return nil
 	}
-	line := chart.Mark{Kind: chart.Line, Look: lookSure, Name: "effective decisions"}
+	line := chart.Mark{Kind: chart.Line, Look: forest.Sure, Name: "effective decisions"}
 	hi := 1.0
 	for _, p := range t.Running {
 		line.X, line.Y, hi = append(line.X, float64(p.N)), append(line.Y, p.ESS), max(hi, p.ESS)
@@ -555,7 +464,7 @@ func weightFigure(t *ope.Evaluated) *chart.Figure {
 	y := chart.Axis{Log: true, Lo: 0.5, Hi: float64(most) * 1.5, Ticks: chart.Within(ticks, 0.5, float64(most)*1.5),
 		Caption: "decisions"}
 	p := &chart.Panel{Look: -1, X: x, Y: y}
-	m := chart.Mark{Kind: chart.Step, Look: lookSure, Name: "decisions", X: []float64{lo}, Y: []float64{0.5}}
+	m := chart.Mark{Kind: chart.Step, Look: forest.Sure, Name: "decisions", X: []float64{lo}, Y: []float64{0.5}}
 	next := lo
 	for _, b := range bins {
 		if b.Lo > next*1.01 && next != lo { // an empty stretch
@@ -585,7 +494,7 @@ func playedMost(r *ope.Result) []ope.ActionSeen {
 // calibrationFigure is z of every action: did the logger play it as often as it promised?
 func calibrationFigure(r *ope.Result) *chart.Figure {
 	p := &chart.Panel{Look: -1}
-	m := chart.Mark{Kind: chart.Across, Look: lookSure, Name: "z"}
+	m := chart.Mark{Kind: chart.Across, Look: forest.Sure, Name: "z"}
 	lo, hi := -5.0, 5.0
 	for _, a := range playedMost(r) {
 		if !a.HasZ {
@@ -612,7 +521,7 @@ func calibrationFigure(r *ope.Result) *chart.Figure {
 
 // actionFigure is the reward of every action with a normal interval.
 func actionFigure(r *ope.Result) *chart.Figure {
-	f := newForest()
+	f := forest.New()
 	for _, a := range playedMost(r) {
 		if a.Played == 0 {
 			continue
@@ -622,10 +531,10 @@ func actionFigure(r *ope.Result) *chart.Figure {
 		if a.Played > 1 {
 			large = &ope.Pair{v - 1.96*a.SE, v + 1.96*a.SE}
 		}
-		f.add(a.Name, nil, &v, nil, large)
-		f.rows[len(f.rows)-1].Note = chart.Count(a.Played)
+		f.Add(a.Name, nil, &v, nil, large)
+		f.Note(chart.Count(a.Played))
 	}
-	return f.figure("actions", "Reward by action",
+	return f.Figure("actions", "Reward by action",
 		"Mean reward where the action was played, with 95 % if n is large; at the right how often. The logger chose "+
 			"where, so actions are not compared fairly here.", false)
 }

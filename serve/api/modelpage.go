@@ -72,6 +72,7 @@ type modelView struct {
 	Refused                    string // why a change was refused
 	Tried                      *tried
 	Search                     *search
+	Segments                   *segmentsView
 }
 
 // tried is the answer to the form.
@@ -224,7 +225,8 @@ func (a *API) try(ctx context.Context, name, text, key string) (serve.Decision, 
 }
 
 // showModel writes the page.
-func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, request string, t *tried, refused string) {
+func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, request string, answer *tried,
+	refused string) {
 	name, ctx := r.PathValue("model"), r.Context()
 	if err := a.allow(ctx, Read, name); err != nil {
 		a.fail(w, r, problemOf(err))
@@ -242,17 +244,22 @@ func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, requ
 		a.fail(w, r, problem("too_busy", "", fmt.Sprintf("%d other readings of the log are under way", maxExports)))
 		return
 	}
-	h, err := a.history(ctx, &m, bounds{pageEntries, pageDecisions})
+	by := strings.TrimSpace(r.URL.Query().Get("by"))
+	h, err := a.history(ctx, &m, bounds{pageEntries, pageDecisions, by != ""})
 	if err != nil {
 		a.fail(w, r, problemOf(err))
 		return
 	}
 	v := a.viewOf(ctx, &m, h)
-	v.URL, v.Request, v.Tried, v.TryKey = baseURL(r), request, t,
+	v.URL, v.Request, v.Tried, v.TryKey = baseURL(r), request, answer,
 		"page-"+requestOf(ctx).id+"-"+fmt.Sprint(a.opts.Now().UnixNano())
 	v.MayTry, v.MayAct, v.Paused, v.Refused = requestOf(ctx).holder.may(Decide), requestOf(ctx).holder.may(Admin),
 		m.Paused, refused
 	v.Search = a.searched(ctx, r.URL.Query(), &m, h)
+	t := termsOf(&m)
+	if v.Segments = h.segments(ctx, by, &t); v.Segments.Refused != "" && status == http.StatusOK {
+		status = http.StatusUnprocessableEntity
+	}
 	if request == "" {
 		v.Request = exampleRequest(append([][]byte{h.request}, remembered(m.Requests)...))
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/logged"
 	"troupe/serve"
 )
 
@@ -22,8 +23,11 @@ const (
 	pageDecisions = 10_000
 )
 
-// bounds say how much of a log is read.
-type bounds struct{ entries, decisions int }
+// bounds say how much of a log is read, and whether the contexts of decisions are kept.
+type bounds struct {
+	entries, decisions int
+	contexts           bool
+}
 
 // past is a decision of the model and what became of it, as far as the entries say that were read.
 type past struct {
@@ -44,7 +48,8 @@ type past struct {
 	fallback bool // closed without a reward, y is the default
 	y        float64
 	keys     []eventlog.ID
-	rule     serve.Rule // under which its rewards were learned; empty where the page cannot know it
+	event    *logged.Event // its hashed context, where it is asked for
+	rule     serve.Rule    // under which its rewards were learned; empty where the page cannot know it
 }
 
 // policy reports whether the policy chose among several candidates.
@@ -65,6 +70,7 @@ type modelHistory struct {
 	broken    string
 
 	requestSeq uint64
+	contexts   bool // are kept
 }
 
 // step is one record on its way from the log to the join.
@@ -79,7 +85,7 @@ func (a *API) history(ctx context.Context, m *serve.Model, b bounds) (*modelHist
 	if err != nil {
 		return nil, err
 	}
-	h := &modelHistory{first: max(start.From, m.Created.Seq), to: start.Applied}
+	h := &modelHistory{first: max(start.From, m.Created.Seq), to: start.Applied, contexts: b.contexts}
 	var chunks [][]step
 	next, found := h.to+1, 0
 	for size := uint64(firstChunk); next > h.first && int(h.to+1-next) < b.entries && found < b.decisions &&
@@ -181,6 +187,9 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 		}
 		if int(x.Index) < len(x.Law) {
 			d.votes = x.Law[x.Index]
+		}
+		if h.contexts {
+			d.event = atomsOf(x)
 		}
 		if len(x.Request) > 0 && r.Seq >= h.requestSeq {
 			h.request, h.requestSeq = x.Request, r.Seq
