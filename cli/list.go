@@ -247,6 +247,8 @@ func listSpec(w io.Writer) {
 		fmt.Fprintf(w, "\nEvery [[%s]] table, beside the options of its kind\n\n", key)
 		optionRows(w, sim.CaseKeys(key))
 	}
+	fmt.Fprint(w, "\nEvery [[claim]] table: a hypothesis as a comparison, which the report answers\n\n")
+	optionRows(w, sim.ClaimKeys())
 	fmt.Fprint(w, `
 A list where a single value is expected is a sweep: m = [5, 20, 80] makes three
 policies. Shortest example:

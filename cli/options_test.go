@@ -39,6 +39,8 @@ A list where a single value is expected is a sweep. Keys without a default must 
 		fmt.Fprintf(&b, "\n### Every [[%s]] table\n\n", key)
 		optionTable(&b, sim.CaseKeys(key))
 	}
+	b.WriteString("\n### Every [[claim]] table\n\n")
+	optionTable(&b, sim.ClaimKeys())
 	b.WriteString("\n### record\n\n| Name | What | Columns | For |\n| --- | --- | --- | --- |\n")
 	for _, q := range sim.Builtin {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", q.Name, cell(q.Doc), cell(strings.Join(q.Columns, ", ")), cell(q.Who))

@@ -686,6 +686,12 @@ func printTables(t term.Terminal, run *report.Run, verdict bool) error {
 	if h := strings.Join(strings.Fields(run.Manifest.Hypothesis), " "); h != "" {
 		fmt.Fprintf(t.W, "\n%s\n", term.Wrap(t.Words("Stated before the run: "+h), 0))
 	}
+	if claims := report.ClaimsSaid(run); claims != nil {
+		fmt.Fprintln(t.W)
+		for _, p := range claims {
+			fmt.Fprintln(t.W, term.Wrap(t.Words(p.String()), 0))
+		}
+	}
 	head, lead := report.Headline(all)
 	fmt.Fprintf(t.W, "\n%s\n", t.Bold(term.Wrap(t.Words(head.String()), 0)))
 	for _, p := range lead {
@@ -741,6 +747,12 @@ func (e *events) policies(run *report.Run) {
 			s, d := a.Summary[p], a.Diff[p]
 			fields := []any{"event", "policy", "environment", a.Name, "name", a.Label(p), "replications", a.R(),
 				"mean", s.Mean, "se", s.SE, "median", s.Median, "worst5", s.Worst}
+			if a.Estimand != 0 {
+				fields = append(fields, "estimand", a.Estimand.String(), "estimate", s.Estimate)
+			}
+			if a.Places != nil {
+				fields = append(fields, "places", a.Places[p])
+			}
 			if p != a.Best() {
 				fields = append(fields, "diff", d.Mean, "behind", float64(d.Behind)/float64(a.R()))
 				if d.OK {
@@ -754,7 +766,10 @@ func (e *events) policies(run *report.Run) {
 					fields = append(fields, "ratio_lo", r.Lo, "ratio_hi", r.Hi)
 				}
 			}
-			e.emit(append(fields, "verdict", d.Verdict.String())...)
+			e.emit(append(fields, "verdict", a.Word(p))...)
 		}
+	}
+	for _, c := range run.Claims() {
+		e.emit("event", "claim", "claim", c.Claim, "answer", c.Answer)
 	}
 }

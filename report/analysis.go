@@ -5,18 +5,17 @@ import (
 	"math"
 	"slices"
 
+	"troupe/internal/infer"
 	"troupe/internal/stats"
-	"troupe/rng"
 	"troupe/sim"
 )
 
 const (
 	level     = 0.95 // of every interval
-	resamples = 2000 // B of the simultaneous intervals
+	resamples = 2000 // B of the simultaneous bands and quotients
 	growthB   = 1000 // B of the growth exponents
-	minReps   = 20   // below this many replications there are numbers but no verdict
+	minReps   = infer.MinReps
 	worst     = 0.05 // the share called "worst"
-	linearish = 0.9  // an exponent over the last doubling from which regret counts as near-linear
 	contender = 3    // a contender's mean is within this factor of the best
 )
 
@@ -28,8 +27,8 @@ type Verdict int
 
 const (
 	None     Verdict = iota // too few replications, or no interval exists
-	Lowest                  // the lowest mean: the reference
-	Same                    // the same regret as the reference in every replication; so has the reference then
+	Lowest                  // the lowest estimate: the reference
+	Same                    // the same as the reference in every replication; so has the reference then
 	Tied                    // the interval contains zero
 	Behind                  // the interval contains zero, but it lost more in most replications
 	Worse                   // the interval lies above zero
@@ -51,14 +50,17 @@ type Analysis struct {
 
 	X       [][][]float64 // regret by policy, checkpoint, replication
 	Summary []Summary     // by policy
-	Order   []int         // policies by mean regret, lowest first
+	Order   []int         // policies by the estimand, lowest first
 	Dec     int           // decimals that suit these regrets
 
-	Factor     float64 // simultaneous intervals at T are mean ± Factor·s.e.
+	Estimand   infer.Estimand
+	EstDec     int     // decimals that suit its differences
+	Factor     float64 // simultaneous intervals at T are mean ± Factor·s.e., for all pairs of the run
 	FactorOK   bool
 	Diff       []Difference // by policy: against the best
 	Pairing    float64      // what pairing saved: the median of (s²_a + s²_b)/s²_D over pairs with the best
-	PairLevel  float64      // 1 − level of each Clopper–Pearson interval of "behind"
+	PairLevel  float64      // 1 − level of each Clopper–Pearson interval of "behind", and of each by betting
+	Places     [][2]int     // by policy: the places that it may have, from 1; nil without intervals
 	BandRounds []int        // checkpoints (indices) at which the gap is drawn
 	BandFactor float64      // simultaneous over all pairs and all of BandRounds
 	BandOK     bool
@@ -69,7 +71,8 @@ type Analysis struct {
 
 	FitFrom, FitTo int // window of the exponents, in rounds
 
-	earned []earned // by policy
+	earned []earned                  // by policy
+	pair   map[[2]int]infer.Interval // of policy i minus policy j < i
 
 	again *stats.Resamples // those of the exponents; nil for one replication
 }
@@ -82,17 +85,20 @@ type Summary struct {
 	MedianLo, MedianHi float64 // exact order-statistic interval
 	Worst              float64 // mean of the worst 5 %
 	RewardPerRound     float64
+	Estimate           float64 // the estimand's value
 
 	Exponent, ExpLo, ExpHi float64
 	ExponentOK             bool
 	// exponent over the decade before, where its interval and this one do not meet; 0 otherwise
 	Before     float64
-	NearLinear int // replications whose last doubling has an exponent of at least 0.9
+	NearLinear int // replications that are lost: regret stays linear (infer.Lost)
+
+	lost []float64 // by replication: 1 for these, 0 for the others
 }
 
-// Difference is one policy against the one with the lowest mean, paired by replication.
+// Difference is one policy against the one with the lowest estimate, paired by replication.
 type Difference struct {
-	Mean, SE           float64
+	Mean, SE           float64 // of the estimand
 	Lo, Hi             float64 // simultaneous over all pairs; only if OK
 	OK                 bool
 	Moving             int // replications in which the two differ
@@ -123,11 +129,19 @@ func (a *Analysis) Best() int { return a.Order[0] }
 // Label returns the name of policy i of the analysis.
 func (a *Analysis) Label(i int) string { return a.Run.Manifest.Policies[a.Policies[i]].Name }
 
+// value returns what the estimand is about, by replication: the regrets at T of policy i, or which replications were lost.
+func (a *Analysis) value(i int) []float64 {
+	if a.Estimand == infer.ShareLost {
+		return a.Summary[i].lost
+	}
+	return a.Final(i)
+}
+
 // same returns the compared policies that lost the same as policy i in every replication, with i, in the order of the
 // spec.
 func (a *Analysis) same(i int) (names []string) {
 	for j := range a.Policies {
-		if j == i || !a.Rounded[i] && !a.Rounded[j] && slices.Equal(a.Final(i), a.Final(j)) {
+		if j == i || !a.Rounded[i] && !a.Rounded[j] && slices.Equal(a.value(i), a.value(j)) {
 			names = append(names, a.Label(j))
 		}
 	}
@@ -151,18 +165,33 @@ func (a *Analysis) Contenders() []int {
 }
 
 // Analyze computes the analysis of environment env. The resampling stream is named by the run's seed and the
-// environment, so equal files give equal numbers. It returns nil when no replication is complete. It is made once: a
-// run that was analysed does not change. Safe for concurrent use; callers do not change what they get.
+// environment, so equal files give equal numbers. Intervals and verdicts hold for all environments at once, so the first
+// call reads all of them. It returns nil when no replication is complete. It is made once: a run that was analysed does
+// not change. Safe for concurrent use; callers do not change what they get.
 func Analyze(run *Run, env int) *Analysis {
 	v, _ := run.analyses.LoadOrStore(env, new(analysed))
 	x := v.(*analysed)
-	x.once.Do(func() { x.a = analyze(run, env) })
+	x.once.Do(func() {
+		if a := prepare(run, env); a != nil {
+			a.judge(run.family())
+			x.a = a
+		}
+	})
 	return x.a
 }
 
-func analyze(run *Run, env int) *Analysis {
+// prepare reads an environment and sums it up, without comparing. It is made once.
+func prepare(run *Run, env int) *Analysis {
+	v, _ := run.prepared.LoadOrStore(env, new(analysed))
+	x := v.(*analysed)
+	x.once.Do(func() { x.a = summed(run, env) })
+	return x.a
+}
+
+func summed(run *Run, env int) *Analysis {
 	data := &run.Envs[env]
-	a := &Analysis{Run: run, Env: env, Name: run.Manifest.Environments[env].Name, Rounds: data.Rounds}
+	a := &Analysis{Run: run, Env: env, Name: run.Manifest.Environments[env].Name, Rounds: data.Rounds,
+		Estimand: run.estimand()}
 	for p := range run.Manifest.Policies {
 		if data.Finished(p) > 0 {
 			a.Policies = append(a.Policies, p)
@@ -179,21 +208,25 @@ func analyze(run *Run, env int) *Analysis {
 	a.gather(data)
 	a.summarise(data)
 	a.earn(data)
-	if a.R() >= 2 {
-		key := rng.NewKey(run.Manifest.Seed).Child("report").Child(a.Name)
-		stream := key.Stream(rng.Resample)
-		draw := func(b, i, n int) int { return stream.Round(uint64(b)).Intn(i, n) }
-		s := stats.NewResamples(a.R(), resamples, draw)
-		a.compare(s)
-		a.against(s)
-		a.gaps(s)
-		a.again = stats.NewResamples(a.R(), growthB, draw)
-		a.growth(a.again)
-	} else {
-		a.compare(nil)
-		a.against(nil)
-	}
 	return a
+}
+
+// judge compares the policies by the intervals of the run.
+func (a *Analysis) judge(f *family) {
+	a.take(f)
+	if a.R() < 2 {
+		a.compare()
+		a.against(nil)
+		return
+	}
+	stream := a.Run.stream(a.Name)
+	draw := func(b, i, n int) int { return stream.Round(uint64(b)).Intn(i, n) }
+	s := stats.NewResamples(a.R(), resamples, draw)
+	a.compare()
+	a.against(s)
+	a.gaps(s)
+	a.again = stats.NewResamples(a.R(), growthB, draw)
+	a.growth(a.again)
 }
 
 // round marks the policies whose numbers are rounding. When all are, none is: nothing else is there to
@@ -247,7 +280,7 @@ func (a *Analysis) Final(i int) []float64 { return a.X[i][len(a.Rounds)-1] }
 
 func (a *Analysis) summarise(data *EnvData) {
 	a.Summary = make([]Summary, len(a.Policies))
-	half := a.halfway()
+	half := infer.Halfway(a.Rounds)
 	for i, p := range a.Policies {
 		s := &a.Summary[i]
 		x := a.Final(i)
@@ -262,16 +295,15 @@ func (a *Analysis) summarise(data *EnvData) {
 		for _, r := range a.Reps {
 			s.RewardPerRound += data.Cells[p][r].Reward[len(a.Rounds)-1] / float64(a.T) / float64(a.R())
 		}
-		if half >= 0 {
-			at := math.Log(float64(a.T) / float64(a.Rounds[half]))
-			for r, v := range x {
-				// The exponent over the last doubling, log(R_T/R_{T/2})/log 2. With no regret at
-				// half time any regret since counts; with none at all nothing grows.
-				before := a.X[i][half][r]
-				if v > 0 && (before <= 0 || math.Log(v/before)/at >= linearish) {
-					s.NearLinear++
-				}
+		s.lost = make([]float64, len(x))
+		for r, v := range x {
+			if half >= 0 && infer.Lost(a.X[i][half][r], v, float64(a.T)/float64(a.Rounds[half])) {
+				s.NearLinear++
+				s.lost[r] = 1
 			}
+		}
+		if s.Estimate = s.Mean; a.Estimand != infer.Mean {
+			s.Estimate = a.Estimand.Of(a.value(i))
 		}
 	}
 	a.Order = make([]int, len(a.Policies))
@@ -282,21 +314,13 @@ func (a *Analysis) summarise(data *EnvData) {
 		if a.Rounded[i] != a.Rounded[j] { // the first row is one that counts
 			return b2i(a.Rounded[i]) - b2i(a.Rounded[j])
 		}
-		return cmp.Compare(a.Summary[i].Mean, a.Summary[j].Mean)
+		return cmp.Or(cmp.Compare(a.Summary[i].Estimate, a.Summary[j].Estimate),
+			cmp.Compare(a.Summary[i].Mean, a.Summary[j].Mean))
 	})
 	a.Dec = decimals(a.Summary[a.Best()].SE, a.Summary[a.Best()].Mean)
-}
-
-// halfway returns the checkpoint nearest to T/2 in proportion, if there is one within a factor 1.2,
-// otherwise −1.
-func (a *Analysis) halfway() int {
-	best, dist := -1, math.Log(1.2)
-	for k, t := range a.Rounds[:len(a.Rounds)-1] {
-		if d := math.Abs(math.Log(2 * float64(t) / float64(a.T))); d <= dist {
-			best, dist = k, d
-		}
+	if a.EstDec = a.Dec; a.Estimand == infer.ShareLost {
+		a.EstDec = 2
 	}
-	return best
 }
 
 // decimals returns how many decimals show two digits of a standard error, at least one and at most
@@ -334,15 +358,9 @@ func (a *Analysis) pairs(k int) [][]float64 {
 	return d
 }
 
-// compare computes the differences to the best at T and their simultaneous intervals. s is nil
-// with a single replication.
-func (a *Analysis) compare(s *stats.Resamples) {
+// compare reads the differences to the best at T from the intervals of the run.
+func (a *Analysis) compare() {
 	last, best := len(a.Rounds)-1, a.Best()
-	npairs := len(a.pairs(last))
-	a.PairLevel = (1 - level) / float64(max(npairs, 1))
-	if s != nil && a.R() >= minReps && npairs > 0 {
-		a.Factor, a.FactorOK = s.MaxT(a.pairs(last), level)
-	}
 	a.Diff = make([]Difference, len(a.Policies))
 	loss := a.largestLoss()
 	var saved []float64
@@ -353,7 +371,8 @@ func (a *Analysis) compare(s *stats.Resamples) {
 			continue
 		}
 		x := a.paired(i, best, last)
-		d.Mean = stats.Mean(x)
+		between := a.between(i, best)
+		d.Mean = between.Value
 		for _, v := range x {
 			if v > 0 {
 				d.Behind++
@@ -363,57 +382,64 @@ func (a *Analysis) compare(s *stats.Resamples) {
 			}
 		}
 		d.BehindLo, d.BehindHi = stats.ClopperPearson(d.Behind, a.R(), a.PairLevel)
-		if d.Moving == 0 && !a.Rounded[i] { // nothing to tell apart, and nothing says that no other run would
+		if between.Same && !a.Rounded[i] { // nothing to tell apart, and nothing says that no other run would
 			d.Verdict, a.Diff[best].Verdict = Same, Same
 			continue
 		}
-		if s == nil {
+		if a.R() < 2 {
 			continue
 		}
-		d.SE = stats.StdErr(x)
-		if d.SE > 0 {
-			saved = append(saved, (stats.Variance(a.Final(i))+stats.Variance(a.Final(best)))/stats.Variance(x))
-		}
-		d.ExactLo, d.ExactHi, d.Exact = a.betting(x)
-		if a.R() < minReps {
-			continue
-		}
-		switch {
-		case d.SE == 0: // every replication differs by the same amount: nothing is random
-			d.Lo, d.Hi, d.OK, d.Verdict = d.Mean, d.Mean, true, Worse
-		case a.FactorOK && stats.Estimable(x):
-			d.Lo, d.Hi, d.OK = d.Mean-a.Factor*d.SE, d.Mean+a.Factor*d.SE, true
-			d.Verdict = Worse
-			if d.Lo <= 0 {
-				d.Verdict = Tied
-				if d.Mean > 0 {
-					c := a.Factor * d.SE / d.Mean
-					if n := math.Ceil(c * c * float64(a.R())); n < 1e6 {
-						d.Need = int(n)
-					}
-				}
+		d.SE = between.SE
+		if a.Estimand == infer.Mean {
+			if d.SE > 0 {
+				saved = append(saved, (stats.Variance(a.Final(i))+stats.Variance(a.Final(best)))/stats.Variance(x))
 			}
-		default:
-			d.Verdict = Tied // no interval: nothing separates them
+			d.ExactLo, d.ExactHi, d.Exact = a.betting(x)
 		}
-		if a.Sequential() && d.Exact {
+		if a.R() < a.Estimand.Least() {
+			continue
+		}
+		a.decide(d, between)
+		switch {
+		case a.Estimand != infer.Mean:
+		case a.Sequential() && d.Exact:
 			d.Lo, d.Hi, d.OK, d.Need, d.Verdict = d.ExactLo, d.ExactHi, true, 0, Tied
 			if d.Lo > 0 {
 				d.Verdict = Worse
 			}
-		} else {
+		default:
 			a.setRare(d, x, loss)
 		}
 		if a.Rounded[i] {
 			d.Lo, d.Hi, d.OK, d.Need, d.Verdict = 0, 0, false, 0, Rounding
 		}
-		if d.Verdict == Tied && d.BehindLo > 0.5 {
+		if d.Verdict == Tied && d.BehindLo > 0.5 && a.Estimand == infer.Mean {
 			d.Verdict = Behind
 		}
 	}
 	if len(saved) > 0 {
 		slices.Sort(saved)
 		a.Pairing = stats.Quantile(saved, 0.5)
+	}
+}
+
+// decide turns an interval into a verdict, and says how many replications would separate the two.
+func (a *Analysis) decide(d *Difference, between infer.Interval) {
+	d.Lo, d.Hi, d.OK, d.Verdict = between.Lo, between.Hi, between.OK, Tied
+	switch {
+	case !d.OK: // no interval: nothing separates them
+	case between.SE == 0 && d.Lo == d.Hi: // every replication differs by the same amount
+		d.Verdict = Worse
+	case d.Lo > 0:
+		d.Verdict = Worse
+	case d.Mean > 0:
+		c := (d.Hi - d.Mean) / d.Mean
+		if a.Factor > 0 {
+			c = a.Factor * d.SE / d.Mean
+		}
+		if n := math.Ceil(c * c * float64(a.R())); n < 1e6 {
+			d.Need = int(n)
+		}
 	}
 }
 
@@ -451,7 +477,9 @@ func (a *Analysis) gaps(s *stats.Resamples) {
 	for _, k := range ks {
 		all = append(all, a.pairs(k)...)
 	}
-	a.BandFactor, a.BandOK = s.MaxT(all, level)
+	if a.BandFactor, a.BandOK = s.MaxT(all, level); a.FactorOK && a.Estimand == infer.Mean {
+		a.BandFactor = math.Max(a.BandFactor, a.Factor) // which holds for other environments, too
+	}
 }
 
 // growth fits exponents over the last decade of checkpoints.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"troupe/internal/infer"
 	"troupe/internal/stats"
 	"troupe/report/chart"
 	"troupe/rng"
@@ -19,9 +20,10 @@ type Comparison struct {
 	A, B     *Run
 	SameSpec bool
 	SameSeed bool
-	Numbers  int    // values both runs have, for the same cell and checkpoint
-	Differ   int    // of these, how many are not the same number
-	First    string // the first that differs, in words
+	Estimand infer.Estimand // that both fix; the mean where they fix different ones
+	Numbers  int            // values both runs have, for the same cell and checkpoint
+	Differ   int            // of these, how many are not the same number
+	First    string         // the first that differs, in words
 	Rows     []Change
 	OnlyA    []string // environment / policy that B does not have
 	OnlyB    []string
@@ -66,6 +68,9 @@ func compareRuns(a, b *Run) *Comparison {
 	c := &Comparison{A: a, B: b,
 		SameSpec: a.Manifest.SpecSHA256 == b.Manifest.SpecSHA256 && a.Manifest.Spec == b.Manifest.Spec,
 		SameSeed: a.Manifest.Seed == b.Manifest.Seed}
+	if e := a.estimand(); e == b.estimand() {
+		c.Estimand = e
+	}
 	c.looks, _ = looksOf(a.Manifest.Policies)
 	envB, polB := map[string]int{}, map[string]int{}
 	for i, e := range b.Manifest.Environments {
@@ -74,12 +79,7 @@ func compareRuns(a, b *Run) *Comparison {
 	for i, p := range b.Manifest.Policies {
 		polB[p.Name] = i
 	}
-	type group struct {
-		rows []int
-		d    [][]float64
-	}
-	groups := map[int]*group{} // by number of replications: resampled together
-	var order []int
+	var contrasts []infer.Contrast // B minus A, of each row
 	met := map[string]bool{}
 	for i, e := range a.Manifest.Environments {
 		for p, pol := range a.Manifest.Policies {
@@ -96,14 +96,7 @@ func compareRuns(a, b *Run) *Comparison {
 				continue
 			}
 			ch.look = p
-			g := groups[ch.R]
-			if g == nil {
-				g = &group{}
-				groups[ch.R] = g
-				order = append(order, ch.R)
-			}
-			g.rows, g.d = append(g.rows, len(c.Rows)), append(g.d, d)
-			c.Rows = append(c.Rows, ch)
+			contrasts, c.Rows = append(contrasts, d), append(c.Rows, ch)
 		}
 	}
 	for _, e := range b.Manifest.Environments {
@@ -113,52 +106,62 @@ func compareRuns(a, b *Run) *Comparison {
 			}
 		}
 	}
-	for _, r := range order {
-		g := groups[r]
-		if r < minReps {
-			continue
-		}
-		stream := rng.NewKey(a.Manifest.Seed).Child("compare").At(uint64(r)).Stream(rng.Resample)
-		s := stats.NewResamples(r, resamples, func(k, i, n int) int { return stream.Round(uint64(k)).Intn(i, n) })
-		// Rows with different numbers of replications are resampled apart; the level is shared.
-		factor, ok := s.MaxT(g.d, 1-(1-level)/float64(len(order)))
-		for k, row := range g.rows {
-			ch := &c.Rows[row]
-			switch {
-			case ch.Same == ch.R:
-				ch.OK = true
-			case ok && stats.Estimable(g.d[k]):
-				ch.Lo, ch.Hi, ch.Factor, ch.OK = ch.Mean-factor*ch.SE, ch.Mean+factor*ch.SE, factor, true
-				if ch.loss > 0 && ch.SE > 0 && (ch.Lo > 0 || ch.Hi < 0) {
-					away := slices.Clone(g.d[k])
-					for i := range away {
-						away[i] = math.Copysign(1, ch.Mean) * away[i]
-					}
-					ch.Rare = stats.RareLoss(away, ch.loss, 1-level)
-				}
-			}
-		}
-	}
+	c.judge(contrasts)
 	return c
 }
 
+// judge fills in the intervals, which hold for all rows at once.
+func (c *Comparison) judge(contrasts []infer.Contrast) {
+	streams := map[int]rng.Stream{} // rows with different numbers of replications are resampled apart
+	for _, ch := range c.Rows {
+		streams[ch.R] = rng.NewKey(c.A.Manifest.Seed).Child("compare").At(uint64(ch.R)).Stream(rng.Resample)
+	}
+	f := infer.Simultaneous(c.Estimand, contrasts, level, func(reps, b, i, n int) int {
+		return streams[reps].Round(uint64(b)).Intn(i, n)
+	})
+	for k, i := range f.Each {
+		ch := &c.Rows[k]
+		if c.Estimand != infer.Mean {
+			ch.MeanA, ch.MeanB = c.Estimand.Of(contrasts[k].Y), c.Estimand.Of(contrasts[k].X)
+		}
+		ch.Mean, ch.SE, ch.Lo, ch.Hi, ch.OK, ch.Factor = i.Value, i.SE, i.Lo, i.Hi, i.OK, f.Factor[k]
+		if c.Estimand == infer.Mean && ch.loss > 0 && ch.SE > 0 && (i.Above() || i.Below()) {
+			away := make([]float64, ch.R)
+			for r := range away {
+				away[r] = math.Copysign(1, ch.Mean) * (contrasts[k].X[r] - contrasts[k].Y[r])
+			}
+			ch.Rare = stats.RareLoss(away, ch.loss, 1-level)
+		}
+	}
+}
+
 // change compares one policy in one environment and counts equal numbers.
-func (c *Comparison) change(env, pol string, ea, eb *EnvData, p, q int) (Change, []float64) {
-	ch := Change{Env: env, Policy: pol}
+func (c *Comparison) change(env, pol string, ea, eb *EnvData, p, q int) (Change, infer.Contrast) {
+	ch, none := Change{Env: env, Policy: pol}, infer.Contrast{}
 	at := map[int]int{}
 	for k, t := range eb.Rounds {
 		at[t] = k
 	}
-	last, lastB := -1, -1
+	var both []int // checkpoints of both
+	var in [][2]int
 	for k, t := range ea.Rounds {
 		if kb, ok := at[t]; ok {
-			last, lastB, ch.Round = k, kb, t
+			both, in = append(both, t), append(in, [2]int{k, kb})
 		}
 	}
-	if last < 0 {
-		return ch, nil
+	half := infer.Halfway(both)
+	if len(both) == 0 || half < 0 && c.Estimand == infer.ShareLost {
+		return ch, none
 	}
-	var d, xa, xb []float64
+	ch.Round = both[len(both)-1]
+	value := func(cell *CellRun, side int) float64 {
+		end := cell.Regret[in[len(in)-1][side]]
+		if c.Estimand != infer.ShareLost {
+			return end
+		}
+		return float64(b2i(infer.Lost(cell.Regret[in[half][side]], end, float64(ch.Round)/float64(both[half]))))
+	}
+	var xa, xb []float64
 	for r := range min(len(ea.Cells[p]), len(eb.Cells[q])) {
 		x, y := ea.Cells[p][r], eb.Cells[q][r]
 		if x == nil || y == nil {
@@ -192,22 +195,22 @@ func (c *Comparison) change(env, pol string, ea, eb *EnvData, p, q int) (Change,
 				}
 			}
 		}
-		xa, xb = append(xa, x.Regret[last]), append(xb, y.Regret[lastB])
-		d = append(d, y.Regret[lastB]-x.Regret[last])
-		if d[len(d)-1] == 0 {
-			ch.Same++
-		}
+		xa, xb = append(xa, value(x, 0)), append(xb, value(y, 1))
+		ch.Same += b2i(xa[ch.R] == xb[ch.R])
+		ch.R++
 	}
-	if ch.R = len(d); ch.R == 0 {
-		return ch, nil
+	if ch.R == 0 {
+		return ch, none
 	}
-	ch.MeanA, ch.MeanB, ch.Mean = mean(xa), mean(xb), mean(d)
+	ch.MeanA, ch.MeanB = mean(xa), mean(xb)
 	se := 0.0
 	if ch.R > 1 {
-		ch.SE, se = stderr(d), stderr(xa)
+		se = stderr(xa)
 	}
-	ch.Dec = decimals(se, ch.MeanA)
-	return ch, d
+	if ch.Dec = decimals(se, ch.MeanA); c.Estimand == infer.ShareLost {
+		ch.Dec = 2
+	}
+	return ch, infer.Contrast{X: xb, Y: xa}
 }
 
 // Verdict says the result in sentences.
@@ -230,6 +233,9 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 		lead = append(lead, say(fmt.Sprintf("The seeds differ (%d and %d), so the runs do not share instances.",
 			c.A.Manifest.Seed, c.B.Manifest.Seed)))
 	}
+	if a, b := c.A.estimand(), c.B.estimand(); a != b {
+		lead = append(lead, say(fmt.Sprintf("The runs fix different estimands (%v and %v), so their means are compared.", a, b)))
+	}
 	several := len(c.A.Manifest.Environments) > 1
 	var changed []Prose
 	open, few, rare, oneIn, loss := 0, 0, 0, 0.0, 0.0
@@ -245,6 +251,10 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 			}
 			p := say(name(r.Policy), " lost ", chart.Amount(math.Abs(r.Mean), r.Dec), " ", word, " in B [",
 				chart.Amount(lo, r.Dec), ", ", chart.Amount(hi, r.Dec), "]")
+			if c.Estimand != infer.Mean {
+				p = say("The ", nounOf(c.Estimand), " of ", name(r.Policy), " is ", chart.Amount(math.Abs(r.Mean), r.Dec), " ", word,
+					" in B [", chart.Amount(lo, r.Dec), ", ", chart.Amount(hi, r.Dec), "]")
+			}
 			if several {
 				p = say(p, " in ", r.Env)
 			}
@@ -301,13 +311,18 @@ func (c *Comparison) Table() *chart.Table {
 	for _, r := range c.Rows {
 		dec = max(dec, r.Dec)
 	}
-	t := &chart.Table{ID: "compare", Title: "Regret in B minus regret in A" + c.paired(),
-		Note: "The intervals hold together for all rows (largest studentised change over resampled replications, 95 " +
-			"%).",
+	title, note := "Regret in B minus regret in A", "The intervals hold together for all rows (largest studentised change "+
+		"over resampled replications, 95 %)."
+	if c.Estimand != infer.Mean {
+		title = upperFirst(nounOf(c.Estimand)) + " in B minus that in A"
+		note = meaning(c.Estimand) + " The intervals hold together for all rows (95 %)."
+	}
+	short := shortOf(c.Estimand)
+	t := &chart.Table{ID: "compare", Title: title + c.paired(), Note: note,
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
 			{Key: "environment", Head: "Environment", Text: true},
 			{Key: "replications", Head: "n"}, {Key: "same", Head: "same"},
-			{Key: "mean_a", Head: "mean A", Dec: dec, Extra: true}, {Key: "mean_b", Head: "mean B", Dec: dec},
+			{Key: "mean_a", Head: short + " A", Dec: dec, Extra: true}, {Key: "mean_b", Head: short + " B", Dec: dec},
 			{Key: "change", Head: "change", Dec: dec, Plus: true},
 			{Key: "lo", Head: "95 %, all rows", Dec: dec}, {Key: "hi", Dec: dec, Range: true},
 			{Key: "round", Only: "csv"}}}
@@ -329,7 +344,7 @@ func (c *Comparison) Table() *chart.Table {
 // Figure draws the changes, one row each.
 func (c *Comparison) Figure() *chart.Figure {
 	f := &chart.Figure{ID: "compare", Title: "Change from A to B", Strips: true,
-		How: "Difference in mean regret, B minus A" + c.paired() + "; right of zero B lost more."}
+		How: "Difference in " + nounOf(c.Estimand) + ", B minus A" + c.paired() + "; right of zero B lost more."}
 	p := &chart.Panel{Look: -1, Y: chart.Axis{Lo: float64(len(c.Rows)), Hi: 0}}
 	lo, hi := 0.0, 0.0
 	for i, r := range c.Rows {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"troupe/internal/infer"
 	"troupe/report/chart"
 )
 
@@ -23,7 +24,7 @@ type finding struct {
 // finding returns what the run says about the only swept number that most of its policies differ in; nil when
 // there is none, or too few replications.
 func (a *Analysis) finding() *finding {
-	if a.again == nil || a.R() < minReps {
+	if a.again == nil || a.R() < minReps || a.Estimand != infer.Mean { // its curve is of means
 		return nil
 	}
 	row := func(i int) (kind string, swept []string) {

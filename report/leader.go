@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
+	"troupe/internal/infer"
 	"troupe/report/chart"
 )
 
@@ -77,7 +79,8 @@ func (a *Analysis) leaderColumns() []leaderColumn {
 		return leaderColumn{Column: chart.Column{Key: key, Only: "csv"}, cell: cell}
 	}
 	none := pageColumn{}
-	return []leaderColumn{
+	lost := a.Estimand == infer.ShareLost
+	columns := []leaderColumn{
 		compares(chart.Column{Key: "mark", Text: true},
 			func(i int) chart.Cell { return chart.TextCell(a.Diff[i].Verdict.mark()) }, none),
 		column(chart.Column{Key: "policy", Text: true}, func(i int) chart.Cell { return chart.TextCell(a.Label(i)) },
@@ -92,18 +95,20 @@ func (a *Analysis) leaderColumns() []leaderColumn {
 		column(chart.Column{Key: "worst5", Head: "worst 5%", Dec: d, Extra: true},
 			sum(func(s *Summary) float64 { return s.Worst }), pageColumn{head: "Worst 5" + chart.Narrow + "%",
 				class: "opt"}),
-		compares(chart.Column{Key: "difference", Head: "diff", Dec: d, Plus: true},
+		compares(chart.Column{Key: "difference", Head: "diff", Dec: d, Plus: true, Pct: lost},
 			rival(func(x *Difference) chart.Cell { return chart.Num(x.Mean) }),
 			pageColumn{head: "Difference", class: "opt"}),
-		compares(chart.Column{Key: "lo", Head: "95 %, all pairs", Dec: d},
+		compares(chart.Column{Key: "lo", Head: "95 %, all pairs", Dec: d, Pct: lost},
 			end(func(x *Difference) float64 { return x.Lo }),
 			pageColumn{head: "95" + chart.Narrow + "%, all pairs", class: "pm opt", text: a.intervalText}),
-		compares(chart.Column{Key: "hi", Dec: d, Range: true}, end(func(x *Difference) float64 { return x.Hi }), none),
+		compares(chart.Column{Key: "hi", Dec: d, Range: true, Pct: lost}, end(func(x *Difference) float64 { return x.Hi }), none),
 		compares(chart.Column{Key: "behind", Head: "behind", Pct: true, Extra: true},
 			rival(func(x *Difference) chart.Cell { return chart.Num(float64(x.Behind) / float64(a.R())) }),
 			pageColumn{head: "Behind in", class: "opt", tip: a.behindTip}),
 		compares(chart.Column{Key: "verdict", Text: true, Extra: true},
-			func(i int) chart.Cell { return chart.TextCell(a.Diff[i].Verdict.String()) }, none),
+			func(i int) chart.Cell { return chart.TextCell(a.Word(i)) }, none),
+		compares(chart.Column{Key: "places", Head: "place", Text: true, Extra: true},
+			func(i int) chart.Cell { return chart.TextCell(a.place(i)) }, pageColumn{head: "Place", class: "opt"}),
 		file("behind_lo", rival(func(x *Difference) chart.Cell { return chart.Num(x.BehindLo) })),
 		file("behind_hi", rival(func(x *Difference) chart.Cell { return chart.Num(x.BehindHi) })),
 		file("median_lo", func(i int) chart.Cell { return known(a.Summary[i].MedianLo) }),
@@ -113,6 +118,13 @@ func (a *Analysis) leaderColumns() []leaderColumn {
 		file("near_linear", sum(func(s *Summary) float64 { return float64(s.NearLinear) })),
 		file("replications", constant(a.R())), file("rounds", constant(a.T)),
 	}
+	if a.Estimand == infer.CVaR5 || lost { // the others have their column
+		short := shortOf(a.Estimand)
+		columns = slices.Insert(columns, 2, column(chart.Column{Key: "estimate", Head: short, Dec: d, Pct: lost},
+			sum(func(s *Summary) float64 { return s.Estimate }), pageColumn{head: upperFirst(short)}))
+		columns = slices.DeleteFunc(columns, func(c leaderColumn) bool { return c.Key == "worst5" && !lost })
+	}
+	return columns
 }
 
 // seCell is the standard error of a mean, of one replication nothing.
@@ -185,14 +197,17 @@ func (a *Analysis) leads(i int) bool {
 }
 
 func (a *Analysis) leaderNote() string {
-	switch {
+	switch least := a.Estimand.Least(); {
 	case a.Compared() < 2:
 		return ""
 	case a.allSame():
 		return "The policies lost the same in " + every(a.R(), "replication") + "."
-	case a.R() < minReps:
-		return fmt.Sprintf("At fewer than %d replications no interval holds for all pairs, so there is no verdict.",
-			minReps)
+	case a.R() < least:
+		return strings.TrimSpace(fmt.Sprintf("%s At fewer than %d replications no interval holds for all pairs, so there is no "+
+			"verdict.", meaning(a.Estimand), least))
+	case a.Estimand != infer.Mean:
+		return meaning(a.Estimand) + " The intervals hold together for " + a.pairsOf() + "; ≈ where one contains zero. " +
+			"Place: what these intervals leave."
 	case a.Sequential() && a.most() > 0:
 		return "The intervals hold together for all pairs of policies, for every law and at every number of " +
 			"replications (betting); ≈ where one contains zero. “Behind” is the share of replications in which the " +
@@ -200,14 +215,23 @@ func (a *Analysis) leaderNote() string {
 	case !a.FactorOK:
 		return "The policies differ in too few replications for an interval that holds for all pairs."
 	}
-	s := fmt.Sprintf("The intervals hold together for all pairs of policies (largest studentised difference over "+
+	s := fmt.Sprintf("The intervals hold together for %s (largest studentised difference over "+
 		"resampled replications, factor %s); ≈ where one contains zero; △ where it does, but the policy lost more in "+
-		"most replications. “Behind” is the share of replications in which the policy lost more than the first row.",
-		chart.Number(a.Factor, 2))
+		"most replications. “Behind” is the share of replications in which the policy lost more than the first row. "+
+		"Place: what these intervals leave.",
+		a.pairsOf(), chart.Number(a.Factor, 2))
 	if p := a.Pairing; p >= 1.05 {
 		s += fmt.Sprintf(" Pairing saved ×%s replications.", chart.Number(p, 1))
 	}
 	return s
+}
+
+// pairsOf says for what the intervals of the leader table hold together.
+func (a *Analysis) pairsOf() string {
+	if len(a.Run.Manifest.Environments) > 1 {
+		return "all pairs of policies in all environments"
+	}
+	return "all pairs of policies"
 }
 
 // forest returns the axis of the drawn differences. The scale belongs to the contenders; a policy
@@ -326,15 +350,16 @@ func (a *Analysis) Growth(id string) *chart.Table {
 // overview returns the table of several environments: a row for each policy, mean ± s.e. and mark
 // in each environment.
 func overview(run *Run, all []*Analysis) *chart.Table {
-	t := &chart.Table{ID: "overview", Title: "Mean regret by environment",
+	e := run.estimand()
+	t := &chart.Table{ID: "overview", Title: upperFirst(nounOf(e)) + " by environment",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}}}
 	only := "" // many environments: the page has room for the means alone
-	if len(all) > 6 {
+	if len(all) > 6 || e != infer.Mean {
 		only = "csv"
 	}
 	for _, a := range all {
 		t.Cols = append(t.Cols,
-			chart.Column{Key: a.Name, Head: a.Name, Dec: a.Dec},
+			chart.Column{Key: a.Name, Head: a.Name, Dec: a.Dec, Pct: e == infer.ShareLost},
 			chart.Column{Key: a.Name + " se", Head: "± s.e.", Dec: a.Dec, PM: true, Extra: true, Only: only},
 			chart.Column{Key: a.Name + " verdict", Text: true})
 	}
@@ -346,7 +371,11 @@ func overview(run *Run, all []*Analysis) *chart.Table {
 				row.Cells = append(row.Cells, chart.Empty(), chart.Empty(), chart.TextCell("–"))
 				continue
 			}
-			row.Cells = append(row.Cells, chart.Num(a.Summary[i].Mean), chart.Num(a.Summary[i].SE),
+			se := chart.Num(a.Summary[i].SE)
+			if e != infer.Mean {
+				se = chart.Empty()
+			}
+			row.Cells = append(row.Cells, chart.Num(a.Summary[i].Estimate), se,
 				chart.TextCell(a.Diff[i].Verdict.mark()))
 		}
 		t.Rows = append(t.Rows, row)

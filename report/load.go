@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 
+	"troupe/internal/infer"
 	"troupe/sim"
 )
 
@@ -27,6 +28,9 @@ type Run struct {
 	Envs     []EnvData // in the order of the manifest; without data when nothing finished there
 
 	analyses sync.Map // by environment: *analysed
+	prepared sync.Map // by environment: *analysed, not compared yet
+	once     sync.Once
+	all      *family
 	values   []*memberValues
 }
 
@@ -154,6 +158,9 @@ func checkManifest(m *sim.Manifest) error {
 		seen[e.Name] = true
 	}
 	clear(seen)
+	if _, ok := infer.Named(m.Estimand); !ok {
+		return fmt.Errorf("estimand: %q, expected one of %s", m.Estimand, strings.Join(infer.Names(), ", "))
+	}
 	if m.Reference != "" && !slices.ContainsFunc(m.Policies,
 		func(p sim.PolicyRow) bool { return p.Name == m.Reference }) {
 		return fmt.Errorf("reference: %q is not among the policies", m.Reference)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"troupe/internal/infer"
 	"troupe/report/chart"
 	"troupe/sim"
 )
@@ -97,6 +98,9 @@ type page struct {
 	Experiment string
 	When       string
 	Hypothesis []string // its paragraphs
+	Claims     []Prose  // of the spec, with their answers
+	Noun       string   // what is compared: Mean regret
+	Together   string   // for what the marks of the overview hold together
 	Head       Prose
 	Lead       []Prose
 	Each       []*envView // verdict of each of a few environments
@@ -155,6 +159,7 @@ type envView struct {
 	Rivals  []leaderHead // and behind it
 	Rows    []leaderRow
 	Alone   bool // one policy: nothing is compared
+	Forest  string
 	Ticks   []placed
 	Note    string
 	Table   string // file name of the leader table
@@ -257,7 +262,8 @@ func (d *document) writePage(w io.Writer) error {
 		Recorded:   len(m.Record) > 0,
 		Cite:       citation(m.Troupe, m.Commit, yearOf(m.Started)),
 	}
-	p.Hypothesis = paragraphs(m.Hypothesis)
+	p.Hypothesis, p.Claims = paragraphs(m.Hypothesis), ClaimsSaid(d.run)
+	p.Noun = upperFirst(nounOf(d.run.estimand()))
 	p.Head, p.Lead = Headline(d.analyses())
 	p.Facts = d.facts()
 	for i, pol := range m.Policies {
@@ -270,7 +276,10 @@ func (d *document) writePage(w io.Writer) error {
 	}
 	if d.overview != nil {
 		p.Overview = d.overview.HTML(names)
-		p.Marks = strings.Join(marks(d.analyses()), ", ")
+		p.Marks, p.Together = strings.Join(marks(d.analyses()), ", "), "all pairs of all environments"
+		if d.envs[0].a.Sequential() {
+			p.Together = "all pairs of an environment"
+		}
 	}
 	for _, t := range d.solved {
 		p.Solved = append(p.Solved, solvedView{t.ID, t.Title, t.HTML(names), t.Note})
@@ -306,7 +315,7 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 		v.Ticks = append(v.Ticks, placed{template.CSS("left:" + chart.PercentOf(ax.At(t.At))), t.Label})
 	}
 	t := e.leader
-	v.Note, v.Table = t.Note, t.ID
+	v.Note, v.Table, v.Forest = t.Note, t.ID, "Difference in "+shortOf(a.Estimand)
 	if e.versus != nil {
 		v.Versus = under(e.versus, names)
 	}
@@ -369,7 +378,7 @@ func (e *envPart) leaders(v *envView, ax chart.Axis) {
 	for r, i := range a.Order {
 		d := a.Diff[i]
 		row := leaderRow{Class: chart.ClassOf(a.Policies[i]), Name: chart.Shorten(a.Label(i), 40), Full: a.Label(i),
-			Mark: d.Verdict.mark(), Verdict: d.Verdict.String(),
+			Mark: d.Verdict.mark(), Verdict: a.Word(i),
 			Forest: chart.ForestCell(ax, chart.Estimate{Mean: d.Mean, Lo: d.Lo, Hi: d.Hi, OK: d.OK}, a.Policies[i],
 				i == a.Best()), shown: map[string]string{}}
 		if a.leads(i) {
@@ -411,12 +420,23 @@ func (a *Analysis) intervalText(i int, _ string) string {
 	case i == a.Best():
 		return "reference"
 	case d.OK:
-		text = chart.Number(d.Lo, a.Dec) + " to " + chart.Number(d.Hi, a.Dec)
+		text = a.plain(d.Lo) + " to " + a.plain(d.Hi)
 	}
 	if a.separable(i) {
 		text += " "
 	}
 	return text
+}
+
+// plain writes an end of an interval of the estimand.
+func (a *Analysis) plain(v float64) string {
+	switch {
+	case a.Estimand != infer.ShareLost:
+		return chart.Number(v, a.Dec)
+	case v < 0:
+		return chart.Minus + chart.Percent(-v)
+	}
+	return chart.Percent(v)
 }
 
 // under returns a table for its place below a figure, with its note and its files.
@@ -565,6 +585,9 @@ func (d *document) how() []string {
 		out = append(out, "Every policy meets the same instances and the same noise (common random numbers), so "+
 			"differences are taken replication by replication.")
 	}
+	if text := meaning(d.run.estimand()); text != "" {
+		out = append(out, text)
+	}
 	var factors, pairing []string
 	for _, e := range d.envs {
 		if e.a.FactorOK {
@@ -575,16 +598,29 @@ func (d *document) how() []string {
 			pairing = append(pairing, "×"+chart.Number(e.a.Pairing, 2)+d.in(e))
 		}
 	}
-	s := fmt.Sprintf("Intervals of differences hold together for all pairs of policies: %s times the replications "+
+	together := "all pairs of policies"
+	if len(d.envs) > 0 {
+		together = d.envs[0].a.pairsOf()
+	}
+	s := fmt.Sprintf("Intervals of differences hold together for %s: %s times the replications "+
 		"are drawn with replacement, whole rows at a time; the largest studentised deviation over all pairs is below "+
 		"the factor in 95%s%% of the draws; an interval is the difference ± factor × its standard error.",
-		chart.Count(resamples), chart.Narrow)
+		together, chart.Count(resamples), chart.Narrow)
 	if n := len(factors); n > 0 {
 		s += " The factor is " + strings.Join(factors[:min(n, 6)], "; ")
 		if n > 6 {
 			s += fmt.Sprintf("; and %d more", n-6)
 		}
 		s += "."
+	}
+	switch d.run.estimand() {
+	case infer.Median:
+		s = fmt.Sprintf("Intervals of differences hold together for %s: %s times the replications are drawn with replacement, "+
+			"whole rows at a time; an interval is the difference of the medians ± a factor times the spread that it has in the "+
+			"draws, and in 95%s%% of them no pair is further off.", together, chart.Count(resamples), chart.Narrow)
+	case infer.ShareLost:
+		s = fmt.Sprintf("Intervals of differences hold together for %s and for every law, by betting (Waudby-Smith and Ramdas "+
+			"2024), the error of 5%s%% shared evenly.", together, chart.Narrow)
 	}
 	if len(d.run.Manifest.Policies) > 1 {
 		out = append(out, s)
@@ -605,9 +641,16 @@ func (d *document) how() []string {
 	return out
 }
 
+// coverage is what docs/record/inference.md measured.
+const coverage = "In 1000 made-up runs each at 20, 50, 100 and 200 replications of five policies some interval missed in at " +
+	"most 5.4" + chart.Narrow + "% of the runs, for the mean, the median, the worst 5" + chart.Narrow + "% and the share of " +
+	"lost runs, with light and with heavy tails. The exception is a mean with rare losses: where one run in 50 loses ten times " +
+	"as much, 31, 12, 17 and 6" + chart.Narrow + "% missed. Fix the estimand “median”, “cvar-5” or “lost” before such a run; " +
+	"the verdict names the loss that would reverse a margin."
+
 // endOfMethod says where the simultaneous intervals stop being trustworthy. The figures are those
 // of TestCoverage and TestWhereTheMethodEnds in internal/stats.
-const endOfMethod = "How far this can be trusted: with the final regrets of a heavy-tailed run as the population, " +
+const endOfMethod = coverage + " How far this can be trusted: with the final regrets of a heavy-tailed run as the population, " +
 	"all intervals covered at once in 93 to 95" + chart.Narrow +
 	"% of trials at 30, 100 and 200 replications (single intervals of ±1.96 standard errors: 40 to 58" + chart.Narrow +
 	"%). Where it ends: what is not among the replications is not among the resamples. With failures in 3 to 6" +

@@ -71,9 +71,7 @@ func anyRare(all []*Analysis) bool {
 // allMargins is the sentence of several environments in which every interval excludes zero.
 func allMargins(all []*Analysis) Prose {
 	if anyRare(all) {
-		return say("In each of them all intervals exclude zero (95"+chart.Narrow+"%, all pairs at once). ",
-			rareSomewhere)
+		return say("In each of them all intervals exclude zero ", all[0].chance(), ". ", rareSomewhere)
 	}
-	return say("In each of them all margins are more than chance explains (95" + chart.Narrow +
-		"%, all pairs at once).")
+	return say("In each of them all margins are more than chance explains ", all[0].chance(), ".")
 }

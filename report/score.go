@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"troupe/experiments"
-	"troupe/internal/stats"
+	"troupe/internal/infer"
 	"troupe/report/chart"
 	"troupe/rng"
 	"troupe/sim"
@@ -68,6 +68,10 @@ func Scores(run *Run) (s *Score, why string) {
 	suite, ok := suites()[m.World()]
 	if !ok {
 		return nil, ""
+	}
+	if e := run.estimand(); e != infer.Mean {
+		return nil, fmt.Sprintf("These are the environments of suite/%s; a score is of means, and this spec fixes the "+
+			"estimand %q.", suite, e)
 	}
 	uniform := slices.IndexFunc(m.Policies, func(p sim.PolicyRow) bool { return p.Kind == "uniform" })
 	if uniform < 0 {
@@ -153,38 +157,32 @@ func (r *ScoreRow) add(e int, regret, uniform []float64) (ok bool) {
 	return true
 }
 
-// compare computes intervals of the scores, each for itself, and of all their differences at once, by the studentised
-// bootstrap of replications (stats.MaxT), and which policies may be first. The rows are in their order. With few
-// replications nothing of it holds, and nothing is computed.
+// compare computes intervals of the scores, each for itself, and of all their differences at once, and which policies may
+// be first. The rows are in their order. With few replications nothing of it holds, and nothing is computed.
 func (s *Score) compare() {
 	n := len(s.Rows)
 	if s.R < minReps || n == 0 {
 		return
 	}
 	stream := rng.NewKey(s.Seed).Child("report").Child("score").Stream(rng.Resample)
-	again := stats.NewResamples(s.R, resamples, func(b, i, n int) int { return stream.Round(uint64(b)).Intn(i, n) })
-	pair := func(i, j int) []float64 { // row i minus row j
-		d := make([]float64, s.R)
-		for k := range d {
-			d[k] = s.Rows[i].shares[k] - s.Rows[j].shares[k]
-		}
-		return d
-	}
-	var pairs [][]float64
+	draw := func(_, b, i, n int) int { return stream.Round(uint64(b)).Intn(i, n) }
+	ask := func(c ...infer.Contrast) []infer.Interval { return infer.Simultaneous(infer.Mean, c, level, draw).Each }
+	var pairs []infer.Contrast
+	at := map[[2]int]int{}
 	for j := range n {
 		for i := range j {
-			pairs = append(pairs, pair(i, j))
+			at[[2]int{i, j}] = len(pairs)
+			pairs = append(pairs, infer.Contrast{X: s.Rows[i].shares, Y: s.Rows[j].shares})
 		}
 	}
-	factor, ok := again.MaxT(pairs, level)
+	all := ask(pairs...)
+	zero := make([]float64, s.R)
 	for j := range s.Rows {
 		r := &s.Rows[j]
-		c, alone := again.MaxT([][]float64{r.shares}, level)
-		r.Lo, r.Hi, r.OK = between(r.Mean, r.shares, c, alone)
+		r.Lo, r.Hi, r.OK = around(r.Mean, ask(infer.Contrast{X: r.shares, Y: zero})[0])
 		r.First, r.Behind = true, s.Rows[0].Mean-r.Mean
 		for i := range j {
-			d := pair(i, j)
-			lo, hi, told := between(s.Rows[i].Mean-r.Mean, d, factor, ok)
+			lo, hi, told := around(s.Rows[i].Mean-r.Mean, all[at[[2]int{i, j}]])
 			r.First = r.First && !(told && lo > 0)
 			if i == 0 {
 				r.BehindLo, r.BehindHi, r.Paired = lo, hi, told
@@ -193,16 +191,13 @@ func (s *Score) compare() {
 	}
 }
 
-// between is the interval of a mean of shares with a factor of stats.MaxT, where there is one.
-func between(mean float64, shares []float64, c float64, ok bool) (lo, hi float64, told bool) {
-	se := stats.StdErr(shares)
-	switch {
-	case !(se > 1e-12): // the same in every replication but for rounding, as uniform play beside itself
-		return mean, mean, true
-	case !ok || !stats.Estimable(shares):
-		return 0, 0, false
+// around is the interval of a score, or of a difference of two: that of the mean of the shares, which is the score but for
+// rounding.
+func around(score float64, i infer.Interval) (lo, hi float64, told bool) {
+	if !(i.SE > 1e-12) { // the same in every replication but for rounding, as uniform play beside itself
+		return score, score, true
 	}
-	return mean - float64(c*se), mean + float64(c*se), true
+	return score + (i.Lo - i.Value), score + (i.Hi - i.Value), i.OK
 }
 
 // Say says which policies may be first; nil where nothing can say it.

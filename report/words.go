@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"troupe/internal/infer"
 	"troupe/report/chart"
 	"troupe/sim"
 )
@@ -62,7 +63,11 @@ type name string
 // function of the analysis, so nothing is said that the tables do not show. The templates are
 // chosen by conditions, first match.
 func (a *Analysis) Verdict() (head Prose, lead []Prose) {
-	head, lead = a.general()
+	if a.Estimand != infer.Mean {
+		head, lead = a.byEstimand()
+	} else {
+		head, lead = a.general()
+	}
 	if f := a.finding(); f != nil { // for a sweep the finding is its curve
 		curve, low := f.say()
 		head, lead = curve, slices.Concat([]Prose{low, head}, lead)
@@ -117,8 +122,7 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 			", lost ", chart.Amount(d.Mean, a.Dec), " more [", chart.Amount(d.Lo, a.Dec), ", ",
 			chart.Amount(d.Hi, a.Dec), "]."))
 		if len(reversed) == 0 {
-			lead[0] = say(lead[0], " All margins are more than chance explains (95"+chart.Narrow+"%, all pairs at "+
-				"once).")
+			lead[0] = say(lead[0], " All margins are more than chance explains ", a.chance(), ".")
 		} else {
 			head = say(A, has, " the lowest mean regret.")
 		}
@@ -151,8 +155,7 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 	}
 	if len(worse) > 0 && len(open)+len(reversed) > 0 {
 		lead[0] = say(lead[0], fmt.Sprintf(" On the same %s instances and the same noise ", chart.Count(a.R())),
-			listed(worse),
-			" lost more, by margins that chance does not explain (95"+chart.Narrow+"%, all pairs at once).")
+			listed(worse), " lost more, by margins that chance does not explain ", a.chance(), ".")
 	}
 	if len(reversed) > 0 {
 		lead = append(lead, a.reversed())
@@ -161,6 +164,9 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 		lead = append(lead, say(listed(behind),
 			" lost more in most replications, which chance does not explain; rare large losses leave the difference "+
 				"of the means open."))
+	}
+	if p := a.places(); p != nil {
+		lead = append(lead, p)
 	}
 	if p := a.identical(); p != nil {
 		lead = append(lead, p)
@@ -343,11 +349,13 @@ func ranking(all []*Analysis) (head Prose, lead []Prose) {
 		return all[0].Verdict()
 	}
 	t := tally(all)
-	switch len(t.order) {
-	case 0:
+	switch {
+	case len(t.order) == 0 && all[0].Estimand != infer.Mean:
+		return say("The ", t.noun, " is the same for all policies in ", every(len(all), "environment"), "."), nil
+	case len(t.order) == 0:
 		return say("All policies lost the same in ", every(len(all), "environment"), "."),
 			[]Prose{say("In no replication does one of them have another regret than the rest.")}
-	case 1:
+	case len(t.order) == 1:
 		head, lead = t.oneWinner(all)
 	default:
 		head, lead = t.manyWinners(all)
@@ -366,14 +374,16 @@ type winners struct {
 	safe    []string       // policies that are clearly worse than the best in none: by the intervals of the mean alone
 	behind  []string       // policies that lost more in most replications of some environment, where the mean is open
 	where   int            // in how many environments all of behind did; 0 where the numbers differ
+	noun    string         // mean regret
+	chance  string         // at which level differences count
 }
 
 func tally(all []*Analysis) *winners {
-	t := &winners{wins: map[string]int{}, alone: map[string]int{}}
+	t := &winners{wins: map[string]int{}, alone: map[string]int{}, noun: nounOf(all[0].Estimand), chance: all[0].chance()}
 	worse, behind := map[string]bool{}, map[string]int{}
 	groups := winnersOf(all)
 	for n, a := range all {
-		if a.R() >= minReps {
+		if a.R() >= a.Estimand.Least() {
 			t.decided++
 		}
 		only := true
@@ -401,7 +411,7 @@ func tally(all []*Analysis) *winners {
 			t.order = append(t.order, w)
 		}
 		t.wins[key]++
-		if only && a.R() >= minReps && a.Compared() > 1 {
+		if only && a.R() >= a.Estimand.Least() && a.Compared() > 1 {
 			t.alone[key]++
 		}
 	}
@@ -455,20 +465,23 @@ func (t *winners) oneWinner(all []*Analysis) (head Prose, lead []Prose) {
 	has, it := plural(len(w), " has", " have"), plural(len(w), "it", "them")
 	switch {
 	case t.decided < len(all):
-		head = say(w, has, " the lowest mean regret in "+everywhere+".")
+		head = say(w, has, " the lowest "+t.noun+" in "+everywhere+".")
 		return head, []Prose{say("Some have too few replications to say whether that is more than chance.")}
 	case t.alone[w[0]] == n:
-		head = say(w, has, " the lowest regret in "+everywhere+".")
+		head = say(w, has, " the lowest "+strings.TrimPrefix(t.noun, "mean ")+" in "+everywhere+".")
+		if all[0].Estimand == infer.CVaR5 {
+			head = say(w, has, " the lowest "+t.noun+" in "+everywhere+".")
+		}
 		lead = append(lead, allMargins(all))
 	default:
-		head = say(w, has, " the lowest mean regret in "+everywhere+", but "+plural(len(w), "is", "are")+" not alone.")
+		head = say(w, has, " the lowest "+t.noun+" in "+everywhere+", but "+plural(len(w), "is", "are")+" not alone.")
 		if k := t.alone[w[0]]; k > 0 {
 			lead = append(lead, say("In ", chart.Count(k),
 				" of them all others lost more by margins that chance does not explain; in the rest some cannot be "+
 					"told apart from ", it, "."))
 		} else {
 			lead = append(lead, say(plural(n, "There", "In each of them"),
-				" some policy cannot be told apart from ", it, " (95"+chart.Narrow+"%, all pairs at once)."))
+				" some policy cannot be told apart from ", it, " ", t.chance, "."))
 		}
 	}
 	won := func(l string) bool { return slices.Contains(w, l) }
@@ -483,11 +496,12 @@ func (t *winners) oneWinner(all []*Analysis) (head Prose, lead []Prose) {
 func (t *winners) manyWinners(all []*Analysis) (head Prose, lead []Prose) {
 	total := chart.Count(len(all))
 	lowest := t.lowest(total)
-	chance := "Differences of means count when they are more than chance explains (95" + chart.Narrow +
-		"%, all pairs of an environment at once)."
+	chance := "Differences of means count when they are more than chance explains " + t.chance + "."
+	if all[0].Estimand != infer.Mean {
+		chance = strings.Replace(chance, " of means", "", 1)
+	}
 	if anyRare(all) {
-		chance = "Differences of means count when their interval excludes zero (95" + chart.Narrow +
-			"%, all pairs of an environment at once). " + rareSomewhere
+		chance = "Differences of means count when their interval excludes zero " + t.chance + ". " + rareSomewhere
 	}
 	switch {
 	case t.decided < len(all):
@@ -495,7 +509,7 @@ func (t *winners) manyWinners(all []*Analysis) (head Prose, lead []Prose) {
 		if t.decided == 0 {
 			few = "The environments have"
 		}
-		return say("No policy has the lowest mean regret everywhere."),
+		return say("No policy has the lowest " + t.noun + " everywhere."),
 			[]Prose{lowest, say(few, " too few replications to say whether that is more than chance.")}
 	case len(t.safe) == len(all[0].Run.Manifest.Policies):
 		where := "any of the " + many(len(all), "environment")
@@ -534,7 +548,7 @@ func (t *winners) beside(all []*Analysis) (out []Prose) {
 
 // lowest says where each of the winners has the lowest mean.
 func (t *winners) lowest(total string) Prose {
-	p := say("The lowest mean regret is ")
+	p := say("The lowest " + t.noun + " is ")
 	for i, w := range t.order {
 		if i == 3 && len(t.order) > 4 {
 			p = say(p, fmt.Sprintf(" and that of %d others in the rest", len(t.order)-3))
@@ -567,7 +581,7 @@ func Legend(all []*Analysis) string {
 			first = "the first row"
 		}
 	}
-	return strings.Join(parts, ", ") + "; diff: mean minus that of " + first
+	return strings.Join(parts, ", ") + "; diff: " + shortOf(all[0].Estimand) + " minus that of " + first
 }
 
 // marks lists the marks of the analyses with their words.
@@ -584,7 +598,7 @@ func marks(all []*Analysis) (parts []string) {
 		case v == Same:
 			parts = append(parts, v.mark()+" "+v.String()+" in every replication")
 		default:
-			parts = append(parts, v.mark()+" "+v.String())
+			parts = append(parts, v.mark()+" "+verdictWord(v, all[0].Estimand))
 		}
 	}
 	return parts

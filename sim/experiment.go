@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"troupe/env"
+	"troupe/internal/infer"
 	"troupe/policy"
 	"troupe/spec"
 )
@@ -38,6 +39,8 @@ type Experiment struct {
 	Record       []string // quantities to write to diagnostics.csv, in the order of Catalogue.Quantities
 	Reference    string   // the policy that the others are compared with, "" for none
 	Until        string   // Settled for RunFor to stop when every pair is told apart, otherwise ""
+	Estimand     string   // the number of a policy that the report compares; "" for the mean
+	Claims       []Claim  // what its author expects, as comparisons that are tested
 	Environments []Case[env.Options]
 	Policies     []Case[policy.Options]
 	Text         string // the TOML it was read from
@@ -86,6 +89,7 @@ type header struct {
 	Record       []string `key:"record" doc:"what else to record (troupe list record)"`
 	Until        string   `key:"until" doc:"settled: replications are added until every pair of policies is told apart by intervals that hold at every moment; replications is then the most"`
 	Reference    string   `key:"reference" doc:"name of the policy that the report compares the others with"`
+	Estimand     string   `key:"estimand" doc:"what the report compares: mean, median, cvar-5 (the mean of the worst 5 %), lost (the share of runs whose regret stays linear)"`
 }
 
 // Settled is the word of the option until.
@@ -117,7 +121,9 @@ func CaseKeys(table string) []spec.Option {
 	panic("sim: no table [[" + table + "]]")
 }
 
-func defaults() *header { return &header{Seed: 1, Horizon: 10_000, Replications: 50} }
+func defaults() *header {
+	return &header{Seed: 1, Horizon: 10_000, Replications: 50, Estimand: infer.Mean.String()}
+}
 
 // Parse decodes a spec file, strictly. file is its name in messages, and the experiment's name when
 // the text gives none. Faults are *spec.FileError.
@@ -141,7 +147,7 @@ func Parse(file, text string, kinds Catalogue) (*Experiment, error) {
 
 func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 	h := defaults()
-	if err := spec.DecodeStruct(h, tree, "", "environment", "policy", "agent"); err != nil {
+	if err := spec.DecodeStruct(h, tree, "", "environment", "policy", "agent", "claim"); err != nil {
 		return nil, err
 	}
 	for _, c := range []struct {
@@ -199,6 +205,9 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 			return nil, spec.Errorf("reference", "is %q, which is no policy of this experiment%s", x.Reference,
 				spec.Suggest(x.Reference, names))
 		}
+	}
+	if err := x.decodeQuestion(h, tree); err != nil {
+		return nil, err
 	}
 	if rows := float64(x.Cells()) * float64(len(x.Checkpoints)) * float64(1+len(kinds.columns(x.Record))); rows > maxRows {
 		return nil, spec.Errorf("replications", "is %d, which makes %.3g numbers of results, more than %d",

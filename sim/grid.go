@@ -71,7 +71,7 @@ func (c *Case[T]) Chosen() []spec.Setting { return slices.Clone(c.chosen) }
 func (x *Experiment) Of(policies []PolicyCase, replications int, stream string) *Experiment {
 	y := *x
 	y.Policies, y.Replications, y.Stream = policies, replications, stream
-	y.Record, y.Reference, y.Hypothesis = nil, "", ""
+	y.Record, y.Reference, y.Hypothesis, y.Estimand, y.Claims = nil, "", "", "", nil
 	y.Checkpoints = []int{x.Horizon}
 	return &y
 }

@@ -94,7 +94,9 @@ func (x *Experiment) Identity() string {
 		Tables      [2][]named
 		Hypothesis  string   `json:",omitempty"`
 		Record      []string `json:",omitempty"`
-	}{x.Seed, x.Horizon, x.Checkpoints, tables, x.Hypothesis, x.Record})
+		Estimand    string   `json:",omitempty"`
+		Claims      []Claim  `json:",omitempty"`
+	}{x.Seed, x.Horizon, x.Checkpoints, tables, x.Hypothesis, x.Record, x.Estimand, x.Claims})
 	if err != nil {
 		panic("sim: a decoded spec does not encode: " + err.Error())
 	}

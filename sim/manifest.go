@@ -44,6 +44,10 @@ type Manifest struct {
 	Diagnostics string     `json:"diagnostics_sha256,omitempty"` // of diagnostics.csv
 	Values      string     `json:"values_sha256,omitempty"`      // of values.csv
 	Reference   string     `json:"reference,omitempty"`          // the policy that others are compared with
+	Estimand    string     `json:"estimand,omitempty"`           // what is compared; "" is the mean
+	Claims      []Claim    `json:"claims,omitempty"`             // of the spec
+	// Restated: estimand or claims were written when results were there already, so they were not fixed before the run.
+	Restated bool `json:"restated,omitempty"`
 	// Rounding lists what is in no verdict: the policy never leaves a proper subspace there in real
 	// arithmetic, so its numbers are those of rounding errors (bandit.Confined).
 	Rounding []Pair `json:"rounding,omitempty"`

@@ -118,6 +118,8 @@ func (r *runner) describe(status string) Manifest {
 	}
 	m.LateReference = x.Reference != "" && r.old != nil && r.old.Done > 0 &&
 		(r.old.Reference != x.Reference || r.old.LateReference)
+	m.Estimand, m.Claims = x.Estimand, x.Claims
+	m.Restated = r.old != nil && r.old.Done > 0 && (!x.sameQuestion(r.old) || r.old.Restated)
 	m.Environments, m.Policies = nil, nil
 	for e, c := range x.Environments {
 		m.Environments = append(m.Environments, EnvironmentRow{c.Name, c.Kind, c.Table, c.Swept, c.LateRaw,

@@ -1,11 +1,14 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"troupe/internal/infer"
 )
 
 // recall computes the keys of the cells and takes from the journal those that are there. Finished
@@ -90,6 +93,11 @@ func (r *runner) difference(m *Manifest) string {
 	if m.Hypothesis != r.x.Hypothesis {
 		return ": they are under another hypothesis; a hypothesis is stated before the run"
 	}
+	if !r.x.sameQuestion(m) {
+		return fmt.Sprintf(": they fix another estimand or other claims (estimand %s, not %s; %s, not %d)",
+			cmp.Or(m.Estimand, infer.Mean.String()), cmp.Or(r.x.Estimand, infer.Mean.String()),
+			plural(len(m.Claims), "claim"), len(r.x.Claims))
+	}
 	old := r.old
 	defer func() { r.old = old }()
 	r.old = m
@@ -114,8 +122,9 @@ func (r *runner) dropped(known map[string]entry) error {
 			gone++
 		}
 	}
-	restated := r.old != nil && r.old.Done > 0 && r.old.Hypothesis != r.x.Hypothesis
-	if gone == 0 && !restated {
+	done := r.old != nil && r.old.Done > 0
+	restated, asked := done && r.old.Hypothesis != r.x.Hypothesis, done && !r.x.sameQuestion(r.old)
+	if gone == 0 && !restated && !asked {
 		if r.old != nil && r.before == nil {
 			r.remark(fmt.Sprintf("%s is extended: %d cells are there, %d are new", r.o.Dir, r.reused,
 				len(r.cells)-r.reused))
@@ -123,8 +132,12 @@ func (r *runner) dropped(known map[string]entry) error {
 		return nil
 	}
 	why := fmt.Sprintf("holds %s that this run would drop%s", plural(gone, "finished cell"), r.change())
-	if gone == 0 {
+	switch {
+	case gone > 0:
+	case restated:
 		why = "holds results under another hypothesis; a hypothesis is stated before the run"
+	case asked:
+		why = "holds results under another estimand or other claims, which are fixed before the run"
 	}
 	if !r.o.Force {
 		return &DirError{Dir: r.o.Dir, Why: why}

@@ -26,22 +26,23 @@ func (r *Result) Spec(name string) (string, error) {
 	fmt.Fprintf(&b, "# Written by troupe tune, engine %d. Tuning played a random stream of its own.\n\n", sim.Engine)
 	tree["name"] = name
 	for _, k := range []string{"name", "hypothesis", "seed", "horizon", "replications", "checkpoints", "record",
-		"until", "reference"} {
+		"until", "reference", "estimand"} {
 		if v, ok := tree[k]; ok {
 			fmt.Fprintf(&b, "%s = %s\n", k, value(v))
 		}
 	}
-	for _, key := range []string{"environment", "policy", "agent"} {
+	for _, key := range []string{"claim", "environment", "policy", "agent"} {
 		tables, _ := tree[key].([]any)
 		for i, t := range tables {
 			table := maps.Clone(t.(spec.Raw))
 			_, again := table["tuned"]
 			_, grid := table["tune"]
 			delete(table, "tune")
-			if key == "environment" || !again || !grid {
+			player := key == "policy" || key == "agent"
+			if !player || !again || !grid {
 				writeTable(&b, key, table)
 			}
-			if key != "environment" {
+			if player {
 				r.writeTuned(&b, key, spec.Element(key, i))
 			}
 		}

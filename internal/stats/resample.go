@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"math"
 	"runtime"
 	"slices"
@@ -122,30 +123,62 @@ func Estimable(d []float64) bool {
 // The quantile is order statistic ⌈level·(B+1)⌉. Cost: two dot products of length n for each
 // contrast and resample, on all processors; the result does not depend on their number.
 func (s *Resamples) MaxT(d [][]float64, level float64) (c float64, ok bool) {
+	return s.MaxTOf(len(d), func(k int) []float64 { return d[k] }, level)
+}
+
+// MaxTOf is MaxT of contrasts that are made when they are needed: d returns number k of n. A few hundred are in memory at
+// a time.
+func (s *Resamples) MaxTOf(n int, d func(k int) []float64, level float64) (c float64, ok bool) {
 	if !(level > 0 && level < 1) {
 		panic("stats: MaxT: level outside (0, 1)")
 	}
-	var dev, sq [][]float64 // d − mean, and its square
-	for _, x := range d {
-		if len(x) != s.n {
-			panic("stats: MaxT: contrast of wrong length")
-		}
-		if !Estimable(x) {
-			continue
-		}
-		m := Mean(x)
-		u, v := make([]float64, s.n), make([]float64, s.n)
-		for r := range x {
-			u[r] = x[r] - m
-			v[r] = u[r] * u[r]
-		}
-		dev, sq = append(dev, s.fold(u)), append(sq, s.fold(v))
-	}
-	if len(dev) == 0 {
+	worst, ok := s.Largest(n, d)
+	if !ok {
 		return 0, false
 	}
+	slices.Sort(worst)
+	i := int(math.Ceil(level*float64(s.b+1))) - 1
+	if i >= s.b || math.IsInf(worst[i], 1) {
+		return 0, false
+	}
+	return worst[i], true
+}
+
+// Largest returns for each resample the largest studentised deviation max_k |m*_k − m_k|/se*_k of n contrasts; +Inf where
+// one has no spread. ok is false when no contrast is Estimable.
+func (s *Resamples) Largest(n int, d func(k int) []float64) (worst []float64, ok bool) {
+	const together = 256
+	worst = make([]float64, s.b)
+	for from := 0; from < n; from += together {
+		var dev, sq [][]float64 // d − mean, and its square
+		for k := from; k < min(n, from+together); k++ {
+			x := d(k)
+			if len(x) != s.n {
+				panic("stats: MaxT: contrast of wrong length")
+			}
+			if !Estimable(x) {
+				continue
+			}
+			m := Mean(x)
+			u, v := make([]float64, s.n), make([]float64, s.n)
+			for r := range x {
+				u[r] = x[r] - m
+				v[r] = u[r] * u[r]
+			}
+			dev, sq = append(dev, s.fold(u)), append(sq, s.fold(v))
+		}
+		ok = ok || len(dev) > 0
+		s.largest(worst, dev, sq)
+	}
+	for j := range worst {
+		worst[j] = math.Sqrt(worst[j])
+	}
+	return worst, ok
+}
+
+// largest raises worst, by resample, to the largest t² of contrasts with the deviations dev and their squares.
+func (s *Resamples) largest(worst []float64, dev, sq [][]float64) {
 	n := float64(s.n)
-	worst := make([]float64, s.b)
 	// 32 resamples at a time stay in the cache while the contrasts stream by.
 	const block = 32
 	s.each((s.b+block-1)/block, func(g int) {
@@ -167,12 +200,45 @@ func (s *Resamples) MaxT(d [][]float64, level float64) (c float64, ok bool) {
 			}
 		}
 	})
-	slices.Sort(worst)
-	i := int(math.Ceil(level*float64(s.b+1))) - 1
-	if i >= s.b || math.IsInf(worst[i], 1) {
-		return 0, false
-	}
-	return math.Sqrt(worst[i]), true
+}
+
+// Medians returns the median of each sample in each resample, by sample and resample: the mean of the two middle values
+// for an even number, as Quantile.
+func (s *Resamples) Medians(samples [][]float64) [][]float64 {
+	out := make([][]float64, len(samples))
+	s.each(len(samples), func(k int) {
+		x := samples[k]
+		if len(x) != s.n {
+			panic("stats: Medians: sample of wrong length")
+		}
+		order := make([]int, s.n)
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(x[i], x[j]) })
+		out[k] = make([]float64, s.b)
+		for j := range s.b {
+			w := s.Weights(j)
+			total := floats.Sum(w)
+			var seen, low float64
+			found := false
+			for _, i := range order {
+				if w[i] == 0 {
+					continue
+				}
+				if seen += w[i]; !found && 2*seen >= total {
+					if low, found = x[i], true; 2*seen > total {
+						out[k][j] = low
+						break
+					}
+				} else if found { // exactly half lie below
+					out[k][j] = (low + x[i]) / 2
+					break
+				}
+			}
+		}
+	})
+	return out
 }
 
 // Statistic returns the two-sided percentile interval of f over the resamples: the (1±level)/2

@@ -1,0 +1,149 @@
+package report
+
+import (
+	"fmt"
+
+	"troupe/internal/infer"
+	"troupe/report/chart"
+)
+
+// nounOf calls an estimand by its name in a sentence.
+func nounOf(e infer.Estimand) string {
+	return [...]string{infer.Mean: "mean regret", infer.Median: "median regret",
+		infer.CVaR5: "mean regret of the worst 5" + chart.Narrow + "%", infer.ShareLost: "share of lost runs"}[e]
+}
+
+// shortOf calls it by one or two words, in a table.
+func shortOf(e infer.Estimand) string {
+	return [...]string{infer.Mean: "mean", infer.Median: "median", infer.CVaR5: "worst 5" + chart.Narrow + "%",
+		infer.ShareLost: "lost"}[e]
+}
+
+// meaning defines an estimand for the reader of the page; "" for the mean.
+func meaning(e infer.Estimand) string {
+	fixed := " The spec fixes it; verdicts, differences and places are by it, and figures over time show means."
+	switch e {
+	case infer.Median:
+		return "Policies are compared by the median of their regrets." + fixed
+	case infer.CVaR5:
+		return "Policies are compared by the mean regret of the worst 5" + chart.Narrow + "% of their replications." + fixed
+	case infer.ShareLost:
+		return "Policies are compared by the share of their replications that are lost: regret stays linear, so that it " +
+			"has an exponent of at least 0.9 over the last doubling of the rounds." + fixed
+	}
+	return ""
+}
+
+// Word is the verdict on policy i.
+func (a *Analysis) Word(i int) string { return verdictWord(a.Diff[i].Verdict, a.Estimand) }
+
+func verdictWord(v Verdict, e infer.Estimand) string {
+	switch {
+	case v == Lowest && e == infer.ShareLost:
+		return "fewest lost"
+	case v == Lowest:
+		return "lowest " + shortOf(e)
+	}
+	return v.String()
+}
+
+// amount writes an estimate, or the size of a difference.
+func (a *Analysis) amount(v float64) string {
+	if a.Estimand == infer.ShareLost {
+		return chart.Percent(v)
+	}
+	return chart.Amount(v, a.Dec)
+}
+
+// chance is the clause behind statements about more than one difference.
+func (a *Analysis) chance() string {
+	all := "all pairs"
+	if len(a.Run.Manifest.Environments) > 1 && !a.Sequential() {
+		all = "all pairs of all environments"
+	}
+	return "(95" + chart.Narrow + "%, " + all + " at once)"
+}
+
+// place writes the places that a policy may have: 1, or 1–3.
+func (a *Analysis) place(i int) string {
+	if a.Places == nil || a.Rounded[i] {
+		return ""
+	}
+	p := a.Places[i]
+	if p[0] == p[1] {
+		return fmt.Sprint(p[0])
+	}
+	return fmt.Sprintf("%d–%d", p[0], p[1])
+}
+
+// places says in a sentence which places the intervals leave; nil where each policy has one place, or all have all.
+func (a *Analysis) places() Prose {
+	if a.Places == nil || a.Compared() < 3 || a.Compared() > 6 {
+		return nil
+	}
+	var p Prose
+	one, all := true, true
+	for n, i := range a.Order[:a.Compared()] {
+		at := a.Places[i]
+		one, all = one && at[0] == at[1], all && at == [2]int{1, a.Compared()}
+		sep := ", "
+		if n == 0 {
+			sep = ""
+		}
+		where := fmt.Sprintf(" %d", at[0])
+		if at[0] < at[1] {
+			where += fmt.Sprintf(" to %d", at[1])
+		}
+		p = say(p, sep, name(a.Label(i)), where)
+	}
+	if one || all {
+		return nil
+	}
+	return say("Places by these intervals: ", p, ".")
+}
+
+// byEstimand is general where the spec fixes another estimand than the mean.
+func (a *Analysis) byEstimand() (head Prose, lead []Prose) {
+	best := a.Best()
+	first := a.same(best)
+	A, n, noun := say(first), len(first), nounOf(a.Estimand)
+	has, it := plural(n, " has", " have"), plural(n, "it", "them")
+	lowest := a.amount(a.Summary[best].Estimate)
+	after := say("After ", many(a.T, a.Run.Manifest.Unit()), " ")
+	open, _, worse := a.split()
+	next := a.Order[min(n, len(a.Order)-1)]
+	switch {
+	case a.Compared() == 1:
+		head = say("The ", noun, " of ", A, " is ", lowest, ".")
+		lead = append(lead, say("It is the only policy that is compared."))
+	case a.R() < a.Estimand.Least():
+		head = say("Too few replications to compare (", chart.Count(a.R()), ").")
+		lead = append(lead, say(after, "the lowest ", noun, " is ", A, "’s, ", lowest, ". From ",
+			chart.Count(a.Estimand.Least()), " replications on the report says which differences of it are more than chance."))
+	case a.allSame():
+		head = say("The ", noun, " is the same for all ", chart.Count(n), " policies.")
+		lead = append(lead, say(after, "it is ", lowest, ", and no two of them differ in any of ", many(a.R(), "replication"),
+			"."))
+	case len(open) == 0:
+		d := a.Diff[next]
+		head = say(A, has, " the lowest ", noun, ".")
+		lead = append(lead, say(after, "it is ", lowest, "; the next, of ", name(a.Label(next)), ", is ", a.amount(d.Mean),
+			" more [", a.amount(d.Lo), ", ", a.amount(d.Hi), "]. All margins are more than chance explains ", a.chance(), "."))
+	case len(worse) == 0:
+		head = say("No policy stands out.")
+		lead = append(lead, say(after, "the lowest ", noun, " is ", A, "’s, ", lowest, "; every difference may be chance at ",
+			many(a.R(), "replication"), "."))
+	default:
+		others := any(open)
+		if len(open) > 4 {
+			others = chart.Count(len(open)) + " others"
+		}
+		head = say(A, has, " the lowest ", noun, ", but ", others, " cannot be told apart from ", it, ".")
+		lead = append(lead, say(after, "it is ", lowest, ". That of ", listed(worse),
+			" is larger, by margins that chance does not explain ", a.chance(), "."))
+	}
+	if p := a.places(); p != nil {
+		lead = append(lead, p)
+	}
+	return head, append(lead, a.losses()...)
+}
