@@ -52,6 +52,7 @@ var layers = map[string]string{
 	"serve/choose":          "rng bandit budget theory actionset policy feature eventlog internal/linalg serve/model serve/candidates serve/fold",
 	"serve":                 "rng bandit budget policy feature eventlog serve/model serve/candidates serve/fold serve/choose serve/joined",
 	"serve/api":             "internal/decimal serve spec eventlog internal/rows logged ope report/chart report/forest serve/joined",
+	"serve/personalizer":    "serve serve/api serve/joined",
 	"client":                "",
 	"process":               "rng bandit spec policy",
 	"env":                   "rng bandit spec budget actionset dataset feature logged internal/linalg internal/logs internal/lockstep",

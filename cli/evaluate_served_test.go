@@ -18,6 +18,7 @@ import (
 	"troupe/ope"
 	"troupe/serve"
 	"troupe/serve/api"
+	"troupe/serve/personalizer"
 )
 
 // TestEvaluateServed: the log of a server that runs gives the numbers of its directory; NAME@SEQ is the model as it was, on what came
@@ -61,7 +62,7 @@ func TestEvaluateServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edge, err := api.New(s, api.Options{})
+	edge, err := api.New(s, api.Options{Adapters: []api.Adapter{personalizer.New("")}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,6 +32,7 @@ import (
 	"troupe/serve/api"
 	"troupe/serve/fold"
 	"troupe/serve/model"
+	"troupe/serve/personalizer"
 	"troupe/spec"
 )
 
@@ -330,7 +331,7 @@ func (f *serveFlags) read(logger *slog.Logger) (in serveInputs, err error) {
 		return in, err
 	}
 	if f.personalizer != "" {
-		in.models = append(in.models, wantedModel{ModelConfig: api.PersonalizerConfig(f.personalizer)})
+		in.models = append(in.models, wantedModel{ModelConfig: personalizer.Config(f.personalizer)})
 	}
 	if in.certs, err = newCertificates(*f); err != nil {
 		return in, err
@@ -400,7 +401,7 @@ func (f *serveFlags) edge(server *serve.Server, keys *api.Keys, logger *slog.Log
 	}
 	return api.New(server, api.Options{
 		Data: data, Connections: connections,
-		Keys: keys, Hosts: hosts, Personalizer: f.personalizer, MaxBody: f.maxBody, MaxActions: f.actions,
+		Keys: keys, Hosts: hosts, Adapters: []api.Adapter{personalizer.New(f.personalizer)}, MaxBody: f.maxBody, MaxActions: f.actions,
 		Concurrent: f.concurrent, Timeout: f.timeout, Version: version, Logger: logger,
 	})
 }
@@ -446,7 +447,7 @@ func (f *serveFlags) check() error {
 	}
 	if f.personalizer != "" {
 		var e *model.Error
-		if err := api.PersonalizerConfig(f.personalizer).Check(); errors.As(err, &e) {
+		if err := personalizer.Config(f.personalizer).Check(); errors.As(err, &e) {
 			return fmt.Errorf("--personalizer %s: %s", f.personalizer, e.Want)
 		}
 	}

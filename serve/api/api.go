@@ -34,8 +34,8 @@ type Options struct {
 	// LoopbackHosts are right for a server on loopback: a page of another site that makes a browser
 	// resolve its own name to 127.0.0.1 is refused.
 	Hosts []string
-	// Personalizer is the model behind /personalizer/v1.0; default "personalizer".
-	Personalizer string
+	// Adapters are other APIs in front of the same service, for the clients of other products. Close closes them.
+	Adapters []Adapter
 	// MaxBody bounds the bytes of a body, default 1 MiB.
 	MaxBody int64
 	// MaxActions bounds K in one decision, default 1000.
@@ -86,7 +86,6 @@ type API struct {
 	flow        flow
 	unavailable paced // lines about calls that were answered 503
 	verdicts    verdicts
-	evaluations evaluations
 	openapi     []byte
 	docs        []byte
 	origin      *http.CrossOriginProtection
@@ -95,9 +94,6 @@ type API struct {
 // New returns an API in front of a service.
 func New(svc serve.Service, o Options) (*API, error) {
 	setErrors()
-	if o.Personalizer == "" {
-		o.Personalizer = "personalizer"
-	}
 	if o.MaxBody == 0 {
 		o.MaxBody = 1 << 20
 	}
@@ -135,7 +131,9 @@ func New(svc serve.Service, o Options) (*API, error) {
 	a.describeLog()
 	a.pageRoutes()
 	a.modelPageRoutes()
-	a.personalizerRoutes()
+	for _, x := range o.Adapters {
+		a.mount(x)
+	}
 	if err := a.document(); err != nil {
 		return nil, err
 	}
@@ -229,10 +227,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// connection must end. net/http takes the Content-Length away before it can be seen here.
 		out.Header().Set("Connection", "close")
 	}
-	kind, begun := classOf(r.URL.Path), time.Now()
+	kind, begun := a.classOf(r.URL.Path), time.Now()
 	most := a.opts.Timeout
 	var wait time.Duration // what the client has given a decision
-	if kind == decision {
+	if kind == Deciding {
 		if wait = patience(r.Header[timeoutHeader]); wait > 0 {
 			most = min(most, wait)
 		}
@@ -258,7 +256,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !probe(r) {
 		places := a.requests
-		if kind == feedback {
+		if kind == Feedback {
 			places = a.feedback
 		}
 		select {
@@ -266,11 +264,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			defer func() { <-places }()
 		default:
 			info.problem = "too_busy"
-			a.fail(out, r, problem("too_busy", "", "too many requests at once").after(time.Second))
+			a.fail(out, r, problem("too_busy", "", "too many requests at once").After(time.Second))
 			return
 		}
 	}
-	if kind == decision {
+	if kind == Deciding {
 		weight := a.gate.weight(r.ContentLength)
 		waited, err := a.gate.enter(r.Context(), weight, wait)
 		if waited > 0 {
@@ -417,7 +415,7 @@ func (a *API) admit(r *http.Request, info *request) *Problem {
 	info.holder = h
 	if h.limiter != nil && !h.limiter.Allow() {
 		wait := time.Duration(float64(time.Second) / float64(h.limiter.Limit()))
-		return problem("too_busy", "", "more requests than the key may send").after(wait)
+		return problem("too_busy", "", "more requests than the key may send").After(wait)
 	}
 	return nil
 }
@@ -497,9 +495,8 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, p *Problem) {
 		}
 	}
 	requestOf(r.Context()).says(p)
-	if strings.HasPrefix(r.URL.Path, "/personalizer/") || strings.HasPrefix(r.URL.Path, "/v1/models/") &&
-		strings.Contains(r.URL.Path, "/personalizer/") {
-		writePersonalizerError(w, p)
+	if x := a.adapterOf(r.URL.Path); x != nil {
+		x.Fail(w, p)
 		return
 	}
 	w.Header().Set("Content-Type", "application/problem+json")

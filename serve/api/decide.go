@@ -57,7 +57,7 @@ func (b *decideBody) request(a *API, field, key, caller string) (serve.DecideReq
 		return serve.DecideRequest{}, err
 	}
 	for i, id := range b.IDs {
-		if err := cleanID(fmt.Sprintf("%sids[%d]", field, i), id); err != nil {
+		if err := CleanID(fmt.Sprintf("%sids[%d]", field, i), id); err != nil {
 			return serve.DecideRequest{}, err
 		}
 	}

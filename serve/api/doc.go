@@ -6,9 +6,8 @@
 // become problem+json ([Problem]). Nothing here keeps state that matters: everything durable is the
 // Service's.
 //
-// Routes. /v1 is the API; /openapi.json describes it and /docs prints that. /personalizer/v1.0
-// takes the requests of Azure Personalizer's clients (personalizer.go). / is the status page,
-// /livez, /readyz and /metrics are for machines.
+// Routes. /v1 is the API; /openapi.json describes it and /docs prints that. / is the status page,
+// /livez, /readyz and /metrics are for machines. An [Adapter] adds the routes of another product.
 //
 // Bodies are read by a strict reader (decode.go): a field that is not known, twice there, or not a
 // finite number is refused with its name. Answers and logs never repeat what a request said.

@@ -82,7 +82,7 @@ func TestSmuggledRequest(t *testing.T) {
 // Ids with control characters are refused wherever a new one comes in, by their field and without the id; a
 // model that has such an id already can still be changed.
 func TestControlCharacters(t *testing.T) {
-	f := newFake("news", "personalizer")
+	f := newFake("news")
 	e := newEdge(t, f, Options{})
 	for _, bad := range []string{`a\u0000b`, `a\u202eb`, `a\u001b[2J`, `\u2066`, `a\u0085`, `\u2028`} {
 		for _, c := range [][3]string{
@@ -92,19 +92,13 @@ func TestControlCharacters(t *testing.T) {
 			{"POST", "/v1/models", `{"id":"m","actions":[{"id":"ok"},{"id":"%s"}]}`},
 			{"PUT", "/v1/models/news", `{"id":"news","actions":[{"id":"ok"},{"id":"%s"}]}`},
 			{"PATCH", "/v1/models/news", `{"actions":[{"id":"ok"},{"id":"%s"}]}`},
-			{"POST", "/personalizer/v1.0/rank", `{"actions":[{"id":"ok"},{"id":"%s"}]}`},
 		} {
-			status := 422
-			if strings.HasPrefix(c[1], "/personalizer") {
-				status = 400
-			}
 			a := e.do(c[0], c[1], fmt.Sprintf(c[2], bad), "If-Match", "*")
-			a.want(t, c[0]+" "+c[1]+" "+bad, status, "actions[1].id", "the control character U+")
+			a.want(t, c[0]+" "+c[1]+" "+bad, 422, "actions[1].id", "the control character U+")
 		}
 		e.do("POST", "/v1/models/news:decide", fmt.Sprintf(`{"ids":["%s"],"packed":{}}`, bad)).want(t, "ids", 422, "ids[0]")
-		e.do("POST", "/personalizer/v1.1-preview.1/multislot/rank", fmt.Sprintf(`{"actions":[{"id":"ok"}],"slots":[{"id":"%s"}]}`, bad)).want(t, "slot", 400, "slots[0].id")
 	}
-	if len(f.decides) > 0 || len(f.models) != 2 {
+	if len(f.decides) > 0 || len(f.models) != 1 {
 		t.Errorf("refused requests reached the service: %d decisions, %d models", len(f.decides), len(f.models))
 	}
 	// Joiners and other scripts are no control characters.

@@ -340,7 +340,7 @@ func stream[T any](a *API, at span, format string, each func(func(T) error) erro
 			defer func() { <-a.exports }()
 		default:
 			a.fail(w, r, problem("too_busy", "", fmt.Sprintf("%d exports are under way",
-				maxExports)).after(time.Second))
+				maxExports)).After(time.Second))
 			return
 		}
 		writeRows(a, w, r, at, format, each)

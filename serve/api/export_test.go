@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -245,8 +244,7 @@ func TestExamples(t *testing.T) {
 			all[o.OperationID] = route{strings.ToUpper(method), path, o}
 		}
 	}
-	event, action, evaluation := "", "b", ""
-	policy := `{"kind":"hashed"}`
+	event, action := "", "b"
 	call := func(id string) answer {
 		t.Helper()
 		o, ok := all[id]
@@ -254,12 +252,11 @@ func TestExamples(t *testing.T) {
 			t.Fatalf("there is no operation %s", id)
 		}
 		delete(all, id)
-		body := strings.NewReplacer("0402frnxfjrs0y001g00r5rdx6r4apmbsg", event, "12\n", "3\n",
-			strconv.Quote(`{"kind":"hashed"}`), strconv.Quote(policy)).Replace(string(o.RequestBody.Content["application/json"].Example))
+		body := strings.NewReplacer("0402frnxfjrs0y001g00r5rdx6r4apmbsg", event, "12\n", "3\n").Replace(string(o.RequestBody.Content["application/json"].Example))
 		if len(o.RequestBody.Content) > 0 && body == "" && id != "createModelFrom" {
 			t.Errorf("%s has no example", id)
 		}
-		path := strings.NewReplacer("{model}", "news", "{event}", event, "{action}", action, "{evaluation}", evaluation).Replace(o.path)
+		path := strings.NewReplacer("{model}", "news", "{event}", event, "{action}", action).Replace(o.path)
 		if id == "createModelFrom" {
 			body, path = e.do("GET", "/v1/models/news/state?format=model", "").body, strings.Replace(path, "news", "warm", 1)
 		}
@@ -276,22 +273,9 @@ func TestExamples(t *testing.T) {
 	event = field[string](t, call("decide"), "event_id")
 	for _, id := range strings.Fields("decideBatch activate reward rewardBatch getEvent replay changeModel replaceModel putActions listActions deleteAction " +
 		"listModels getModel getState pauseModel resumeModel cloneModel rollbackModel createModelFrom exportLog exportDecisions exportEntries livez readyz metrics " +
-		"rank rankReward rankActivate multiSlotRank multiSlotReward multiSlotActivate getServiceConfig putServiceConfig getPolicy putPolicy resetPolicy getPolicyState " +
-		"getModelProperties getLogProperties createEvaluation listEvaluations getEvaluation deleteEvaluation resetModel deleteModel") {
-		switch id { // the ids that the examples before chose
-		case "rankReward":
-			event = "e1"
-		case "multiSlotReward":
-			event = "m1"
-		}
+		"deleteModel") {
 		var out struct{ Results []struct{ Problem *Problem } }
 		a := call(id)
-		if id == "createEvaluation" {
-			evaluation = field[string](t, a, "id")
-		}
-		if id == "getPolicy" {
-			policy = field[string](t, a, "arguments") // the default
-		}
 		if strings.HasSuffix(id, "Batch") {
 			if err := json.Unmarshal([]byte(a.body), &out); err != nil || len(out.Results) == 0 || out.Results[0].Problem != nil {
 				t.Errorf("%s answers %s", id, a.body)

@@ -322,15 +322,6 @@ func (f *fake) Owner(_ context.Context, id string) (serve.Owner, error) {
 	return serve.Owner{Model: f.events[id]}, nil
 }
 
-func (f *fake) EventOfKey(_ context.Context, _, key string) (string, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if id := f.keys[key]; id != "" {
-		return id, nil
-	}
-	return "", refuse(serve.NotFound, "no decision with this key")
-}
-
 func (f *fake) Replay(_ context.Context, id string) (serve.Replayed, error) {
 	return serve.Replayed{Action: "a", Equal: true}, f.event(id)
 }
@@ -364,10 +355,7 @@ func (f *fake) Health() serve.Health {
 	return h
 }
 
-var (
-	_ serve.Service = (*fake)(nil)
-	_ keyFinder     = (*fake)(nil)
-)
+var _ serve.Service = (*fake)(nil)
 
 // edge is an API under test.
 type edge struct {

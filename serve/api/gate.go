@@ -95,7 +95,7 @@ func (g *gate) enter(ctx context.Context, weight int, patience time.Duration) (w
 			if err == nil && most == patience {
 				return waited, problem("too_busy", "",
 					"the time of Request-Timeout-Ms was over before the decision began; nothing was "+
-						"decided").after(time.Second)
+						"decided").After(time.Second)
 			}
 		}
 		if in {
@@ -106,7 +106,7 @@ func (g *gate) enter(ctx context.Context, weight int, patience time.Duration) (w
 	}
 	if err == nil {
 		err = problem("too_busy", "", "decisions wait too long: there are more than the server can make; nothing was "+
-			"decided").after(time.Second)
+			"decided").After(time.Second)
 	}
 	return waited, err
 }
@@ -150,34 +150,30 @@ func (g *gate) waiting() int {
 	return g.count
 }
 
-// class is what a request is about, for the order in which requests are let in.
-type class int
+// Class is what a request is about, for the order in which requests are let in.
+type Class int
 
+// The classes.
 const (
-	other    class = iota
-	decision       // waits at the gate
-	feedback       // a reward or an activation: its decision is made and paid for, so it comes first
+	Other    Class = iota
+	Deciding       // waits at the gate
+	Feedback       // a reward or an activation: its decision is made and paid for, so it comes first
 )
 
 // classOf returns the class of a path.
-func classOf(path string) class {
-	switch last := path[strings.LastIndexAny(path, "/:")+1:]; {
-	case strings.HasPrefix(path, "/v1/") && strings.LastIndexByte(path, ':') > strings.LastIndexByte(path, '/'):
-		switch last {
+func (a *API) classOf(path string) Class {
+	if colon := strings.LastIndexByte(path, ':'); strings.HasPrefix(path, "/v1/") &&
+		colon > strings.LastIndexByte(path, '/') {
+		switch path[colon+1:] {
 		case "decide", "decideBatch":
-			return decision
+			return Deciding
 		case "reward", "activate", "batch":
-			return feedback
+			return Feedback
 		}
-	case strings.Contains(path, "/personalizer/"):
-		switch last {
-		case "rank":
-			return decision
-		case "reward", "activate":
-			return feedback
-		}
+	} else if x := a.adapterOf(path); x != nil {
+		return x.Class(path)
 	}
-	return other
+	return Other
 }
 
 // timeoutHeader is how long a client waits for the answer to a decision, in milliseconds.

@@ -137,16 +137,15 @@ func TestGateHangs(t *testing.T) {
 	})
 }
 
-// TestClasses: decisions and feedback in every form that clients write them.
+// TestClasses: Decidings and feedback in every form that clients write them.
 func TestClasses(t *testing.T) {
-	for path, want := range map[string]class{
-		"/v1/models/news:decide": decision, "/v1/models/a:b:decideBatch": decision, "/v1/events/E:reward": feedback, "/v1/events/E:activate": feedback,
-		"/v1/rewards:batch": feedback, "/v1/models/news": other, "/v1/models/news/actions/x:decide": decision, "/v1/models/decide": other,
-		"/v1/models/news:clone": other, "/personalizer/v1.0/rank": decision, "/personalizer/v1.0/events/e/reward": feedback,
-		"/personalizer/v1.1-preview.1/multislot/events/e/activate": feedback, "/v1/models/m/personalizer/v1.0/rank": decision, "/": other, "": other,
-		"/rank": other,
+	a := &API{}
+	for path, want := range map[string]Class{
+		"/v1/models/news:decide": Deciding, "/v1/models/a:b:decideBatch": Deciding, "/v1/events/E:reward": Feedback, "/v1/events/E:activate": Feedback,
+		"/v1/rewards:batch": Feedback, "/v1/models/news": Other, "/v1/models/news/actions/x:decide": Deciding, "/v1/models/decide": Other,
+		"/v1/models/news:clone": Other, "/": Other, "": Other, "/rank": Other, "/personalizer/v1.0/rank": Other,
 	} {
-		if got := classOf(path); got != want {
+		if got := a.classOf(path); got != want {
 			t.Errorf("%s is %d, want %d", path, got, want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -180,9 +181,18 @@ func (a *API) inTurn(ctx huma.Context, next func(huma.Context)) {
 	}
 }
 
-// describe adds a route that huma does not handle to the document. answer is a value of the type of
-// the answer's body, nil for none or for bytes; fault that of an error's body.
-func (a *API) describe(o op, prefix, tag string, answer, fault any) {
+// description is what the document says of a route that huma does not handle.
+type description struct {
+	tag           string
+	answer, fault any                // values of the types of an answer's and an error's body, nil for none or for bytes
+	example       stdjson.RawMessage // of the body
+	parameters    map[string]string  // name in the path → what it is
+}
+
+var inBraces = regexp.MustCompile(`\{(\w+)\}`)
+
+// describe adds a route that huma does not handle to the document.
+func (a *API) describe(o op, about description) {
 	if o.status == 0 {
 		o.status = http.StatusOK
 	}
@@ -191,7 +201,7 @@ func (a *API) describe(o op, prefix, tag string, answer, fault any) {
 		return map[string]*huma.MediaType{"application/json": {Schema: schema}}
 	}
 	d := &huma.Operation{
-		OperationID: o.id, Method: o.method, Path: prefix + o.path, Summary: o.summary, Tags: []string{tag},
+		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Tags: []string{about.tag},
 		Description: strings.TrimSpace(o.doc + "\n\nScope: " + string(o.scope) + "."),
 		Responses:   map[string]*huma.Response{strconv.Itoa(o.status): {Description: http.StatusText(o.status)}},
 	}
@@ -201,25 +211,21 @@ func (a *API) describe(o op, prefix, tag string, answer, fault any) {
 	if o.scope == "" {
 		d.Description, d.Security = o.doc, []map[string][]string{}
 	}
-	for _, name := range []string{"model", "event", "evaluation"} {
-		if strings.Contains(d.Path, "{"+name+"}") {
-			d.Parameters = append(d.Parameters, &huma.Param{Name: name, In: "path", Required: true,
-				Description: map[string]string{
-					"model": "name of the model", "event": "the caller's id of the event, or the one of the answer",
-					"evaluation": "id of the evaluation"}[name], Schema: &huma.Schema{Type: "string"}})
-		}
+	for _, name := range inBraces.FindAllStringSubmatch(o.path, -1) {
+		d.Parameters = append(d.Parameters, &huma.Param{Name: name[1], In: "path", Required: true,
+			Description: about.parameters[name[1]], Schema: &huma.Schema{Type: "string"}})
 	}
 	if o.body != nil {
 		content := schema(o.body)
-		content["application/json"].Example = o.example("request")
+		content["application/json"].Example = about.example
 		d.RequestBody = &huma.RequestBody{Required: true, Content: content}
 	}
-	if answer != nil {
-		d.Responses[strconv.Itoa(o.status)].Content = schema(answer)
+	if about.answer != nil {
+		d.Responses[strconv.Itoa(o.status)].Content = schema(about.answer)
 	}
-	if fault != nil {
+	if about.fault != nil {
 		for status := range failures {
-			d.Responses[status].Content = schema(fault)
+			d.Responses[status].Content = schema(about.fault)
 		}
 	}
 	a.huma.OpenAPI().AddOperation(d)
@@ -245,6 +251,6 @@ func (a *API) document() error {
 	}
 	b.WriteByte('\n')
 	a.openapi = b.Bytes()
-	a.docs, err = docsPage(a.huma.OpenAPI(), a.opts.Version)
+	a.docs, err = a.docsPage()
 	return err
 }

@@ -8,11 +8,11 @@ import (
 	"troupe/serve"
 )
 
-// cleanID refuses an id of an action or a slot that has a character without a shape of its own: a control character
+// CleanID refuses an id of an action or a slot that has a character without a shape of its own: a control character
 // (NUL, escape, newline), a line or paragraph separator, or one that turns the direction of the text around
 // it. Such an id would change how an export, a terminal or a page shows its neighbours. Joiners stay allowed: Persian
 // and emoji need them. Logs that hold such ids are still read.
-func cleanID(field, id string) error {
+func CleanID(field, id string) error {
 	i := strings.IndexFunc(id, func(r rune) bool {
 		return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
 	})
@@ -27,7 +27,7 @@ func cleanID(field, id string) error {
 // cleanIDs checks the ids of a list, name being its field.
 func cleanIDs[T any](name string, list []T, id func(T) string) error {
 	for i, x := range list {
-		if err := cleanID(fmt.Sprintf("%s[%d].id", name, i), id(x)); err != nil {
+		if err := CleanID(fmt.Sprintf("%s[%d].id", name, i), id(x)); err != nil {
 			return err
 		}
 	}

@@ -53,12 +53,12 @@ func (a *API) pageRoutes() {
 	})
 	a.mux.HandleFunc("GET /{$}", a.statusPage)
 	a.describe(op{id: "livez", method: "GET", path: "/livez", summary: "Ask whether the process answers",
-		doc: "Needs no key."}, "", "server", nil, nil)
+		doc: "Needs no key."}, description{tag: "server"})
 	a.describe(op{id: "readyz", method: "GET", path: "/readyz",
 		summary: "Ask whether decisions and rewards are answered", doc: "503 with the reason when not. Needs no key."},
-		"", "server", readiness{}, readiness{})
+		description{tag: "server", answer: readiness{}, fault: readiness{}})
 	a.describe(op{id: "metrics", method: "GET", path: "/metrics", scope: Read, summary: "Read the metrics",
-		doc: "In the format of Prometheus."}, "", "server", nil, Problem{})
+		doc: "In the format of Prometheus."}, description{tag: "server", fault: Problem{}})
 	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(a.openapi)
@@ -488,10 +488,14 @@ type (
 )
 
 // docsPage renders the OpenAPI document. Nothing on the page comes from elsewhere.
-func docsPage(doc *huma.OpenAPI, version string) ([]byte, error) {
+func (a *API) docsPage() ([]byte, error) {
+	doc := a.huma.OpenAPI()
 	groups := []docGroup{{"models", "Models", nil}, {"events", "Events", nil}, {"rewards", "Rewards", nil},
-		{"cluster", "Cluster", nil}, {"log", "Log", nil}, {"server", "Server", nil},
-		{"personalizer", "Azure Personalizer", nil}}
+		{"cluster", "Cluster", nil}, {"log", "Log", nil}, {"server", "Server", nil}}
+	for _, x := range a.opts.Adapters {
+		tag, title := x.Tag()
+		groups = append(groups, docGroup{tag, title, nil})
+	}
 	for _, path := range sortedKeys(doc.Paths) {
 		item := doc.Paths[path]
 		for _, o := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
@@ -550,7 +554,7 @@ func docsPage(doc *huma.OpenAPI, version string) ([]byte, error) {
 	var b bytes.Buffer
 	err := docsTemplate().Execute(&b, map[string]any{
 		"Style": template.CSS(styleSheet), "Intro": doc.Info.Description, "Groups": groups, "Schemas": schemas,
-		"Problems": kinds, "Version": version,
+		"Problems": kinds, "Version": a.opts.Version,
 	})
 	return b.Bytes(), err
 }

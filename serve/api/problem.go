@@ -80,8 +80,8 @@ func problem(code, field, detail string) *Problem {
 	return problem("internal", "", "")
 }
 
-// after adds a time to wait, in whole seconds, at least one.
-func (p *Problem) after(d time.Duration) *Problem {
+// After adds a time to wait, in whole seconds, at least one.
+func (p *Problem) After(d time.Duration) *Problem {
 	if d > 0 {
 		p.RetryAfter = max(1, int(math.Ceil(d.Seconds())))
 		p.header = http.Header{"Retry-After": {strconv.Itoa(p.RetryAfter)}}
@@ -130,11 +130,11 @@ func problemOf(err error) *Problem {
 		if wait == 0 && (p.Status == 429 || p.Status == 503 || p.Status == 507) {
 			wait = time.Second
 		}
-		return p.after(wait)
+		return p.After(wait)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		p = problem("unavailable", "", "the request ended before an answer; it may have been recorded")
 		p.Unknown = true
-		return p.after(time.Second)
+		return p.After(time.Second)
 	}
 	return problem("internal", "", "look at the server's log")
 }

@@ -1,4 +1,4 @@
-package api
+package personalizer
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"troupe/serve"
+	"troupe/serve/api"
 )
 
 // The multi-slot routes of Azure Personalizer: one call chooses an action for each of several places on
@@ -66,21 +67,21 @@ func slotKey(eventID string, slot int) string {
 	return "slot-" + hex.EncodeToString(sum[:])
 }
 
-func (a *API) multiSlotRank(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *Adapter) multiSlotRank(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
-	b, _, err := readCall[slotsBody](a, w, r, Decide, model)
+	b, _, err := readCall[slotsBody](a, w, r, api.Decide, model)
 	if err != nil {
 		return err
 	}
 	one := rankBody{Actions: b.Actions, EventID: b.EventID, DeferActivation: b.DeferActivation}
-	base, err := one.request(a, caller(ctx))
+	base, err := one.request(a, a.edge.Caller(ctx))
 	if err != nil {
 		return err
 	}
 	if err := b.check(); err != nil {
 		return err
 	}
-	m, err := a.svc.GetModel(ctx, model)
+	m, err := a.models.GetModel(ctx, model)
 	if err != nil {
 		return err
 	}
@@ -103,19 +104,17 @@ func (a *API) multiSlotRank(w http.ResponseWriter, r *http.Request, model string
 			free[k] = ok && !taken[k] && !later[k]
 		}
 		if !slices.Contains(free, true) {
-			return &fieldError{Field: fmt.Sprintf("slots[%d].excludedActions", i),
-				Want: "leaves no action for each slot"}
+			return refuse(fmt.Sprintf("slots[%d].excludedActions", i), "leaves no action for each slot")
 		}
 		req.Exclude, req.Available = nil, free
 		if baseline {
 			at := slices.IndexFunc(b.Actions, func(x rankAction) bool { return x.ID == slot.BaselineAction })
 			if at < 0 || !free[at] {
-				return &fieldError{Field: fmt.Sprintf("slots[%d].baselineAction", i),
-					Want: "is not an action that this slot may have"}
+				return refuse(fmt.Sprintf("slots[%d].baselineAction", i), "is not an action that this slot may have")
 			}
 			req.Baseline = &at
 		}
-		d, err := a.svc.Decide(ctx, model, req)
+		d, err := a.decider.Decide(ctx, model, req)
 		if err != nil {
 			return err
 		}
@@ -129,31 +128,31 @@ func (a *API) multiSlotRank(w http.ResponseWriter, r *http.Request, model string
 func (b *slotsBody) check() error {
 	switch n := len(b.Slots); {
 	case n == 0:
-		return &fieldError{Field: "slots", Want: "is empty, expected at least one slot"}
+		return refuse("slots", "is empty, expected at least one slot")
 	case n > maxSlots:
-		return problem("too_large", "slots", fmt.Sprintf("has %d entries, at most %d are allowed", n, maxSlots))
+		return api.Refuse("too_large", "slots", fmt.Sprintf("has %d entries, at most %d are allowed", n, maxSlots))
 	case n > len(b.Actions):
-		return &fieldError{Field: "slots", Want: fmt.Sprintf("has %d entries, more than the %d actions", n,
-			len(b.Actions))}
+		return refuse("slots", fmt.Sprintf("has %d entries, more than the %d actions", n,
+			len(b.Actions)))
 	}
 	seen := map[string]bool{}
 	for i, slot := range b.Slots {
 		at := fmt.Sprintf("slots[%d].", i)
-		if err := cleanID(at+"id", slot.ID); err != nil {
+		if err := api.CleanID(at+"id", slot.ID); err != nil {
 			return err
 		}
 		switch {
 		case slot.ID == "":
-			return &fieldError{Field: at + "id", Want: "is missing"}
+			return refuse(at+"id", "is missing")
 		case len(slot.ID) > 256:
-			return &fieldError{Field: at + "id", Want: "has more than 256 bytes"}
+			return refuse(at+"id", "has more than 256 bytes")
 		case seen[slot.ID]:
-			return &fieldError{Field: at + "id", Want: "is there twice"}
+			return refuse(at+"id", "is there twice")
 		case slot.BaselineAction != "" && !slices.ContainsFunc(b.Actions,
 			func(x rankAction) bool { return x.ID == slot.BaselineAction }):
-			return &fieldError{Field: at + "baselineAction", Want: "is not one of the actions"}
+			return refuse(at+"baselineAction", "is not one of the actions")
 		case slices.Contains(slot.ExcludedActions, slot.BaselineAction) && slot.BaselineAction != "":
-			return &fieldError{Field: at + "baselineAction", Want: "is excluded"}
+			return refuse(at+"baselineAction", "is excluded")
 		}
 		seen[slot.ID] = true
 	}
@@ -230,7 +229,7 @@ func slotContext(context json.RawMessage, slot slotBody) (json.RawMessage, error
 	switch context = notNull(context); {
 	case len(context) > 0 && context[0] == '[':
 		if err := json.Unmarshal(context, &all); err != nil {
-			return nil, &fieldError{Field: "contextFeatures", Want: "cannot be read"}
+			return nil, refuse("contextFeatures", "cannot be read")
 		}
 	case len(context) > 0:
 		all = append(all, context)
@@ -256,35 +255,34 @@ func slotContext(context json.RawMessage, slot slotBody) (json.RawMessage, error
 }
 
 // slotEvents returns the events of a call by the ids of their slots, not_found when there are none.
-func (a *API) slotEvents(ctx context.Context, model, eventID string) (map[string]string, error) {
+func (a *Adapter) slotEvents(ctx context.Context, model, eventID string) (map[string]string, error) {
 	if len(eventID) > 256 {
-		return nil, &fieldError{Field: "eventId", Want: "has more than 256 bytes"}
+		return nil, refuse("eventId", "has more than 256 bytes")
 	}
 	out := map[string]string{}
-	finder, ok := a.svc.(keyFinder)
-	for i := 0; ok && i < maxSlots; i++ {
-		id, err := finder.EventOfKey(ctx, model, slotKey(eventID, i))
+	for i := 0; a.finder != nil && i < maxSlots; i++ {
+		id, err := a.finder.EventOfKey(ctx, model, slotKey(eventID, i))
 		if serve.CodeOf(err) == serve.NotFound && i > 0 {
 			break
 		}
 		if err != nil {
 			return nil, err
 		}
-		owner, err := a.svc.Owner(ctx, id)
+		owner, err := a.decider.Owner(ctx, id)
 		if err != nil {
 			return nil, err
 		}
 		out[owner.Slot] = id
 	}
 	if len(out) == 0 {
-		return nil, problem("not_found", "eventId", "there is no such event")
+		return nil, api.Refuse("not_found", "eventId", "there is no such event")
 	}
 	return out, nil
 }
 
-func (a *API) multiSlotReward(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *Adapter) multiSlotReward(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
-	b, _, err := readCall[slotRewards](a, w, r, Reward, model)
+	b, _, err := readCall[slotRewards](a, w, r, api.Reward, model)
 	if err != nil {
 		return err
 	}
@@ -293,28 +291,28 @@ func (a *API) multiSlotReward(w http.ResponseWriter, r *http.Request, model stri
 		return err
 	}
 	if n := len(b.Reward); n == 0 || n > maxSlots {
-		return &fieldError{Field: "reward", Want: fmt.Sprintf("has %d entries, expected 1 to %d", n, maxSlots)}
+		return refuse("reward", fmt.Sprintf("has %d entries, expected 1 to %d", n, maxSlots))
 	}
 	var rs []serve.RewardRequest
 	for i, x := range b.Reward {
 		at := fmt.Sprintf("reward[%d].", i)
 		switch {
 		case x.Value == nil:
-			return &fieldError{Field: at + "value", Want: "is missing, expected a number"}
+			return refuse(at+"value", "is missing, expected a number")
 		case events[x.SlotID] == "":
-			return &fieldError{Field: at + "slotId", Want: "is not a slot of this event"}
+			return refuse(at+"slotId", "is not a slot of this event")
 		}
 		if err := a.theirRange(ctx, model, at+"value", *x.Value); err != nil {
 			return err
 		}
-		rs = append(rs, serve.RewardRequest{EventID: events[x.SlotID], Value: *x.Value, Caller: caller(ctx)})
+		rs = append(rs, serve.RewardRequest{EventID: events[x.SlotID], Value: *x.Value, Caller: a.edge.Caller(ctx)})
 	}
-	items, err := a.svc.RewardBatch(ctx, rs)
+	items, err := a.decider.RewardBatch(ctx, rs)
 	if err != nil {
 		return err
 	}
 	for _, item := range items {
-		a.metrics.reward(item.Result.Status, item.Err)
+		a.edge.Rewarded(item.Result.Status, item.Err)
 		if err == nil {
 			err = item.Err // the others are recorded; a repetition of the call does no harm to them
 		}
@@ -326,9 +324,9 @@ func (a *API) multiSlotReward(w http.ResponseWriter, r *http.Request, model stri
 	return nil
 }
 
-func (a *API) multiSlotActivate(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *Adapter) multiSlotActivate(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
-	if err := a.allow(ctx, Decide, model); err != nil {
+	if err := a.edge.Allow(ctx, api.Decide, model); err != nil {
 		return err
 	}
 	events, err := a.slotEvents(ctx, model, r.PathValue("event"))
@@ -336,7 +334,7 @@ func (a *API) multiSlotActivate(w http.ResponseWriter, r *http.Request, model st
 		return err
 	}
 	for _, id := range events {
-		if _, err := a.svc.Activate(ctx, id, caller(ctx)); err != nil {
+		if _, err := a.decider.Activate(ctx, id, a.edge.Caller(ctx)); err != nil {
 			return err
 		}
 	}

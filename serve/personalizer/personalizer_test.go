@@ -1,14 +1,16 @@
-package api
+package personalizer
 
 import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"troupe/serve"
+	"troupe/serve/api"
 )
 
 const rankRequest = `{"contextFeatures":[{"user":{"city":"Oslo"}}],"actions":[{"id":"a","features":[{"price":0.4}]},{"id":"b","features":[{"price":0.9}]}],"deferActivation":false,"eventId":"e1"}`
@@ -16,7 +18,7 @@ const rankRequest = `{"contextFeatures":[{"user":{"city":"Oslo"}}],"actions":[{"
 // The requests of that service's clients, as its reference and the clients' code have them.
 func TestPersonalizer(t *testing.T) {
 	f := newFake("personalizer", "shop")
-	e := newEdge(t, f, Options{})
+	e := newFront(t, f, "", api.Options{})
 	key := []string{"Ocp-Apim-Subscription-Key", "0123", "Content-Type", "application/json"}
 
 	a := e.do("POST", "/personalizer/v1.0/rank", rankRequest, key...)
@@ -82,10 +84,8 @@ func TestPersonalizer(t *testing.T) {
 
 func TestPersonalizerConfiguration(t *testing.T) {
 	f := newFake()
-	e := newEdge(t, f, Options{Personalizer: "shop"})
-	if _, err := f.CreateModel(t.Context(), PersonalizerConfig("shop"), ""); err != nil {
-		t.Fatal(err)
-	}
+	e := newFront(t, f, "shop", api.Options{})
+	f.make(Config("shop"))
 	const path = "/personalizer/v1.0/configurations/service"
 	e.do("GET", path, "").want(t, "get", 200, `{"rewardWaitTime":"PT10M","defaultReward":0,"rewardAggregation":"earliest","explorationPercentage":0.2,"learningMode":"Online","modelExportFrequency":"PT5M"`)
 	e.do("PUT", path, `{"rewardWaitTime":"P1DT30M","defaultReward":-0.5,"rewardAggregation":"sum","explorationPercentage":0.1,"modelExportFrequency":"PT5M","logRetentionDays":7,"learningMode":"Apprentice","logMirrorEnabled":false,"logMirrorSasUri":"SECRET"}`).
@@ -114,7 +114,7 @@ func TestPersonalizerConfiguration(t *testing.T) {
 	f.err = &serve.Error{Code: serve.Invalid, Field: "context.user.age", Want: "expected a number"}
 	e.do("POST", "/personalizer/v1.0/rank", `{"actions":[{"id":"a"}]}`).want(t, "a bad feature", 400, `"target":"contextFeatures.user.age"`)
 	f.err = nil
-	other := newEdge(t, newFake(), Options{})
+	other := newFront(t, newFake(), "", api.Options{})
 	other.do("POST", "/personalizer/v1.0/rank", `{"actions":[{"id":"a"}]}`).want(t, "no model", 404, "--personalizer")
 	other.do("POST", "/personalizer/v2.0/rank", `{}`).want(t, "another version", 404, `{"error":{`)
 }
@@ -144,9 +144,10 @@ func FuzzPersonalizer(f *testing.F) {
 		fmt.Sprintf(slotsRequest, true), `{"reward":[{"slotId":"s","value":1}]}`} {
 		f.Add(s)
 	}
-	e := newEdge(f, nil, Options{MaxActions: 20})
+	service := newFake()
+	e := newFront(f, service, "", api.Options{MaxActions: 20})
 	f.Fuzz(func(t *testing.T, body string) {
-		e.t, e.API.svc = t, newFake("personalizer")
+		e.t, *service = t, *newFake("personalizer")
 		fuzzOne(t, e, "POST", "/personalizer/v1.0/rank", body, 201)
 		fuzzOne(t, e, "POST", "/personalizer/v1.0/events/e1/reward", body, 204)
 		fuzzOne(t, e, "PUT", "/personalizer/v1.0/configurations/service", body, 200)
@@ -155,26 +156,7 @@ func FuzzPersonalizer(f *testing.F) {
 	})
 }
 
-// FuzzDecide does the same for the routes of /v1 that read bodies.
-func FuzzDecide(f *testing.F) {
-	for _, s := range []string{`{"actions":[{"id":"a","features":{"p":1}}]}`, `{"requests":[{"actions":[{"id":"a"}]}]}`, `{"rewards":[{"event_id":"E","value":1}]}`,
-		`{"value":1}`, `{"id":"m","features":{"learn":true}}`, `{"floor":null,"reward":{"rule":"sum"}}`, `{"context":[1,2,3],"packed":{"dtype":"float32"}}`, "{\"\xff\":1}"} {
-		f.Add(s)
-	}
-	e := newEdge(f, nil, Options{MaxActions: 20})
-	f.Fuzz(func(t *testing.T, body string) {
-		e.t, e.API.svc = t, newFake("news")
-		fuzzOne(t, e, "POST", "/v1/models/news:decide", body, 200)
-		fuzzOne(t, e, "POST", "/v1/models/news:decideBatch", body, 200)
-		fuzzOne(t, e, "POST", "/v1/rewards:batch", body, 200)
-		fuzzOne(t, e, "POST", "/v1/events/EVENT1:reward", body, 200)
-		fuzzOne(t, e, "PATCH", "/v1/models/news", body, 200)
-		fuzzOne(t, e, "POST", "/v1/models", body, 201)
-		fuzzOne(t, e, "POST", "/v1/models/news/actions", body, 200)
-	})
-}
-
-func fuzzOne(t *testing.T, e *edge, method, path, body string, ok int) {
+func fuzzOne(t *testing.T, e *front, method, path, body string, ok int) {
 	a := e.do(method, path, body, "If-Match", "*")
 	switch {
 	case a.status == ok && (a.body == "" || json.Valid([]byte(a.body))):
@@ -200,8 +182,7 @@ const slotsRequest = `{"eventId": "call 1", "deferActivation": %t,
 // event, found by the caller's id; a repetition gets the same; what is refused is refused before
 // anything is decided.
 func TestMultiSlot(t *testing.T) {
-	e, s := newReal(t, Options{Personalizer: "shop"})
-	must(s.CreateModel(t.Context(), PersonalizerConfig("shop"), ""))
+	e, s := newReal(t, api.Options{})
 	const prefix = "/personalizer/v1.1-preview.1/multislot/"
 	rank := func(body string) slotsAnswer {
 		t.Helper()
@@ -349,9 +330,8 @@ func TestMultiSlotFits(t *testing.T) {
 
 // In the modes that play a baseline it is the first action that is not excluded.
 func TestPersonalizerBaseline(t *testing.T) {
-	e, s := newReal(t, Options{Personalizer: "shop"})
-	c := PersonalizerConfig("shop")
-	must(s.CreateModel(t.Context(), c, ""))
+	e, s := newReal(t, api.Options{})
+	c := Config("shop")
 	const rank = `{"actions":[{"id":"a","features":[]},{"id":"b","features":[]},{"id":"c","features":[]}],"excludedActions":[%s]}`
 	for _, mode := range []string{"apprentice", "shadow"} {
 		c.Mode = mode
@@ -369,8 +349,7 @@ func TestPersonalizerBaseline(t *testing.T) {
 
 // What else clients of that service read.
 func TestPersonalizerReads(t *testing.T) {
-	e, s := newReal(t, Options{Personalizer: "shop"})
-	must(s.CreateModel(t.Context(), PersonalizerConfig("shop"), ""))
+	e, _ := newReal(t, api.Options{})
 	e.do("POST", "/personalizer/v1.0/rank", rankRequest).want(t, "rank", 201)
 	e.do("GET", "/personalizer/v1.0/configurations/policy", "").want(t, "policy", 200, `{"name":"shop","arguments":"{`, `\"kind\":\"hashed\"`)
 	e.do("GET", "/personalizer/v1.0/model/properties", "").want(t, "model", 200, `{"creationTime":"2`, `"lastModifiedTime":"2`)
@@ -384,8 +363,7 @@ func TestPersonalizerReads(t *testing.T) {
 // Calls that change settings, models and logs: done where there is something to do, otherwise answered with
 // words, for both prefixes and after the key is checked.
 func TestPersonalizerManagement(t *testing.T) {
-	e, s := newReal(t, Options{Personalizer: "shop"})
-	must(s.CreateModel(t.Context(), PersonalizerConfig("shop"), ""))
+	e, _ := newReal(t, api.Options{})
 	for _, prefix := range []string{"/personalizer/v1.0", "/personalizer/v1.1-preview.3", "/v1/models/shop/personalizer/v1.1-preview.3"} {
 		for _, u := range unsupported {
 			a := e.do(u.method, prefix+u.path, "{}")
@@ -403,7 +381,7 @@ func TestPersonalizerManagement(t *testing.T) {
 	for _, y := range []string{"2.5", "-1.01"} {
 		e.do("POST", "/personalizer/v1.0/events/e0/reward", `{"value":`+y+`}`).want(t, "a reward out of range", 400, `"target":"value"`, "[-1, 1]")
 	}
-	must(s.CreateModel(t.Context(), must(readConfig([]byte(`{"id":"cents","reward":{"min":0,"max":500}}`))), ""))
+	e.do("POST", "/v1/models", `{"id":"cents","reward":{"min":0,"max":500}}`).want(t, "create", 201)
 	e.do("POST", "/v1/models/cents/personalizer/v1.0/rank", rankRequest).want(t, "rank", 201)
 	e.do("POST", "/v1/models/cents/personalizer/v1.0/events/e1/reward", `{"value":499}`).want(t, "a declared range", 204)
 	e.do("POST", "/v1/models/cents/personalizer/v1.0/events/e1/reward", `{"value":501}`).want(t, "beyond it", 400, `"target":"value"`)
@@ -426,13 +404,105 @@ func TestPersonalizerManagement(t *testing.T) {
 	e.do("DELETE", "/v1/models/none/personalizer/v1.0/model", "").want(t, "no model", 404, "ResourceNotFound")
 
 	f := newFake("personalizer")
-	secret, table, err := NewKey("k", []string{"read"}, nil)
+	secret, table, err := api.NewKey("k", []string{"read"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	locked := newEdge(t, f, Options{Keys: must(ParseKeys("keys.toml", table, nil))})
-	for _, c := range [][2]string{{"DELETE", "model"}, {"PUT", "model"}, {"DELETE", "logs"}, {"PUT", "configurations/policy"}, {"DELETE", "configurations/policy"}} {
+	locked := newFront(t, f, "", api.Options{Keys: must(api.ParseKeys("keys.toml", table, nil))})
+	for _, c := range [][2]string{{"POST", "rank"}, {"DELETE", "model"}, {"PUT", "model"}, {"DELETE", "logs"}, {"PUT", "configurations/policy"}, {"DELETE", "configurations/policy"}} {
 		locked.do(c[0], "/personalizer/v1.0/"+c[1], "{}", "Ocp-Apim-Subscription-Key", secret).want(t, "a key that reads", 403)
 	}
 	locked.do("POST", "/personalizer/v1.0/configurations/applyFromEvaluation", "", "Ocp-Apim-Subscription-Key", secret).want(t, "a key that reads", 403)
+}
+
+// Ids with control characters are refused by their field before anything is decided.
+func TestControlCharacters(t *testing.T) {
+	f := newFake("personalizer")
+	e := newFront(t, f, "", api.Options{})
+	for _, bad := range []string{`a\u0000b`, `a\u202eb`, `\u2028`} {
+		e.do("POST", "/personalizer/v1.0/rank", fmt.Sprintf(`{"actions":[{"id":"ok"},{"id":"%s"}]}`, bad)).
+			want(t, "rank", 400, "actions[1].id", "the control character U+")
+		e.do("POST", "/personalizer/v1.1-preview.1/multislot/rank", fmt.Sprintf(`{"actions":[{"id":"ok"}],"slots":[{"id":"%s"}]}`, bad)).
+			want(t, "slot", 400, "slots[0].id", "the control character U+")
+	}
+	if len(f.decides) > 0 {
+		t.Errorf("refused requests reached the service: %d decisions", len(f.decides))
+	}
+}
+
+// TestClasses: decisions and feedback under both prefixes.
+func TestClasses(t *testing.T) {
+	a := New("")
+	for path, want := range map[string]api.Class{
+		"/personalizer/v1.0/rank": api.Deciding, "/personalizer/v1.0/events/e/reward": api.Feedback,
+		"/personalizer/v1.1-preview.1/multislot/events/e/activate": api.Feedback, "/v1/models/m/personalizer/v1.0/rank": api.Deciding,
+		"/personalizer/v1.0/model": api.Other, "/personalizer/": api.Other,
+	} {
+		if got := a.Class(path); got != want || !a.Owns(path) {
+			t.Errorf("%s is %d, want %d; owned: %v", path, got, want, a.Owns(path))
+		}
+	}
+	for _, path := range []string{"/", "/personalizer", "/v1/models/personalizer", "/v1/models/news:decide", "/x/personalizer/v1.0/rank"} {
+		if a.Owns(path) {
+			t.Errorf("%s is owned", path)
+		}
+	}
+}
+
+// Every call of the document answers on a real server with a status below 300, and where it takes a body, with the
+// document's own example.
+func TestExamples(t *testing.T) {
+	e, _ := newReal(t, api.Options{})
+	var doc struct {
+		Paths map[string]map[string]struct {
+			ID          string   `json:"operationId"`
+			Tags        []string `json:"tags"`
+			RequestBody struct {
+				Content map[string]struct{ Example json.RawMessage }
+			}
+		}
+	}
+	if err := json.Unmarshal(e.OpenAPI(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	type place struct{ method, path, body string }
+	all := map[string]place{}
+	for path, methods := range doc.Paths {
+		for method, o := range methods {
+			if o.Tags[0] == "personalizer" {
+				all[o.ID] = place{strings.ToUpper(method), path, string(o.RequestBody.Content["application/json"].Example)}
+			}
+		}
+	}
+	evaluation, policy := "", ""
+	for _, step := range [][2]string{{"rank"}, {"rankReward", "e1"}, {"rankActivate", "e1"}, {"multiSlotRank"}, {"multiSlotReward", "m1"},
+		{"multiSlotActivate", "m1"}, {"getServiceConfig"}, {"putServiceConfig"}, {"getPolicy"}, {"putPolicy"}, {"resetPolicy"},
+		{"getPolicyState"}, {"getModelProperties"}, {"getLogProperties"}, {"createEvaluation"}, {"listEvaluations"}, {"getEvaluation"},
+		{"deleteEvaluation"}, {"resetModel"}} {
+		id := step[0]
+		c, ok := all[id]
+		if !ok {
+			t.Fatalf("there is no call %s", id)
+		}
+		delete(all, id)
+		if strings.HasPrefix(id, "put") || strings.HasSuffix(strings.ToLower(id), "rank") {
+			if c.body == "" {
+				t.Errorf("%s has no example", id)
+			}
+		}
+		path := strings.NewReplacer("{model}", "shop", "{event}", step[1], "{evaluation}", evaluation).Replace(c.path)
+		a := e.do(c.method, path, strings.ReplaceAll(c.body, strconv.Quote(`{"kind":"hashed"}`), policy))
+		if a.status >= 300 {
+			t.Errorf("%s: %s %s answers %d to its example %s: %s", id, c.method, path, a.status, c.body, a.body)
+		}
+		switch id {
+		case "createEvaluation":
+			evaluation = field[string](t, a, "id")
+		case "getPolicy":
+			policy = strconv.Quote(field[string](t, a, "arguments"))
+		}
+	}
+	for id := range all {
+		t.Errorf("the call %s was not tried", id)
+	}
 }

@@ -1,10 +1,11 @@
-package api
+package personalizer
 
 import (
 	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"runtime/debug"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"troupe/serve/api"
 	"troupe/serve/joined"
 )
 
@@ -23,6 +25,7 @@ const (
 	mostEvaluations    = 16  // of a model; a new one takes the place of the oldest that is done
 	mostEvaluationsAll = 128 // of all models
 	mostPeriods        = 400 // entries of a summary; beyond it the periods are joined
+	fewDecisions       = 20  // below it nothing is said of weights
 )
 
 type evaluationBody struct {
@@ -79,18 +82,18 @@ type policySummary struct {
 func (b *evaluationBody) request() (start, end time.Time, err error) {
 	switch {
 	case b.Name == "":
-		err = &fieldError{Field: "name", Want: "is missing, expected a name"}
+		err = refuse("name", "is missing, expected a name")
 	case len(b.Name) > 256:
-		err = &fieldError{Field: "name", Want: "has more than 256 bytes"}
+		err = refuse("name", "has more than 256 bytes")
 	case b.EnableOfflineExperimentation:
-		err = &fieldError{Field: "enableOfflineExperimentation",
-			Want: "cannot be true here; troupe evaluate URL --model NAME --target POLICY.toml estimates other " +
-				"policies from the same log"}
+		err = refuse("enableOfflineExperimentation",
+			"cannot be true here; troupe evaluate URL --model NAME --target POLICY.toml estimates other "+
+				"policies from the same log")
 	case len(b.Policies) > 0:
-		err = &fieldError{Field: "policies", Want: "expected none: learning settings of Vowpal Wabbit have no " +
-			"meaning here; troupe evaluate URL --model NAME --target POLICY.toml evaluates a policy on the same log"}
+		err = refuse("policies", "expected none: learning settings of Vowpal Wabbit have no "+
+			"meaning here; troupe evaluate URL --model NAME --target POLICY.toml evaluates a policy on the same log")
 	default:
-		err = cleanID("name", b.Name)
+		err = api.CleanID("name", b.Name)
 	}
 	for _, x := range []struct {
 		field, text string
@@ -100,11 +103,11 @@ func (b *evaluationBody) request() (start, end time.Time, err error) {
 			return start, end, err
 		}
 		if *x.into, err = time.Parse(time.RFC3339, x.text); err != nil {
-			err = &fieldError{Field: x.field, Want: "expected a time such as 2026-11-01T00:00:00Z"}
+			err = refuse(x.field, "expected a time such as 2026-11-01T00:00:00Z")
 		}
 	}
 	if err == nil && !start.Before(end) {
-		err = &fieldError{Field: "startTime", Want: "is not before endTime"}
+		err = refuse("startTime", "is not before endTime")
 	}
 	return start.UTC(), end.UTC(), err
 }
@@ -126,8 +129,8 @@ type evaluations struct {
 	work    sync.WaitGroup
 }
 
-// Close ends the evaluations that are under way, and waits until they have let go of the service.
-func (a *API) Close() {
+// Close implements [api.Adapter]: it ends the evaluations that are under way.
+func (a *Adapter) Close() {
 	e := &a.evaluations
 	e.mu.Lock()
 	e.closed = true
@@ -145,10 +148,10 @@ func (e *evaluations) add(job *evaluationJob, run func()) error {
 	defer e.mu.Unlock()
 	switch {
 	case e.closed:
-		return problem("unavailable", "", "the server is shutting down").after(time.Second)
+		return api.Refuse("unavailable", "", "the server is shutting down").After(time.Second)
 	case !e.room(job.model):
-		return problem("too_busy", "", "too many evaluations wait for others; wait for them, or DELETE "+
-			"some").after(10 * time.Second)
+		return api.Refuse("too_busy", "", "too many evaluations wait for others; wait for them, or DELETE "+
+			"some").After(10 * time.Second)
 	}
 	e.all = append(e.all, job)
 	if !e.running {
@@ -207,13 +210,13 @@ func (e *evaluations) index(model, id string) int {
 	return slices.IndexFunc(e.all, func(job *evaluationJob) bool { return job.model == model && job.answer.ID == id })
 }
 
-func (a *API) createEvaluation(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *Adapter) createEvaluation(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
-	b, _, err := readCall[evaluationBody](a, w, r, Admin, model)
+	b, _, err := readCall[evaluationBody](a, w, r, api.Admin, model)
 	if err != nil {
 		return err
 	}
-	m, err := a.svc.GetModel(ctx, model)
+	m, err := a.models.GetModel(ctx, model)
 	if err != nil {
 		return err
 	}
@@ -229,7 +232,7 @@ func (a *API) createEvaluation(w http.ResponseWriter, r *http.Request, model str
 	job := &evaluationJob{model: m.Name, policy: policy.Arguments, answer: evaluationAnswer{
 		ID: id, JobID: id, Name: b.Name, StartTime: start, EndTime: end, Status: evaluationPending,
 		EvaluationType: "Manual",
-		PolicyResults:  []policyResult{}, FeatureImportance: [][]string{}, CreationTime: a.opts.Now().UTC(),
+		PolicyResults:  []policyResult{}, FeatureImportance: [][]string{}, CreationTime: a.edge.Now().UTC(),
 	}}
 	job.ctx, job.cancel = context.WithCancel(context.Background())
 	answer := job.answer // from here on the job changes it
@@ -250,7 +253,7 @@ func evaluationID() string {
 }
 
 // listEvaluations answers those of the model, the oldest first, with their totals.
-func (a *API) listEvaluations(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *Adapter) listEvaluations(w http.ResponseWriter, r *http.Request, model string) error {
 	m, err := a.readModel(r, model)
 	if err != nil {
 		return err
@@ -274,11 +277,11 @@ func (a *API) listEvaluations(w http.ResponseWriter, r *http.Request, model stri
 }
 
 func noEvaluation() error {
-	return problem("not_found", "evaluationId",
+	return api.Refuse("not_found", "evaluationId",
 		"there is no such evaluation; they are kept until the server stops, the newest of each model")
 }
 
-func (a *API) getEvaluation(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *Adapter) getEvaluation(w http.ResponseWriter, r *http.Request, model string) error {
 	m, err := a.readModel(r, model)
 	if err != nil {
 		return err
@@ -291,11 +294,11 @@ func (a *API) getEvaluation(w http.ResponseWriter, r *http.Request, model string
 }
 
 // deleteEvaluation forgets an evaluation. One that is under way ends.
-func (a *API) deleteEvaluation(w http.ResponseWriter, r *http.Request, model string) error {
-	if err := a.allow(r.Context(), Admin, model); err != nil {
+func (a *Adapter) deleteEvaluation(w http.ResponseWriter, r *http.Request, model string) error {
+	if err := a.edge.Allow(r.Context(), api.Admin, model); err != nil {
 		return err
 	}
-	if _, err := a.svc.GetModel(r.Context(), model); err != nil {
+	if _, err := a.models.GetModel(r.Context(), model); err != nil {
 		return err
 	}
 	e := &a.evaluations
@@ -314,14 +317,14 @@ func (a *API) deleteEvaluation(w http.ResponseWriter, r *http.Request, model str
 }
 
 // runEvaluations works until no evaluation is pending.
-func (a *API) runEvaluations() {
+func (a *Adapter) runEvaluations() {
 	e := &a.evaluations
 	for job := e.next(); job != nil; job = e.next() {
 		results, notes, err := a.evaluate(job)
 		if err != nil && job.ctx.Err() == nil {
-			a.opts.Logger.Error("an evaluation failed", "model", job.model, "evaluation", job.answer.ID, "error",
+			a.edge.Logger().Error("an evaluation failed", "model", job.model, "evaluation", job.answer.ID, "error",
 				err.Error())
-			notes = append(notes, problemOf(err).Detail)
+			notes = append(notes, api.ProblemOf(err).Detail)
 		}
 		job.cancel()
 		e.mu.Lock()
@@ -335,20 +338,19 @@ func (a *API) runEvaluations() {
 
 // evaluate reads the log. There is no result when the log has nothing to evaluate; notes say why. It takes the place of
 // an export: each reads the log while decisions wait for the same disk.
-func (a *API) evaluate(job *evaluationJob) (results []policyResult, notes []string, err error) {
+func (a *Adapter) evaluate(job *evaluationJob) (results []policyResult, notes []string, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 			results = nil
 		}
 	}()
-	select {
-	case a.exports <- struct{}{}:
-		defer func() { <-a.exports }()
-	case <-job.ctx.Done():
-		return nil, nil, job.ctx.Err()
+	done, err := a.edge.Export(job.ctx)
+	if err != nil {
+		return nil, nil, err
 	}
-	page, err := a.svc.Decisions(job.ctx, job.model, 0, math.MaxInt)
+	defer done()
+	page, err := a.history.Decisions(job.ctx, job.model, 0, math.MaxInt)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -383,7 +385,7 @@ func (a *API) evaluate(job *evaluationJob) (results []policyResult, notes []stri
 		}
 		sums.add(at, x.Propensity, x.Law, x.K, x.Chosen, x.Reward)
 	}
-	for _, why := range sortedKeys(j.Skipped) {
+	for _, why := range slices.Sorted(maps.Keys(j.Skipped)) {
 		left := "left out: "
 		if strings.HasPrefix(why, "(") { // (counted as 0)
 			left = ""

@@ -1,4 +1,4 @@
-package api
+package personalizer
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"troupe/serve"
+	"troupe/serve/api"
 )
 
 // The calls of Azure Personalizer that change settings, models and logs. Those with a counterpart here do it;
@@ -15,54 +16,38 @@ import (
 // unsupported are the calls without a counterpart and what to do instead.
 var unsupported = []struct {
 	method, path string
-	scope        Scope
+	scope        api.Scope
 	instead      string
 }{
-	{"PUT", "/model", Admin, "models of that service are not read; POST /v1/models/NAME:createFrom makes a model " +
+	{"PUT", "/model", api.Admin, "models of that service are not read; POST /v1/models/NAME:createFrom makes a model " +
 		"from a file of this server or of troupe train, :clone copies a model with its state, :rollback goes back to " +
 		"an earlier state"},
-	{"DELETE", "/logs", Admin, "the log is not deleted by a call, because models are computed from it; troupe serve " +
+	{"DELETE", "/logs", api.Admin, "the log is not deleted by a call, because models are computed from it; troupe serve " +
 		"--keep 720h lets go of what is older"},
-	{"POST", "/logs/interactions", Decide, "decisions that were made elsewhere are not taken into the log; ask for " +
+	{"POST", "/logs/interactions", api.Decide, "decisions that were made elsewhere are not taken into the log; ask for " +
 		"each with rank, or decide in the learning mode LoggingOnly"},
-	{"POST", "/logs/observations", Reward, "rewards in a file are not taken; send each to events/{eventId}/reward, " +
+	{"POST", "/logs/observations", api.Reward, "rewards in a file are not taken; send each to events/{eventId}/reward, " +
 		"or up to 10,000 to /v1/rewards:batch"},
-	{"POST", "/configurations/applyFromEvaluation", Admin,
+	{"POST", "/configurations/applyFromEvaluation", api.Admin,
 		"a model keeps its policy; make another one with the policy that troupe evaluate found better: POST " +
 			"/v1/models/NAME:clone with policy, or troupe train and POST /v1/models/NAME:createFrom"},
 }
 
-// manageRoutes adds these calls under both prefixes.
-func (a *API) manageRoutes(prefixes []string) {
-	for _, u := range unsupported {
-		for _, prefix := range prefixes {
-			a.mux.HandleFunc(u.method+" "+prefix+u.path, func(w http.ResponseWriter, r *http.Request) {
-				a.servePersonalizer(w, r, func(_ http.ResponseWriter, r *http.Request, model string) error {
-					if err := a.allow(r.Context(), u.scope, model); err != nil {
-						return err
-					}
-					return problem("not_supported", "", u.instead)
-				})
-			})
-		}
-	}
-}
-
 // putPolicy takes the policy that the model has, as a client does that copies its settings, and no other.
-func (a *API) putPolicy(w http.ResponseWriter, r *http.Request, model string) error {
-	b, _, err := readCall[policyAnswer](a, w, r, Admin, model)
+func (a *Adapter) putPolicy(w http.ResponseWriter, r *http.Request, model string) error {
+	b, _, err := readCall[policyAnswer](a, w, r, api.Admin, model)
 	if err != nil {
 		return err
 	}
-	m, err := a.svc.GetModel(r.Context(), model)
+	m, err := a.models.GetModel(r.Context(), model)
 	if err != nil {
 		return err
 	}
 	var given map[string]any
 	if err := json.Unmarshal([]byte(b.Arguments), &given); err != nil || given == nil {
-		return &fieldError{Field: "arguments",
-			Want: "is not a policy's kind and options in JSON, as GET answers them; learning settings of Vowpal " +
-				"Wabbit have no meaning here"}
+		return refuse("arguments",
+			"is not a policy's kind and options in JSON, as GET answers them; learning settings of Vowpal "+
+				"Wabbit have no meaning here")
 	}
 	now, err := policyOf(m)
 	if err != nil {
@@ -73,7 +58,7 @@ func (a *API) putPolicy(w http.ResponseWriter, r *http.Request, model string) er
 		return err
 	}
 	if !reflect.DeepEqual(given, current) {
-		return problem("not_supported", "arguments",
+		return api.Refuse("not_supported", "arguments",
 			"a model keeps its policy, because its state belongs to it; make another model with this policy, with "+
 				"POST /v1/models")
 	}
@@ -81,11 +66,11 @@ func (a *API) putPolicy(w http.ResponseWriter, r *http.Request, model string) er
 }
 
 // resetPolicy answers the policy: it is the one that the model was made with, because no call changes it.
-func (a *API) resetPolicy(w http.ResponseWriter, r *http.Request, model string) error {
-	if err := a.allow(r.Context(), Admin, model); err != nil {
+func (a *Adapter) resetPolicy(w http.ResponseWriter, r *http.Request, model string) error {
+	if err := a.edge.Allow(r.Context(), api.Admin, model); err != nil {
 		return err
 	}
-	m, err := a.svc.GetModel(r.Context(), model)
+	m, err := a.models.GetModel(r.Context(), model)
 	if err != nil {
 		return err
 	}
@@ -98,17 +83,17 @@ func (a *API) resetPolicy(w http.ResponseWriter, r *http.Request, model string) 
 
 // resetModel takes the model back to its beginning, that service's empty model. The log keeps everything, and so the
 // reset can be taken back too, by another rollback or a clone.
-func (a *API) resetModel(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *Adapter) resetModel(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
-	if err := a.allow(ctx, Admin, model); err != nil {
+	if err := a.edge.Allow(ctx, api.Admin, model); err != nil {
 		return err
 	}
-	m, err := a.svc.GetModel(ctx, model)
+	m, err := a.models.GetModel(ctx, model)
 	if err != nil {
 		return err
 	}
-	if _, err := a.svc.RollbackModel(ctx, serve.RollbackRequest{Name: model, ToSeq: m.Created.Seq, KeepLater: true,
-		Caller: caller(ctx)}); err != nil {
+	if _, err := a.models.RollbackModel(ctx, serve.RollbackRequest{Name: model, ToSeq: m.Created.Seq, KeepLater: true,
+		Caller: a.edge.Caller(ctx)}); err != nil {
 		return fmt.Errorf("reset of the model: %w", err)
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -1,4 +1,4 @@
-package api
+package personalizer
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"troupe/eventlog/eventlogtest"
 	"troupe/logged"
 	"troupe/ope"
 	"troupe/serve"
+	"troupe/serve/api"
 	"troupe/serve/joined"
 )
 
@@ -41,20 +41,11 @@ func (baseline) Law(dst []float64, _ *logged.Event, _ []float64) error {
 	return nil
 }
 
-// newClocked is a real server whose time is the test's, and the edge in front of it.
-func newClocked(t *testing.T) (*edge, *serve.Server, *atomic.Int64) {
+// newClocked is a real server whose time is the test's, and the API in front of it.
+func newClocked(t *testing.T) (*front, *serve.Server, *atomic.Int64) {
 	now := new(atomic.Int64)
 	now.Store(time.Date(2026, 11, 3, 10, 10, 0, 0, time.UTC).UnixNano())
-	clock := func() time.Time { return time.Unix(0, now.Load()).UTC() }
-	s := must(serve.Open(t.Context(), serve.Options{Dir: t.TempDir(), Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), Wait: time.Minute, ExpireEvery: -1, Now: clock}))
-	e := &edge{API: must(New(s, Options{Now: clock, Personalizer: "shop"})), t: t}
-	t.Cleanup(func() {
-		e.Close()
-		if err := s.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	must(s.CreateModel(t.Context(), PersonalizerConfig("shop"), ""))
+	e, s := newReal(t, api.Options{Now: func() time.Time { return time.Unix(0, now.Load()).UTC() }})
 	return e, s, now
 }
 
@@ -65,7 +56,7 @@ func contract(name, start, end string) string {
 }
 
 // evaluated sends an evaluation, and returns what became of it.
-func (e *edge) evaluated(t *testing.T, start, end string) (out evaluationAnswer) {
+func (e *front) evaluated(t *testing.T, start, end string) (out evaluationAnswer) {
 	t.Helper()
 	a := e.do("POST", evaluations1, contract("e", start, end))
 	a.want(t, "create", 201, `"status":"pending"`, `"policyResults":[]`, `"featureImportance":[]`, `"evaluationType":"Manual"`)
@@ -264,7 +255,7 @@ func TestEvaluationDoubts(t *testing.T) {
 // are listed, read and deleted, by the model and the key that may, and are gone with the process.
 func TestEvaluationCalls(t *testing.T) {
 	e, s, _ := newClocked(t)
-	must(s.CreateModel(t.Context(), PersonalizerConfig("other"), ""))
+	must(s.CreateModel(t.Context(), Config("other"), ""))
 	const start, end = "2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z"
 	for target, body := range map[string]string{
 		"name": contract("", start, end), "startTime": contract("e", end, start), "endTime": contract("e", start, "tomorrow"),
@@ -293,7 +284,7 @@ func TestEvaluationCalls(t *testing.T) {
 	e.do("GET", "/v1/models/none/personalizer/v1.0/evaluations", "").want(t, "no model", 404, "ResourceNotFound")
 	e.do("POST", "/v1/models/none/personalizer/v1.0/evaluations", contract("e", start, end)).want(t, "no model", 404, "ResourceNotFound")
 	e.do("GET", "/v1/models/shop/personalizer/v1.1-preview.3/evaluations/"+got.ID, "").want(t, "the other prefix", 200, got.ID)
-	again := &edge{API: must(New(s, Options{Personalizer: "shop"})), t: t}
+	again := newFront(t, s, "shop", api.Options{})
 	again.do("GET", evaluations1+"/"+got.ID, "").want(t, "after a restart", 404, "ResourceNotFound", "until the server stops")
 	e.do("DELETE", evaluations1+"/"+got.ID, "").want(t, "delete", 204)
 	e.do("DELETE", evaluations1+"/"+got.ID, "").want(t, "delete again", 404, "ResourceNotFound")
@@ -307,11 +298,11 @@ func TestEvaluationCalls(t *testing.T) {
 		t.Errorf("%v: %d evaluations are kept, want the newest %d", err, len(list), mostEvaluations)
 	}
 
-	reader, table, err := NewKey("k", []string{"read"}, []string{"sh*"})
+	reader, table, err := api.NewKey("k", []string{"read"}, []string{"sh*"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.SetKeys(must(ParseKeys("keys.toml", table, nil)))
+	e.SetKeys(must(api.ParseKeys("keys.toml", table, nil)))
 	key := []string{"Ocp-Apim-Subscription-Key", reader}
 	e.do("GET", evaluations1+"/"+got.ID, "", key...).want(t, "a key that reads", 200)
 	e.do("DELETE", evaluations1+"/"+got.ID, "", key...).want(t, "a key that reads", 403)
@@ -320,26 +311,33 @@ func TestEvaluationCalls(t *testing.T) {
 	e.do("GET", evaluations1, "").want(t, "no key", 401)
 }
 
-// halted is a service whose log is not read to the end until the reader gives up.
-type halted struct {
-	*fake
-	begun, ended chan struct{}
+// places counts the places of exports that are taken.
+type places struct {
+	api.Edge
+	taken atomic.Int64
 }
 
-func (s *halted) Decisions(ctx context.Context, _ string, _ uint64, _ int) (serve.DecisionPage, error) {
-	return serve.DecisionPage{Decisions: func(yield func(serve.JoinedDecision, error) bool) {
-		s.begun <- struct{}{}
-		<-ctx.Done()
-		yield(serve.JoinedDecision{}, ctx.Err())
-		s.ended <- struct{}{}
-	}}, nil
+func (p *places) Export(ctx context.Context) (done func(), err error) {
+	release, err := p.Edge.Export(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.taken.Add(1)
+	return func() { p.taken.Add(-1); release() }, nil
 }
 
 // One evaluation reads at a time. A deletion ends it and the next one begins; Close ends all and waits for them.
 func TestEvaluationsEnd(t *testing.T) {
-	s := &halted{newFake("personalizer"), make(chan struct{}), make(chan struct{}, 10)}
-	e := newEdge(t, s.fake, Options{})
-	e.svc = s
+	s, begun, ended := newFake("personalizer"), make(chan struct{}), make(chan struct{}, 10)
+	s.decisions = func(ctx context.Context, yield func(serve.JoinedDecision, error) bool) { // not read to the end until the reader gives up
+		begun <- struct{}{}
+		<-ctx.Done()
+		yield(serve.JoinedDecision{}, ctx.Err())
+		ended <- struct{}{}
+	}
+	e := newFront(t, s, "", api.Options{})
+	exports := &places{Edge: e.edge}
+	e.edge = exports
 	var ids []string
 	for range mostEvaluations {
 		a := e.do("POST", evaluations1, contract("e", "2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z"))
@@ -351,46 +349,38 @@ func TestEvaluationsEnd(t *testing.T) {
 	if a.header.Get("Retry-After") == "" {
 		t.Error("too many: no Retry-After")
 	}
-	<-s.begun
+	<-begun
 	e.do("DELETE", evaluations1+"/"+ids[0], "").want(t, "delete what runs", 204)
-	<-s.ended
-	<-s.begun // the next one
+	<-ended
+	<-begun // the next one
 	e.do("GET", evaluations1+"/"+ids[0], "").want(t, "deleted", 404)
 	e.do("DELETE", evaluations1+"/"+ids[2], "").want(t, "delete what waits", 204)
 	e.do("GET", evaluations1+"/"+ids[1], "").want(t, "what runs", 200, `"status":"pending"`)
-	if n := len(e.exports); n != 1 {
+	if n := exports.taken.Load(); n != 1 {
 		t.Errorf("%d places of exports are taken, want 1", n)
 	}
-	e.Close()
-	if len(s.ended) != 1 || len(e.exports) != 0 {
-		t.Errorf("after Close %d readings have ended, want the one that was under way; %d places are taken", len(s.ended), len(e.exports))
+	e.API.Close()
+	if len(ended) != 1 || exports.taken.Load() != 0 {
+		t.Errorf("after Close %d readings have ended, want the one that was under way; %d places are taken", len(ended), exports.taken.Load())
 	}
 	e.do("POST", evaluations1, contract("e", "2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z")).want(t, "after Close", 503, "ServiceUnavailable")
-	e.Close()
+	e.API.Close()
 }
 
 // A log that cannot be read, or a fault of ours, fails the evaluation and not the server.
 func TestEvaluationFails(t *testing.T) {
 	f := newFake("personalizer")
-	e := newEdge(t, f, Options{})
-	for what, decisions := range map[string]func(yield func(serve.JoinedDecision, error) bool){
-		"the disk is gone": func(yield func(serve.JoinedDecision, error) bool) {
-			yield(serve.JoinedDecision{}, refuse(serve.Unavailable, "the disk is gone"))
+	e := newFront(t, f, "shop", api.Options{})
+	f.make(Config("shop"))
+	for what, decisions := range map[string]func(context.Context, func(serve.JoinedDecision, error) bool){
+		"the disk is gone": func(_ context.Context, yield func(serve.JoinedDecision, error) bool) {
+			yield(serve.JoinedDecision{}, &serve.Error{Code: serve.Unavailable, Want: "the disk is gone"})
 		},
-		"look at the server's log": func(func(serve.JoinedDecision, error) bool) { panic("planted") },
+		"look at the server's log": func(context.Context, func(serve.JoinedDecision, error) bool) { panic("planted") },
 	} {
-		e.svc = &planted{f, decisions}
+		f.decisions = decisions
 		if got := e.evaluated(t, "2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z"); got.Status != "failed" || !strings.Contains(strings.Join(got.Notes, " "), what) {
 			t.Errorf("%s: %+v", what, got)
 		}
 	}
-}
-
-type planted struct {
-	*fake
-	decisions func(yield func(serve.JoinedDecision, error) bool)
-}
-
-func (s *planted) Decisions(context.Context, string, uint64, int) (serve.DecisionPage, error) {
-	return serve.DecisionPage{Decisions: s.decisions}, nil
 }

@@ -1,0 +1,199 @@
+package personalizer
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"troupe/serve"
+	"troupe/serve/api"
+)
+
+// serviceConfig is the body of configurations/service. The last fields are taken and have no
+// meaning here: models are published after each batch of the log, and the log is kept.
+type serviceConfig struct {
+	RewardWaitTime        string  `json:"rewardWaitTime"`
+	DefaultReward         float64 `json:"defaultReward" required:"false"`
+	RewardAggregation     string  `json:"rewardAggregation" required:"false"`
+	ExplorationPercentage float64 `json:"explorationPercentage" required:"false"`
+	LearningMode          string  `json:"learningMode,omitempty"`
+
+	ModelExportFrequency       string `json:"modelExportFrequency" required:"false"`
+	LogRetentionDays           int    `json:"logRetentionDays" required:"false"`
+	LogMirrorEnabled           bool   `json:"logMirrorEnabled" required:"false"`
+	LogMirrorSasURI            string `json:"logMirrorSasUri,omitempty"`
+	LastConfigurationEditDate  string `json:"lastConfigurationEditDate,omitempty"`
+	IsAutoOptimizationEnabled  bool   `json:"isAutoOptimizationEnabled" required:"false"`
+	AutoOptimizationFrequency  string `json:"autoOptimizationFrequency,omitempty"`
+	AutoOptimizationStartDate  string `json:"autoOptimizationStartDate,omitempty"`
+	LatestLearningSettings     string `json:"latestLearningSettings,omitempty"`
+	LatestLearningSettingsDate string `json:"latestLearningSettingsDate,omitempty"`
+}
+
+var (
+	aggregations  = [][2]string{{"first", "earliest"}, {"sum", "sum"}}
+	learningModes = [][2]string{{"online", "Online"}, {"apprentice", "Apprentice"}, {"shadow", "LoggingOnly"}}
+)
+
+// theirs and ours translate a word; an unknown one stays as it is.
+func theirs(table [][2]string, word string) string { return translate(table, word, 0, 1) }
+func ours(table [][2]string, word string) string   { return translate(table, word, 1, 0) }
+
+// known reports whether a table has their word.
+func known(table [][2]string, word string) bool {
+	return slices.ContainsFunc(table, func(row [2]string) bool { return strings.EqualFold(row[1], word) })
+}
+
+func translate(table [][2]string, word string, from, to int) string {
+	for _, row := range table {
+		if strings.EqualFold(row[from], word) {
+			return row[to]
+		}
+	}
+	return word
+}
+
+func (a *Adapter) getServiceConfig(w http.ResponseWriter, r *http.Request, model string) error {
+	if err := a.edge.Allow(r.Context(), api.Read, model); err != nil {
+		return err
+	}
+	m, err := a.models.GetModel(r.Context(), model)
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, http.StatusOK, configOf(m))
+}
+
+func configOf(m serve.Model) serviceConfig {
+	c := m.Config
+	return serviceConfig{
+		RewardWaitTime: isoDuration(time.Duration(c.Reward.Window)), DefaultReward: c.Reward.Default.Value,
+		RewardAggregation: theirs(aggregations, string(c.Reward.Rule)), ExplorationPercentage: c.Floor,
+		LearningMode: theirs(learningModes, c.Mode), ModelExportFrequency: "PT5M", LogRetentionDays: -1,
+		LastConfigurationEditDate: m.Changed.Time.UTC().Format(time.RFC3339),
+	}
+}
+
+func (a *Adapter) putServiceConfig(w http.ResponseWriter, r *http.Request, model string) error {
+	ctx := r.Context()
+	b, raw, err := readCall[serviceConfig](a, w, r, api.Admin, model)
+	if err != nil {
+		return err
+	}
+	// What is left out stays: a 0 for it would end exploration, and give rewards where there are none.
+	var given struct{ ExplorationPercentage, DefaultReward *float64 }
+	if err := json.Unmarshal(raw, &given); err != nil {
+		return err
+	}
+	wait, ok := parseISODuration(b.RewardWaitTime)
+	switch {
+	case b.RewardAggregation != "" && !known(aggregations, b.RewardAggregation):
+		return refuse("rewardAggregation", "expected earliest or sum")
+	case b.LearningMode != "" && !known(learningModes, b.LearningMode):
+		return refuse("learningMode", "expected Online, Apprentice or LoggingOnly")
+	case !ok:
+		return refuse("rewardWaitTime", "is not an ISO 8601 duration such as PT10M")
+	case b.LogMirrorEnabled:
+		return refuse("logMirrorEnabled", "cannot be true here; export the log with troupe log export")
+	case b.IsAutoOptimizationEnabled:
+		return refuse("isAutoOptimizationEnabled", "cannot be true here; there are no learning settings to optimise")
+	}
+	m, err := a.edge.Edit(ctx, model, func(c *serve.ModelConfig) error {
+		c.Reward.Window = serve.Duration(wait)
+		if given.DefaultReward != nil {
+			c.Reward.Default = serve.Maybe{Set: true, Value: *given.DefaultReward}
+		}
+		if given.ExplorationPercentage != nil {
+			c.Floor = *given.ExplorationPercentage
+		}
+		if b.RewardAggregation != "" {
+			c.Reward.Rule = serve.Rule(ours(aggregations, b.RewardAggregation))
+		}
+		if b.LearningMode != "" {
+			c.Mode = ours(learningModes, b.LearningMode)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, http.StatusOK, configOf(m))
+}
+
+// getPolicy answers what that service called learning settings: here the policy's kind and options.
+func (a *Adapter) getPolicy(w http.ResponseWriter, r *http.Request, model string) error {
+	m, err := a.readModel(r, model)
+	if err != nil {
+		return err
+	}
+	p, err := policyOf(m)
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, http.StatusOK, p)
+}
+
+func policyOf(m serve.Model) (policyAnswer, error) {
+	options, err := json.Marshal(m.Config.Policy.Raw)
+	return policyAnswer{m.Name, string(options)}, err
+}
+
+type policyAnswer struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments" doc:"JSON: kind and options"`
+}
+
+// getPolicyState answers the policy's snapshot, that service's model file.
+func (a *Adapter) getPolicyState(w http.ResponseWriter, r *http.Request, model string) error {
+	if err := a.edge.Allow(r.Context(), api.Read, model); err != nil {
+		return err
+	}
+	s, err := a.models.State(r.Context(), model)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	_, _ = w.Write(s.Snapshot) // fails only when the client has left
+	return nil
+}
+
+func (a *Adapter) getModelProperties(w http.ResponseWriter, r *http.Request, model string) error {
+	m, err := a.readModel(r, model)
+	if err != nil {
+		return err
+	}
+	last := m.Changed.Time
+	if m.Counts.Last.After(last) {
+		last = m.Counts.Last
+	}
+	return answerJSON(w, http.StatusOK, modelProperties{m.Created.Time.UTC(), last.UTC()})
+}
+
+type modelProperties struct {
+	Creation time.Time `json:"creationTime"`
+	Modified time.Time `json:"lastModifiedTime"`
+}
+
+func (a *Adapter) getLogProperties(w http.ResponseWriter, r *http.Request, model string) error {
+	m, err := a.readModel(r, model)
+	if err != nil {
+		return err
+	}
+	s := dateRange{m.Created.Time.UTC(), m.Created.Time.UTC()}
+	if m.Counts.Last.After(s.To) {
+		s.To = m.Counts.Last.UTC()
+	}
+	return answerJSON(w, http.StatusOK, logProperties{s})
+}
+
+type (
+	dateRange struct {
+		From time.Time `json:"from"`
+		To   time.Time `json:"to"`
+	}
+	logProperties struct {
+		DateRange dateRange `json:"dateRange"`
+	}
+)
