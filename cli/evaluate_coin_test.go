@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/http/httptest"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"troupe/ope"
 	"troupe/serve"
+	"troupe/serve/api"
 )
 
 // TestDoesItPay: the log of a model with a budget says against a coin of the same cost whether choosing pays: from the directory,
@@ -71,9 +74,33 @@ func TestDoesItPay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	edge, err := api.New(s, api.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := func() (v struct {
+		Early, Pending int
+		Coin           *ope.CoinResult
+	}) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		edge.ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1:8080/v1/models/router/coin", nil))
+		if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil || w.Code != 200 || v.Coin == nil {
+			t.Fatalf("%d %s: %v", w.Code, w.Body, err)
+		}
+		return v
+	}
+	early := served() // first rewards count before their windows are over
+	if early.Early != n || early.Pending != 0 {
+		t.Errorf("%d early, %d pending, of %d decisions", early.Early, early.Pending, n)
+	}
 	now = now.Add(time.Hour)
 	if _, err := s.Expire(ctx); err != nil {
 		t.Fatal(err)
+	}
+	settled := served()
+	if settled.Early != 0 || !reflect.DeepEqual(settled.Coin, early.Coin) {
+		t.Errorf("%+v once the windows are over, before %+v", settled, early)
 	}
 	if err := s.Close(ctx); err != nil {
 		t.Fatal(err)
@@ -104,11 +131,14 @@ func TestDoesItPay(t *testing.T) {
 		if first == nil {
 			first = got.Coin
 		}
-		if a, b := fmt.Sprintf("%+v", *got.Coin), fmt.Sprintf("%+v", *first); a != b {
-			t.Errorf("%s:\n%s\nwant\n%s", source, a, b)
+		if !reflect.DeepEqual(got.Coin, first) {
+			t.Errorf("%s:\n%+v\nwant\n%+v", source, got.Coin, first)
 		}
 	}
-	if first.Events+first.Stopped != n || first.Stopped == 0 || len(first.Actions) != 3 || !first.Compared || first.Lower > first.Difference ||
+	if !reflect.DeepEqual(settled.Coin, first) {
+		t.Errorf("the server says %+v, evaluate %+v", settled.Coin, first)
+	}
+	if first.Events+first.Stopped != n || first.Stopped == 0 || len(first.Actions) != 4 || !first.Compared || first.Lower > first.Difference ||
 		first.Upper < first.Difference || first.Policy.Cost < .5 || first.Policy.Cost > 8 {
 		t.Errorf("%+v", first)
 	}
@@ -119,8 +149,16 @@ func TestDoesItPay(t *testing.T) {
 			t.Errorf("%s: %+v, the truth is %v", name, p, truth)
 		}
 	}
+	if p := first.Actions[3]; p.Action != "new" || p.Absent == 0 || p.Lacking != p.Absent {
+		t.Errorf("an action that came later: %+v", p)
+	}
+	stop := first.WithStop
+	if stop == nil || stop.Events != n || !stop.Compared || stop.Policy.Cost >= first.Policy.Cost ||
+		!(stop.Actions[2].Cost < costs[2]) || stop.Actions[2].Lacking > 0 {
+		t.Errorf("with the stop: %+v", stop)
+	}
 	text := run("evaluate", dir, "--model", "router", "--target", "uniform")
-	for _, want := range []string{"pays", "choosing", "under the hard stop", "the decisions", "small", "% of the coin"} {
+	for _, want := range []string{"pays", "choosing", "under the hard stop", "with those: choosing", "under the same stop", "did not offer it", "the decisions", "small", "% of the coin"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

@@ -26,6 +26,7 @@ type Coin struct {
 	reward  coinSides // of the logger
 	sum     float64
 	cost    float64
+	uniform float64 // Σ of the mean costs of what was offered
 	actions []coinAction
 }
 
@@ -34,47 +35,90 @@ type coinAction struct {
 	own, less         coinSides // of r_k; of ρ_k
 	weights, weighted float64   // Σ w, Σ w y
 	cost              float64   // Σ c_k
-	lacking           int       // events that could not play it
+	lacking           int       // events that could not play it: then it has no mean
+	absent            int       // of these, events that did not offer it
 }
 
 // coinSides are two sequences: of a mean from below, and of one less it.
 type coinSides struct{ lower, upper *Sequence }
+
+func newCoinSides(shift float64) coinSides { return coinSides{NewSequence(shift), NewSequence(shift)} }
 
 // NewCoin returns the comparison of K actions. It panics unless lo < hi.
 func NewCoin(k int, lo, hi float64) *Coin {
 	if !(lo < hi) {
 		panic("ope: a coin needs a range of rewards")
 	}
-	two := func(shift float64) coinSides { return coinSides{NewSequence(shift), NewSequence(shift)} }
-	c := &Coin{lo: lo, hi: hi, reward: two(0), actions: make([]coinAction, k)}
-	for i := range c.actions {
-		c.actions[i].own, c.actions[i].less = two(0), two(1)
-	}
+	c := &Coin{lo: lo, hi: hi, reward: newCoinSides(0)}
+	c.grow(k)
 	return c
 }
 
+// grow makes room for k actions. One that comes after the first event was absent from those before.
+func (c *Coin) grow(k int) {
+	for len(c.actions) < k {
+		a := coinAction{lacking: c.n, absent: c.n}
+		if c.n == 0 {
+			a.own, a.less = newCoinSides(0), newCoinSides(1)
+		}
+		c.actions = append(c.actions, a)
+	}
+}
+
 // Add takes an event: the law, what each action costs (NaN for one that was not offered), which was played, and its reward,
-// which is cut to the range.
+// which is cut to the range. There may be more actions than in the events before, behind them.
 func (c *Coin) Add(law, costs []float64, chosen int, reward float64) {
+	c.add(law, costs, chosen, reward, -1)
+}
+
+// AddStopped takes an event under the hard stop of a budget. A fixed action that the law could not play there, because the stop
+// had taken it away, is replaced by the cheapest one that the law could play: that is what always asking it would have come to
+// under the same stop. Which one that is depends on the law and the costs, not on the draw, so that the intervals hold as before.
+func (c *Coin) AddStopped(law, costs []float64, chosen int, reward float64) {
+	cheapest := -1
+	for k, p := range law {
+		if p > 0 && (cheapest < 0 || costs[k] < costs[cheapest]) {
+			cheapest = k
+		}
+	}
+	c.add(law, costs, chosen, reward, cheapest)
+}
+
+// add takes an event in which action instead, if it is not −1, stands in for those that were offered and could not be played.
+func (c *Coin) add(law, costs []float64, chosen int, reward float64, instead int) {
+	c.grow(len(law))
 	y := min(1, max(0, (reward-c.lo)/(c.hi-c.lo)))
 	c.n++
 	c.sum += y
 	c.reward.lower.Add(y)
 	c.reward.upper.Add(1 - y)
+	uniform, of := 0.0, 0
 	for k := range c.actions {
 		a := &c.actions[k]
-		if law[k] > 0 {
+		offered := k < len(law) && costs[k] == costs[k]
+		if offered && law[k] > 0 {
 			c.cost += float64(law[k] * costs[k])
 		}
-		if a.lacking > 0 || law[k] == 0 {
+		plays := k
+		if offered && law[k] == 0 && instead >= 0 {
+			plays = instead
+		}
+		if offered {
+			uniform, of = uniform+costs[k], of+1
+		} else {
+			a.absent++
+		}
+		if !offered || law[plays] == 0 {
 			a.lacking++
+		}
+		if a.lacking > 0 {
 			continue
 		}
 		w := 0.0
-		if k == chosen {
-			w = 1 / law[k]
+		if plays == chosen {
+			w = 1 / law[plays]
 		}
-		a.cost += costs[k]
+		a.cost += costs[plays]
 		a.weights += w
 		a.weighted += float64(w * y)
 		a.own.lower.Add(float64(w * y))
@@ -82,6 +126,18 @@ func (c *Coin) Add(law, costs []float64, chosen int, reward float64) {
 		a.less.lower.Add(float64((w - 1) * (1 - y)))
 		a.less.upper.Add(float64((w - 1) * y))
 	}
+	c.uniform += uniform / float64(max(1, of))
+}
+
+// floor returns the floor of a model that gives every action support and adds at most about a tenth to the mean cost: at most .01,
+// with one digit.
+func (c *Coin) floor() float64 {
+	f := .01
+	if c.uniform > 0 {
+		f = min(f, .1*c.cost/c.uniform)
+	}
+	digit := math.Pow(10, math.Floor(math.Log10(max(f, 1e-6))+1e-9))
+	return math.Floor(max(f, 1e-6)/digit+1e-9) * digit
 }
 
 // CoinPoint is a mean cost and a mean reward with its interval.
@@ -91,8 +147,22 @@ type CoinPoint struct {
 	Reward  float64 `json:"reward"`
 	Lower   float64 `json:"lower"`
 	Upper   float64 `json:"upper"`
-	Lacking int     `json:"lacking,omitempty"` // events that could not play it: it has no point
+	Lacking int     `json:"lacking,omitempty"` // events from the first one on that could not play it: it has no point
+	Absent  int     `json:"absent,omitempty"`  // of these, events that did not offer it
+	Floor   float64 `json:"floor,omitempty"`   // of a model: it would give an action without a point one
 	Share   float64 `json:"share,omitempty"`   // of the coin
+}
+
+// Missing says why the action has no point in a comparison of so many events, and what would give it one; "" where it has one.
+func (p CoinPoint) Missing(events int) string {
+	switch {
+	case p.Lacking == 0:
+		return ""
+	case p.Absent > 0:
+		return fmt.Sprintf("no point: %d of %d decisions did not offer it", p.Absent, events)
+	}
+	return fmt.Sprintf("no point: %d of %d decisions could not play it; a floor gives it one, such as floor = %v", p.Lacking, events,
+		p.Floor)
 }
 
 // CoinResult says whether choosing pays. Every interval holds at every n at once, each with its own level.
@@ -106,22 +176,32 @@ type CoinResult struct {
 	Lower      float64     `json:"lower"`
 	Upper      float64     `json:"upper"`
 	Sentence   string      `json:"sentence"`
+	// WithStop is the comparison of all events, those under the hard stop too: see Coin.AddStopped. Absent without such.
+	WithStop *CoinResult `json:"with_stop,omitempty"`
+
+	under bool // it is that
 }
 
 // Result returns the comparison at this level, such as .95. Names are those of the actions.
 func (c *Coin) Result(level float64, names []string) *CoinResult {
+	return c.result(level, names, false)
+}
+
+// result is Result; under says that events under the hard stop are among them.
+func (c *Coin) result(level float64, names []string, under bool) *CoinResult {
 	n, scale := float64(max(1, c.n)), c.hi-c.lo
-	r := &CoinResult{Events: c.n}
+	r := &CoinResult{Events: c.n, under: under}
 	bounds := func(s coinSides, alpha float64) (lo, hi float64) {
 		return c.lo + float64(scale*s.lower.Lower(alpha/2, 0, 1)), c.lo + float64(scale*(1-s.upper.Lower(alpha/2, 0, 1)))
 	}
 	r.Policy = CoinPoint{Cost: c.cost / n, Reward: c.lo + float64(scale*(c.sum/n))}
 	r.Policy.Lower, r.Policy.Upper = bounds(c.reward, 1-level)
 	var at []int // actions with a point
+	floor := c.floor()
 	var gap, mean, low, high []float64
 	for k := range c.actions {
 		a := &c.actions[k]
-		p := CoinPoint{Action: names[k], Lacking: a.lacking}
+		p := CoinPoint{Action: names[k], Lacking: a.lacking, Absent: a.absent}
 		if a.lacking == 0 && c.n > 0 {
 			p.Cost = a.cost / n
 			p.Lower, p.Upper = bounds(a.own, 1-level)
@@ -131,6 +211,8 @@ func (c *Coin) Result(level float64, names []string) *CoinResult {
 			}
 			p.Reward = min(p.Upper, max(p.Lower, own))
 			at = append(at, k)
+		} else if a.absent == 0 {
+			p.Floor = floor
 		}
 		r.Actions = append(r.Actions, p)
 	}
@@ -142,9 +224,8 @@ func (c *Coin) Result(level float64, names []string) *CoinResult {
 		low = append(low, scale*a.less.lower.Lower(alpha, -1, 1))
 		high = append(high, -scale*a.less.upper.Lower(alpha, -1, 1))
 	}
-	var one, two int
-	var share float64
-	if r.Difference, one, two, share, r.Compared = coinGap(mean, gap); r.Compared {
+	if best, one, two, share, ok := coinGap(mean, gap); ok {
+		r.Difference, r.Compared = best, true
 		r.Actions[at[one]].Share, r.Actions[at[two]].Share = 1-share, share
 		if one == two {
 			r.Actions[at[one]].Share = 1
@@ -183,6 +264,9 @@ func coinGap(rho, gap []float64) (best float64, one, two int, share float64, ok 
 
 // say is the result in one sentence.
 func (r *CoinResult) say() string {
+	if r.Events == 0 && r.under {
+		return "no decision has a law and costs: nothing is compared"
+	}
 	if r.Events == 0 {
 		return "no decision outside of the hard stop has a law and costs: nothing is compared"
 	}
@@ -201,6 +285,9 @@ func (r *CoinResult) say() string {
 	what := "always asking " + coin
 	if r.mixed() == 2 {
 		what = "a coin of the same cost between " + coin
+	}
+	if r.under {
+		what += " under the same stop"
 	}
 	between := fmt.Sprintf("between %.3f and %.3f", r.Lower, r.Upper)
 	switch {

@@ -1,6 +1,7 @@
 package ope
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -94,6 +95,89 @@ func TestCoinCoverage(t *testing.T) {
 	}
 }
 
+// TestCoinUnderStop: the same of 300 loggers with a hard stop that takes actions away for money that is not there, among all of
+// their decisions: a fixed action stands for the cheapest that is left where it is away. The stop depends on what was played before.
+func TestCoinUnderStop(t *testing.T) {
+	missed, decided, stops := 0, 0, 0
+	for run := range 300 {
+		l := &coinLogger{r: rand.New(rand.NewPCG(uint64(run), 41))}
+		budget := []float64{.5, 1.2, 2.5}[run%3]
+		c, left := NewCoin(3, 0, 1), 0.
+		var R, C float64
+		var r, f [3]float64
+		ok, sure := true, false
+		for n := 1; n <= 1000; n++ {
+			x := l.r.IntN(2)
+			left += budget
+			law, best, kept := []float64{0, 0, 0}, 0, 0.
+			for k := range 3 {
+				if coinCosts[k] <= left || k == 0 {
+					kept++
+					if (l.s[x][k]+.5)/(l.n[x][k]+1) > (l.s[x][best]+.5)/(l.n[x][best]+1) {
+						best = k
+					}
+				}
+			}
+			for k := range int(kept) { // costs ascend
+				law[k] = .15 / kept
+			}
+			law[best] += .85
+			chosen := 0
+			for u := l.r.Float64(); chosen < 2 && u >= law[chosen]; chosen++ {
+				u -= law[chosen]
+			}
+			y := 0.
+			if l.r.Float64() < coinMeans[x][chosen] {
+				y = 1
+			}
+			l.n[x][chosen]++
+			l.s[x][chosen] += y
+			left -= coinCosts[chosen]
+			if kept < 3 {
+				stops++
+				c.AddStopped(law, coinCosts, chosen, y)
+			} else {
+				c.Add(law, coinCosts, chosen, y)
+			}
+			for k := range 3 {
+				R += law[k] * coinMeans[x][k]
+				C += law[k] * coinCosts[k]
+				plays := k
+				if law[k] == 0 {
+					plays = 0
+				}
+				r[k] += coinMeans[x][plays]
+				f[k] += coinCosts[plays]
+			}
+			if n%50 > 0 {
+				continue
+			}
+			rho, gap := make([]float64, 3), make([]float64, 3)
+			for k := range 3 {
+				rho[k], gap[k] = (R-r[k])/float64(n), (C-f[k])/float64(n)
+			}
+			want, _, _, _, _ := coinGap(rho, gap)
+			got := c.result(.95, []string{"a", "b", "c"}, true)
+			if m := float64(n); math.Abs(got.Policy.Cost-C/m) > 1e-9 || math.Abs(got.Actions[2].Cost-f[2]/m) > 1e-9 {
+				t.Fatalf("mean costs %v and %v, want %v and %v", got.Policy.Cost, got.Actions[2].Cost, C/m, f[2]/m)
+			}
+			if ok = ok && want >= got.Lower && want <= got.Upper; got.Lower > 0 || got.Upper < 0 {
+				sure = true
+			}
+		}
+		if !ok {
+			missed++
+		}
+		if sure {
+			decided++
+		}
+	}
+	t.Logf("%d of 300 missed, %d decided, %d of 300,000 decisions under the stop", missed, decided, stops)
+	if missed > 15 || stops < 100_000 {
+		t.Errorf("%d of 300 runs missed the truth at some look, at most 15 are 95 %%; %d decisions under the stop", missed, stops)
+	}
+}
+
 // TestCoinGap: the coin of two actions is the linear program: max over λ of the smallest ρ − λγ, on a grid of λ.
 func TestCoinGap(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 31))
@@ -119,6 +203,12 @@ func TestCoinGap(t *testing.T) {
 	}
 	if _, _, _, _, ok := coinGap([]float64{1}, []float64{-1}); ok {
 		t.Error("a coin of actions that are all dearer")
+	}
+	c := NewCoin(2, 0, 1)
+	c.Add([]float64{1, 0}, []float64{1, 2}, 0, 1)
+	c.Add([]float64{0, 1}, []float64{1, 2}, 1, 1)
+	if _, err := json.Marshal(c.Result(.95, []string{"a", "b"})); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -152,6 +242,7 @@ func TestCoinSays(t *testing.T) {
 			want = "choosing does not pay so far: against a coin of the same cost between small and large"
 		}
 		if !strings.Contains(got.Sentence, want) || !strings.Contains(got.Sentence, "between small and large") || got.Actions[2].Lacking != 4000 ||
+			got.Actions[2].Absent != 0 || got.Actions[2].Floor != .01 || !strings.Contains(got.Actions[2].Missing(4000), "floor = 0.01") ||
 			math.Abs(got.Policy.Cost-2) > .1 {
 			t.Errorf("%+v", got)
 		}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -15,6 +16,7 @@ import (
 
 	"troupe/ope"
 	"troupe/report/chart"
+	"troupe/report/coin"
 	"troupe/report/forest"
 )
 
@@ -102,6 +104,7 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 		Warnings          []string
 		Sequence, Normal  string
 		Command           string
+		Coins             []coinView
 	}{shell: newShell("evaluation", forest.Looks, 0, 0), When: meta.When, Command: meta.Command,
 		Sequence: r.Assumptions.Sequence,
 		Normal:   r.Assumptions.Normal, Warnings: r.Warnings, Level: fmt.Sprintf("%g", math.Round(1e4*r.Level)/100)}
@@ -133,6 +136,7 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 			view.Contest = &evaluateFigure{f.Title, f.How, f.HTML()}
 		}
 	}
+	view.Coins = coinViews(r.Coin)
 	view.Facts = []string{chart.Count(r.Log.Events) + " decisions", r.Log.Format, rewardsText(r.Rewards),
 		"reward model " + r.Q, map[string]string{"yes": "adaptive log", "no": "independent log",
 			"unknown": "log of unknown kind"}[r.Log.Adaptive]}
@@ -151,6 +155,41 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 			"all later decisions", Value: chart.Count(r.Log.Pending)})
 	}
 	return evaluateTemplate().Execute(w, view)
+}
+
+// coinView is whether choosing pays.
+type coinView struct {
+	Sentence, Note string
+	SVG            template.HTML
+	Rows           []evaluateRow
+}
+
+// coinViews returns the comparison with a coin, and the one with the decisions under a hard stop.
+func coinViews(c *ope.CoinResult) (out []coinView) {
+	for c != nil {
+		dec := 3
+		v := coinView{Sentence: strings.ToUpper(c.Sentence[:1]) + c.Sentence[1:] + ".", SVG: coin.Picture(c)}
+		switch {
+		case c.Stopped > 0:
+			v.Note = fmt.Sprintf("%s decisions; %s more under the hard stop of the budget are not among them.", chart.Count(c.Events),
+				chart.Count(c.Stopped))
+		case len(out) > 0:
+			v.Note = fmt.Sprintf("All %s decisions: where the stop took an action away, the cheapest that was left stands in for it.",
+				chart.Count(c.Events))
+		default:
+			v.Note = chart.Count(c.Events) + " decisions."
+		}
+		for _, p := range append([]ope.CoinPoint{c.Policy}, c.Actions...) {
+			row := evaluateRow{Name: cmp.Or(p.Action, "the decisions"), Large: p.Missing(c.Events)}
+			if row.Large == "" {
+				row.Value, row.Sure = fmt.Sprintf("%.3g", p.Cost), chart.Number(p.Reward, dec)
+				row.Large = chart.Number(p.Lower, dec) + " … " + chart.Number(p.Upper, dec)
+			}
+			v.Rows = append(v.Rows, row)
+		}
+		out, c = append(out, v), c.WithStop
+	}
+	return out
 }
 
 func mapKeys[V any](m map[string]V) func(func(string) bool) {

@@ -312,6 +312,7 @@ func (e *evaluation) serverDoubts(f *filtered, r *ope.Result) {
 	for _, t := range r.Targets {
 		r.Unsure(t, why)
 	}
+	r.Coin = nil // its intervals are sequences
 	r.Warnings = append(r.Warnings, "no sequence: "+why)
 }
 

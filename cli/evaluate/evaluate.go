@@ -189,7 +189,7 @@ type filtered struct {
 	seen        int
 	left        int
 	bare        int // events without candidates
-	coin        *coinLog
+	coin        *ope.CoinLog
 }
 
 func (f *filtered) Read(e *logged.Event) error {
@@ -206,7 +206,7 @@ func (f *filtered) Read(e *logged.Event) error {
 				f.bare++
 			}
 			if f.coin != nil {
-				f.coin.add(e)
+				f.coin.Add(e)
 			}
 			return nil
 		}
@@ -498,7 +498,7 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 		lo, hi = o.Rewards[0], o.Rewards[1]
 	}
 	if lo < hi && hi-lo < math.Inf(1) && o.NoSequence == "" {
-		f.coin = &coinLog{lo: lo, hi: hi}
+		f.coin = ope.NewCoinLog(lo, hi)
 	}
 	r, err := ope.Evaluate(ctx, f, o)
 	if err != nil {
@@ -508,7 +508,7 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 		return evaluationError(err)
 	}
 	var warning string
-	if r.Coin, warning = f.coin.result(r.Level); warning != "" {
+	if r.Coin, warning = f.coin.Result(r.Level); warning != "" {
 		e.notes = append(e.notes, warning)
 	}
 	r.Warnings = append(r.Warnings, e.notes...)

@@ -48,6 +48,7 @@ type modelView struct {
 	Losses                     []string
 	Curve                      *curve
 	CurveText                  []string
+	Coins                      []coinPage
 	Actions                    []actionRow
 	MoreActions                int
 	Histogram                  *histogram
@@ -316,6 +317,7 @@ func (a *API) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *mode
 	v.Read = readText(m, h)
 	t := termsOf(m)
 	v.curve(h, &t)
+	v.Coins = a.coinPages(ctx, m, h)
 	v.Actions, v.MoreActions = actionsOf(h, &t)
 	v.Histogram = histogramOf(h)
 	v.Decisions = newestDecisions(h)

@@ -71,6 +71,7 @@ type modelHistory struct {
 
 	requestSeq uint64
 	contexts   bool // are kept
+	costs      bool // a decision says what its actions cost
 }
 
 // step is one record on its way from the log to the join.
@@ -194,7 +195,7 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 		if len(x.Request) > 0 && r.Seq >= h.requestSeq {
 			h.request, h.requestSeq = x.Request, r.Seq
 		}
-		h.clock = max(h.clock, x.Time)
+		h.clock, h.costs = max(h.clock, x.Time), h.costs || len(x.Costs) > 0
 		return step{serve.LogRecord{Seq: r.Seq, Event: r.Event}, d}
 	case *eventlog.Reward:
 		y := *x

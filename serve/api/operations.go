@@ -140,6 +140,11 @@ func (a *API) modelOperations() []op {
 			doc: "The estimate with the names of its coordinates, with format=binary the policy's snapshot, with " +
 				"format=model what createFrom takes.",
 			route: on(a.getState)},
+		{id: "getCoin", method: "GET", path: "/v1/models/{model}/coin", scope: Read,
+			summary: "Read whether choosing pays",
+			doc: "For requests with costs: the newest decisions against the best coin between two actions of the same mean " +
+				"cost, with an interval that holds at every look, and one sentence.",
+			route: on(a.getCoin)},
 	}
 }
 
