@@ -62,8 +62,10 @@ type realCluster struct {
 	ports []string
 	names []string
 	procs []*exec.Cmd
-	flags []string  // of every node
-	progs [3]string // of a node, empty for the one that is tested
+	flags []string    // of every node
+	progs [3]string   // of a node, empty for the one that is tested
+	hosts [3]string   // of a node for callers
+	inNet [3][]string // the command that starts a node in a network of its own, or none
 	logs  []*logBuffer
 	http  *http.Client
 	up    []atomic.Bool
@@ -84,7 +86,7 @@ func newRealClusterAt(t *testing.T, hosts [3]string, init ...string) *realCluste
 	t.Cleanup(func() { <-clusters })
 	c := &realCluster{
 		t: t, dir: t.TempDir(), ports: freePorts(t, 6), names: []string{"a", "b", "c"}, procs: make([]*exec.Cmd, 3), up: make([]atomic.Bool, 3),
-		http: &http.Client{Timeout: 20 * time.Second},
+		http: &http.Client{Timeout: 20 * time.Second}, hosts: hosts,
 	}
 	var nodes []string
 	for i, n := range c.names {
@@ -114,6 +116,9 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
+// url is where callers reach a node.
+func (c *realCluster) url(i int) string { return "http://" + c.hosts[i] + ":" + c.ports[3+i] }
+
 func (c *realCluster) file(i int) string {
 	return filepath.Join(c.dir, "cluster", c.names[i], "cluster.toml")
 }
@@ -123,7 +128,10 @@ func (c *realCluster) clockFile(i int) string { return filepath.Join(c.dir, "clo
 
 func (c *realCluster) start(i int) {
 	c.t.Helper()
-	p := exec.Command(cmp.Or(c.progs[i], "troupe"), append([]string{"serve", "--cluster", c.file(i), "--data", filepath.Join(c.dir, "data-"+c.names[i])}, c.flags...)...)
+	line := append(slices.Clone(c.inNet[i]), cmp.Or(c.progs[i], "troupe"), "serve", "--cluster", c.file(i), "--data",
+		filepath.Join(c.dir, "data-"+c.names[i]))
+	line = append(line, c.flags...)
+	p := exec.Command(line[0], line[1:]...)
 	p.Env = append(os.Environ(), clockVariable+"="+c.clockFile(i))
 	p.Stdout, p.Stderr = c.logs[i], c.logs[i]
 	if err := p.Start(); err != nil {
@@ -168,7 +176,7 @@ func (c *realCluster) call(i int, method, path string, body, into any) (status i
 	if err != nil {
 		return 0, err
 	}
-	r, err := http.NewRequestWithContext(c.t.Context(), method, "http://127.0.0.1:"+c.ports[3+i]+path, bytes.NewReader(b))
+	r, err := http.NewRequestWithContext(c.t.Context(), method, c.url(i)+path, bytes.NewReader(b))
 	if err != nil {
 		return 0, err
 	}
@@ -362,7 +370,7 @@ func (c *realCluster) drain(i int) {
 	if _, err := c.call(i, "POST", "/v1/models/news:decide", map[string]any{"actions": []map[string]any{{"id": "x"}}}, nil); err == nil || !strings.Contains(err.Error(), "drained") {
 		c.t.Errorf("a drained node decides: %v", err)
 	}
-	a, err := c.http.Get("http://127.0.0.1:" + c.ports[3+i] + "/healthz")
+	a, err := c.http.Get(c.url(i) + "/healthz")
 	if err != nil || !a.Close {
 		c.t.Errorf("a drained node keeps its connections, error %v", err)
 		return
@@ -436,8 +444,8 @@ func (c *realCluster) run(ctx context.Context, l *clusterLoad, round, callers in
 	}
 	wg.Go(func() { // the Go client, which is told of no kill
 		var urls []string
-		for _, port := range c.ports[3:] {
-			urls = append(urls, "http://127.0.0.1:"+port)
+		for i := range c.names {
+			urls = append(urls, c.url(i))
 		}
 		own, err := client.New(strings.Join(urls, ","), client.Options{HTTP: c.http, Patience: 2 * time.Minute})
 		for i := 0; err == nil && ctx.Err() == nil; i++ {

@@ -101,8 +101,8 @@ func (c *realCluster) withBulk(l *clusterLoad) *bulk {
 		return nil
 	}
 	var urls []string
-	for _, p := range c.ports[3:] {
-		urls = append(urls, "http://127.0.0.1:"+p)
+	for i := range c.names {
+		urls = append(urls, c.url(i))
 	}
 	b := newBulk(c.t, urls, func(i int) bool { return c.up[i].Load() })
 	b.heard = l.answered

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,17 +47,23 @@ type NodeOptions struct {
 // gives to none.
 type Node struct {
 	dir     string
+	name    string
+	others  []string // host:port of the other nodes
 	keys    *BatchKeys
 	logf    func(format string, a ...any)
 	options func() (*server.Options, error) // of a server that starts
 	srv     atomic.Pointer[server.Server]   // another one after a disk that was full
 	failed  atomic.Pointer[string]          // the newest error of writing a file
 	down    atomic.Pointer[ReplicaDownError]
+	cut     atomic.Pointer[CutOffError]
+	restart sync.Mutex // held while another server takes the place of one
 	nc      *nats.Conn
 	system  *nats.Conn // of the engine's system account
 	lock    *os.File
-	stop    context.CancelFunc // of watch
+	stop    context.CancelFunc // of watch and contact
 	watched sync.WaitGroup
+
+	contacts contacts
 }
 
 // ReplicaDownError is the error of a node whose engine has stopped using its disk. What is a majority goes on without
@@ -74,9 +81,12 @@ func (e *ReplicaDownError) Error() string {
 	return "the disk of this node has failed; the node keeps no replica of the log until it is started again: " + e.What
 }
 
-// Err returns nil while the node has a replica of the log, otherwise a *ReplicaDownError.
+// Err returns nil while the node has a replica of the log and takes part, otherwise a *ReplicaDownError or a *CutOffError.
 func (n *Node) Err() error {
 	if e := n.down.Load(); e != nil {
+		return e
+	}
+	if e := n.cut.Load(); e != nil {
 		return e
 	}
 	return nil
@@ -186,7 +196,8 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	if err := refuseNetwork(o.Dir); err != nil {
 		return nil, err
 	}
-	n := &Node{dir: o.Dir, keys: o.Keys, logf: o.Logf}
+	n := &Node{dir: o.Dir, name: o.Name, keys: o.Keys, logf: o.Logf}
+	n.others = slices.DeleteFunc(slices.Clone(o.Routes), func(a string) bool { return a == o.Listen })
 	if n.lock, err = lockDir(o.Dir, true); err != nil {
 		return nil, err
 	}
@@ -228,6 +239,13 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	watching, stop := context.WithCancel(context.Background())
 	n.stop = stop
 	n.watched.Go(func() { n.watch(watching) })
+	if len(n.others) > 0 {
+		n.watched.Go(func() {
+			if err := n.contact(watching); err != nil && watching.Err() == nil {
+				n.logf("the node does not look after its connections any more: %v", err)
+			}
+		})
+	}
 	return n, nil
 }
 
@@ -342,42 +360,55 @@ const (
 // the process. After other errors nothing says what the disk has, and the node stays without a replica.
 func (n *Node) watch(ctx context.Context) {
 	for pause(ctx, watchEvery) {
-		what, enabled := "the engine does not say why", n.srv.Load().JetStreamEnabled()
-		if text := n.failed.Load(); text != nil {
-			what = *text
-		} else if enabled {
+		if !n.restart.TryLock() { // the engine rests
 			continue
 		}
-		full := strings.Contains(what, "write error: write ") && strings.HasSuffix(what, syscall.ENOSPC.Error())
-		if full && enabled { // it is about to stop
-			continue
-		}
-		e := &ReplicaDownError{what, full}
-		if n.down.Swap(e) == nil {
-			n.logf("%v", e)
-		}
-		if !full || n.probe() != nil {
-			continue
-		}
-		if found, err := readReplica(n.dir, n.keys, nil); err != nil || len(found.Damage) > 0 {
-			if err == nil {
-				err = &DamagedReplicaError{n.dir, found.Damage}
-			}
+		err := n.useDisk(ctx)
+		n.restart.Unlock()
+		if err != nil {
 			n.logf("the disk has room again, and the node does not go on: %v", err)
 			n.down.Store(&ReplicaDownError{What: err.Error()})
 			return
 		}
-		old := n.srv.Load()
-		old.Shutdown()
-		old.WaitForShutdown()
-		if err := n.begin(ctx); err != nil {
-			n.logf("the disk has room again, and the engine does not start: %v", err)
-			continue
-		}
-		n.failed.Store(nil)
-		n.down.Store(nil)
-		n.logf("the disk has room again, and the node goes on")
 	}
+}
+
+// useDisk is one look of watch. Its error is why the node stays without a replica.
+func (n *Node) useDisk(ctx context.Context) error {
+	what, enabled := "the engine does not say why", n.srv.Load().JetStreamEnabled()
+	if text := n.failed.Load(); text != nil {
+		what = *text
+	} else if enabled {
+		return nil
+	}
+	full := strings.Contains(what, "write error: write ") && strings.HasSuffix(what, syscall.ENOSPC.Error())
+	if full && enabled { // it is about to stop
+		return nil
+	}
+	e := &ReplicaDownError{what, full}
+	if n.down.Swap(e) == nil {
+		n.logf("%v", e)
+	}
+	if !full || n.probe() != nil {
+		return nil
+	}
+	if found, err := readReplica(n.dir, n.keys, nil); err != nil {
+		return err
+	} else if len(found.Damage) > 0 {
+		return &DamagedReplicaError{n.dir, found.Damage}
+	}
+	old := n.srv.Load()
+	old.Shutdown()
+	old.WaitForShutdown()
+	if err := n.begin(ctx); err != nil {
+		n.logf("the disk has room again, and the engine does not start: %v", err)
+		return nil
+	}
+	n.contacts.reset(time.Now())
+	n.failed.Store(nil)
+	n.down.Store(nil)
+	n.logf("the disk has room again, and the node goes on")
+	return nil
 }
 
 // probe reports whether the disk has room.
@@ -462,16 +493,6 @@ func (n *Node) Peers() []string {
 		}
 	}
 	return out
-}
-
-// metaLeader returns the name of the node that leads the engine's own group, which makes streams and consumers; empty
-// while there is none.
-func (n *Node) metaLeader() string {
-	z, err := n.srv.Load().Jsz(&server.JSzOptions{})
-	if err != nil || z.Meta == nil {
-		return ""
-	}
-	return z.Meta.Leader
 }
 
 // Leads reports whether the node leads the engine's own group.

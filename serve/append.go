@@ -30,8 +30,9 @@ func (s *Server) stopped() error {
 		err = l.Err()
 	}
 	var down *eventlog.ReplicaDownError
-	if errors.As(err, &down) { // the reason why nothing comes back, so it is said first
-		return &Error{Code: Unavailable, Want: down.Error(), RetryAfter: time.Second, Err: err}
+	var cut *eventlog.CutOffError
+	if errors.As(err, &down) || errors.As(err, &cut) { // the reason why nothing comes back, so it is said first
+		return &Error{Code: Unavailable, Want: err.Error(), RetryAfter: time.Second, Err: err}
 	}
 	if s.nodes != nil {
 		if err := cmp.Or(s.nodes.cutOff(), s.nodes.doubtful()); err != nil {
