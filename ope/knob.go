@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Continuous actions: a logger draws the number a ("the knob") from a density f(·|x) and logs f(a|x). A target names a
@@ -23,6 +24,7 @@ type Knob struct {
 	Density float64 // f(a|x) > 0 of the logger, given the past
 	Reward  float64
 	Aims    []float64 // t(x) of each target
+	Segment string    // the value that KnobOptions.By cuts by, "" for none
 }
 
 // KnobOptions says what to estimate. The zero value takes the Epanechnikov kernel, level 0.95 and rewards in [0, 1].
@@ -34,6 +36,7 @@ type KnobOptions struct {
 	Bandwidths []float64
 	Level      float64 // of all bandwidths of a target together
 	Rewards    *Pair   // finite
+	By         *By     // of Knob.Segment; nil: no segments
 }
 
 // Kernels are the densities K, both on [−1, 1]: 3/4·(1 − u²) and 1 − |u|.
@@ -66,6 +69,9 @@ type KnobTarget struct {
 	Chosen     *int            `json:"chosen"` // index in Bandwidths; null where no bandwidth has enough decisions
 	Verdict    string          `json:"verdict"`
 	Bandwidths []KnobBandwidth `json:"bandwidths"`
+	// Segments, with By, is the difference of the chosen bandwidth in each segment. All of them hold together with all
+	// bandwidths, and so may be looked at.
+	Segments *Segments `json:"segments,omitempty"`
 }
 
 // KnobBandwidth is the value of the target smoothed with one bandwidth.
@@ -76,6 +82,7 @@ type KnobBandwidth struct {
 	Difference float64  `json:"difference"` // to what ran: its own point
 	Uplift     Pair     `json:"uplift"`     // interval of the difference
 	IPW        float64  `json:"ipw"`        // mean[w r], obp's KernelizedIPW
+	Outside    bool     `json:"outside"`    // IPW is outside of Sequence
 	SE         float64  `json:"se"`
 	SNIPW      *float64 `json:"snipw"` // Σ w r/Σ w
 	ESS        float64  `json:"ess"`
@@ -158,7 +165,7 @@ func (k *Knob) Check(rewards Pair) error {
 const LeastDensity = 1e-100
 
 // EvaluateKnobs estimates the smoothed targets on decisions that next gives until io.EOF. Memory: 2 kB for each target
-// and bandwidth.
+// and bandwidth, and 1 kB for each segment of them.
 func EvaluateKnobs(next func(*Knob) error, o KnobOptions) (*KnobResult, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -171,49 +178,90 @@ func EvaluateKnobs(next func(*Knob) error, o KnobOptions) (*KnobResult, error) {
 			return nil, err
 		}
 	}
-	sums := make([][]knobSums, len(o.Names))
-	for t := range sums {
+	run := knobRun{o: &o, hs: hs, out: out, sums: make([][]knobSums, len(o.Names)),
+		parts: knobSegments{o: &o, hs: hs, of: map[string]*knobSegment{}}}
+	for t := range run.sums {
 		for range hs {
-			sums[t] = append(sums[t], knobSums{value: newTwoSided(0), different: newTwoSided(1)})
+			run.sums[t] = append(run.sums[t], knobSums{value: newTwoSided(0), different: newTwoSided(1)})
 		}
 	}
-	low, scale := o.Rewards[0], o.Rewards[1]-o.Rewards[0]
-	var rewards sum
 	for {
 		err := next(&k)
 		if err == io.EOF {
-			break
+			if err := run.answer(); err != nil {
+				return nil, err
+			}
+			return out, nil
 		}
 		if err == nil {
-			err = k.Check(*o.Rewards)
-		}
-		if err == nil && len(k.Aims) != len(o.Names) {
-			err = fmt.Errorf("%d targets, expected %d", len(k.Aims), len(o.Names))
+			err = run.add(&k)
 		}
 		if err != nil {
 			return nil, err
 		}
-		out.Events++
-		rewards.add(k.Reward)
-		for t, aim := range k.Aims {
-			for i, h := range hs {
-				sums[t][i].add(kernel(o.Kernel, (k.Action-aim)/h)/h/k.Density, k.Reward, (k.Reward-low)/scale)
+	}
+}
+
+// knobRun is an evaluation under way.
+type knobRun struct {
+	o       *KnobOptions
+	hs      []float64
+	out     *KnobResult
+	sums    [][]knobSums // by target and bandwidth
+	rewards sum
+	parts   knobSegments
+}
+
+// add counts a decision.
+func (r *knobRun) add(k *Knob) error {
+	if err := k.Check(*r.o.Rewards); err != nil {
+		return err
+	}
+	if len(k.Aims) != len(r.o.Names) {
+		return fmt.Errorf("%d targets, expected %d", len(k.Aims), len(r.o.Names))
+	}
+	part, err := r.parts.add(k)
+	if err != nil {
+		return err
+	}
+	r.out.Events++
+	r.rewards.add(k.Reward)
+	low, scale := r.o.Rewards[0], r.o.Rewards[1]-r.o.Rewards[0]
+	for t, aim := range k.Aims {
+		for i, h := range r.hs {
+			w, unit := kernel(r.o.Kernel, (k.Action-aim)/h)/h/k.Density, (k.Reward-low)/scale
+			if r.sums[t][i].add(w, k.Reward, unit); part != nil {
+				knobDifference(&part.different[t][i], w, unit)
 			}
 		}
 	}
+	return nil
+}
+
+// answer fills the result.
+func (r *knobRun) answer() error {
+	out := r.out
 	if out.Events < 2 {
-		return nil, fmt.Errorf("%d decisions after the first %d, which fix the unit of the bandwidths; expected at least "+
+		return fmt.Errorf("%d decisions after the first %d, which fix the unit of the bandwidths; expected at least "+
 			"2 (bandwidths that are given count from the first one)", out.Events, out.Unit)
 	}
-	out.Logged, out.Each = rewards.value()/float64(out.Events), 1-(1-o.Level)/float64(len(hs))
-	for t, name := range o.Names {
-		target, err := out.target(name, hs, sums[t])
+	out.Logged, out.Each = r.rewards.value()/float64(out.Events), 1-(1-r.o.Level)/float64(len(r.hs))
+	rows, err := r.parts.rows(out)
+	if err != nil {
+		return err
+	}
+	for t, name := range r.o.Names {
+		target, err := out.target(name, r.hs, r.sums[t])
+		if i := target.Chosen; err == nil && i != nil && r.o.By != nil {
+			target.Segments, err = r.parts.segments(rows, t, *i, &r.sums[t][*i].different,
+				target.Verdict != "not settled", out.Rewards)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("target %s: %w", name, err)
+			return fmt.Errorf("target %s: %w", name, err)
 		}
 		out.Targets = append(out.Targets, target)
 	}
-	return out, nil
+	return nil
 }
 
 // knobGrid reads the decisions that fix the unit.
@@ -261,13 +309,15 @@ func (s *knobSums) add(w, r, unit float64) {
 	wr := float64(w * r)
 	s.wr2.product(wr, wr)
 	s.most = max(s.most, w)
-	for _, x := range []struct {
-		c   *capital
-		phi float64
-	}{{s.value.lower, w * unit}, {s.value.upper, w * (1 - unit)}, {s.different.lower, (w - 1) * unit},
-		{s.different.upper, (w - 1) * (1 - unit)}} {
-		x.c.add([]float64{x.phi})
-	}
+	s.value.lower.add([]float64{w * unit})
+	s.value.upper.add([]float64{w * (1 - unit)})
+	knobDifference(&s.different, w, unit)
+}
+
+// knobDifference adds a decision to the sequence of the difference.
+func knobDifference(d *twoSided, w, unit float64) {
+	d.lower.add([]float64{(w - 1) * unit})
+	d.upper.add([]float64{(w - 1) * (1 - unit)})
 }
 
 // target makes the answer of one target.
@@ -289,6 +339,7 @@ func (r *KnobResult) target(name string, hs []float64, sums []knobSums) (KnobTar
 			return out, err
 		}
 		b.Value, b.Sequence = low+float64(scale*s.value.centre(1, 0, 1)), Pair{low + float64(scale*lo), low + float64(scale*hi)}
+		b.Outside = b.IPW < b.Sequence[0] || b.IPW > b.Sequence[1]
 		if lo, hi, err = s.different.difference(r.Each); err != nil {
 			return out, err
 		}
@@ -303,14 +354,153 @@ func (r *KnobResult) target(name string, hs []float64, sums []knobSums) (KnobTar
 		return out, nil
 	}
 	out.Chosen = ptr(at[slope(values, widths)])
-	d := out.Bandwidths[*out.Chosen].Uplift
-	switch {
-	case d[0] > 0:
-		out.Verdict = "better by " + amount(d[0], d[1], r.Logged)
-	case d[1] < 0:
-		out.Verdict = "worse by " + amount(-d[1], -d[0], r.Logged)
-	default:
+	if out.Verdict = settled(out.Bandwidths[*out.Chosen].Uplift, r.Logged); out.Verdict == "" {
 		out.Verdict = "not settled"
 	}
+	return out, nil
+}
+
+// KnobDoubt says that the weights of the chosen bandwidth do not average 1, "" where they do.
+func KnobDoubt(t *KnobTarget) string {
+	if t.Chosen == nil || t.Bandwidths[*t.Chosen].WeightMean >= 0.9 {
+		return ""
+	}
+	return fmt.Sprintf("%s: the weights average %s at ◆, not 1: the rest of the smoothed target lies where the logger "+
+		"hardly plays, or the density is wrong", t.Name, short(t.Bandwidths[*t.Chosen].WeightMean))
+}
+
+// mostKnobSums bounds segments × targets × bandwidths: 1 kB each.
+const mostKnobSums = 200_000
+
+// knobSegment is what adds up in one segment: the difference of each target and bandwidth.
+type knobSegment struct {
+	n         int
+	rewards   sum
+	different [][]twoSided
+}
+
+// knobSegments are all segments, by key.
+type knobSegments struct {
+	o  *KnobOptions
+	hs []float64
+	of map[string]*knobSegment
+}
+
+func (p *knobSegments) make() *knobSegment {
+	s := &knobSegment{different: make([][]twoSided, len(p.o.Names))}
+	for t := range s.different {
+		for range p.hs {
+			s.different[t] = append(s.different[t], newTwoSided(1))
+		}
+	}
+	return s
+}
+
+// add counts a decision in its segment, nil without By.
+func (p *knobSegments) add(k *Knob) (*knobSegment, error) {
+	if p.o.By == nil {
+		return nil, nil
+	}
+	key := missing
+	if k.Segment != "" {
+		var err error
+		if key, err = p.o.By.ofText(k.Segment, p.o.By.Path); err != nil {
+			return nil, err
+		}
+	}
+	s := p.of[key]
+	if s == nil {
+		switch n := len(p.of) + 1; {
+		case n > MostSegments:
+			return nil, p.o.By.tooMany()
+		case n*len(p.o.Names)*len(p.hs) > mostKnobSums:
+			return nil, fmt.Errorf("--by %s: more than %d segments of %d targets with %d bandwidths, expected a product "+
+				"of at most %d", p.o.By, n-1, len(p.o.Names), len(p.hs), mostKnobSums)
+		}
+		s = p.make()
+		p.of[strings.Clone(key)] = s
+	}
+	s.n++
+	s.rewards.add(k.Reward)
+	return s, nil
+}
+
+// knobRow is a segment that is shown: one, or the small ones together.
+type knobRow struct {
+	Segment
+	sums *knobSegment // nil: the whole
+}
+
+// rows are the whole and the segments that all targets share; small ones are one.
+func (p *knobSegments) rows(r *KnobResult) ([]knobRow, error) {
+	if p.o.By == nil {
+		return nil, nil
+	}
+	counts := map[string]int{}
+	var all []Segment
+	for key, s := range p.of {
+		counts[key] = s.n
+		all = append(all, Segment{Name: p.o.By.name(key), Values: 1, Events: s.n, key: key})
+	}
+	if err := p.o.By.empty(counts, r.Events, p.o.By.Path, func() string { return "" }); err != nil {
+		return nil, err
+	}
+	out := []knobRow{{Segment{Name: "all", Events: r.Events, Logged: &r.Logged}, nil}}
+	shown, rest := arranged(all)
+	pooled := knobRow{Segment{Name: rest}, p.make()}
+	for i, x := range all {
+		s := p.of[x.key]
+		if i < shown {
+			x.Logged = ptr(s.rewards.value() / float64(s.n))
+			out = append(out, knobRow{x, s})
+			continue
+		}
+		pooled.Events, pooled.Values = pooled.Events+x.Events, pooled.Values+1
+		pooled.sums.merge(s)
+	}
+	if rest != "" {
+		pooled.Logged = ptr(pooled.sums.rewards.value() / float64(pooled.Events))
+		out = append(out, pooled)
+	}
+	return out, nil
+}
+
+func (s *knobSegment) merge(o *knobSegment) {
+	s.n += o.n
+	s.rewards.merge(o.rewards)
+	for t := range s.different {
+		for i := range s.different[t] {
+			s.different[t][i].merge(&o.different[t][i])
+		}
+	}
+}
+
+// segments are the rows of target t with bandwidth i. Each stands at 1 − α/(rows · bandwidths), so that the bandwidth may
+// have been chosen by looking; alone: the whole is settled at its own level.
+func (p *knobSegments) segments(rows []knobRow, t, i int, whole *twoSided, alone bool, rewards Pair) (*Segments,
+	error) {
+	out := &Segments{By: p.o.By.String(), Level: p.o.Level, Each: 1 - (1-p.o.Level)/float64(len(rows)*len(p.hs)),
+		Rule: poolRule, Notes: []string{chooseAfter}}
+	for _, row := range rows {
+		seq := whole
+		if row.sums != nil {
+			seq = &row.sums.different[t][i]
+		}
+		d := difference{seq, rewards[1] - rewards[0], -1, 1, 0, 0}
+		interval, err := d.at(out.Each)
+		if err != nil {
+			return nil, fmt.Errorf("in %s: %w", row.Name, err)
+		}
+		x := row.Segment
+		x.Value, x.Sequence = ptr(d.centre()), &interval
+		if x.Verdict = settled(interval, *x.Logged); x.Verdict == "" {
+			x.Verdict = "not settled"
+			if row.sums == nil && alone {
+				x.Verdict = settledAlone
+			}
+		}
+		out.Rows = append(out.Rows, x)
+	}
+	out.Sentence = sentence(out.Rows)
 	return out, nil
 }

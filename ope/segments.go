@@ -151,9 +151,15 @@ func (b *By) of(ev *logged.Event) (string, error) {
 			return b.list(items)
 		}
 	}
-	switch {
-	case !ok:
+	if !ok {
 		return missing, nil
+	}
+	return b.ofText(text, "context."+b.Path)
+}
+
+// ofText is the segment of a value; name is what an error calls it.
+func (b *By) ofText(text, name string) (string, error) {
+	switch {
 	case b.Values != nil && !slices.Contains(b.Values, text):
 		return elsewhere, nil
 	case b.Edges == nil:
@@ -161,7 +167,7 @@ func (b *By) of(ev *logged.Event) (string, error) {
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || v-v != 0 {
-		return "", fmt.Errorf("context.%s is %q, expected a number: --by %s has edges", b.Path, text, b)
+		return "", fmt.Errorf("%s is %q, expected a number: --by %s has edges", name, text, b)
 	}
 	i, found := slices.BinarySearch(b.Edges, v)
 	if !found {
@@ -349,6 +355,7 @@ type Segment struct {
 	Verdict  string   `json:"verdict"`
 
 	sums *segmentSums
+	key  string // of knobs
 }
 
 // chooseAfter is what every answer with segments says.
@@ -375,20 +382,30 @@ func (e *engine) noSegments() error {
 	case e.p.lists:
 		return fmt.Errorf("--by %s: the log has lists of slots, and segments are of single decisions", b)
 	}
+	counts := map[string]int{}
+	for key, s := range e.total.segments {
+		counts[key] = s.n
+	}
+	return b.empty(counts, e.total.n, "context."+b.Path, e.suggestion)
+}
+
+// empty refuses a segmentation with a segment that was asked for and is in no event. counts has the events of each
+// segment, all of them together; name is what an error calls the value, suggest what else there is.
+func (b *By) empty(counts map[string]int, all int, name string, suggest func() string) error {
 	for _, key := range []string{missing, elsewhere} {
-		if s := e.total.segments[key]; s != nil && s.n == e.total.n {
-			what := "no event has context." + b.Path
+		if n := counts[key]; n > 0 && n == all {
+			what := "no event has " + name
 			switch {
 			case key == elsewhere && b.Values != nil:
 				what = "no event has one of these values"
 			case key == elsewhere:
-				what = "no event has a context." + b.Path + " between the edges"
+				what = "no event has a " + name + " between the edges"
 			}
-			return fmt.Errorf("--by %s: %s%s", b, what, e.suggestion())
+			return fmt.Errorf("--by %s: %s%s", b, what, suggest())
 		}
 	}
 	found := map[string]bool{}
-	for key := range e.total.segments {
+	for key := range counts {
 		if values, ok := strings.CutPrefix(key, "="); ok {
 			for v := range strings.SplitSeq(values, and) {
 				found[v] = true
@@ -401,7 +418,7 @@ func (e *engine) noSegments() error {
 		}
 	}
 	for i := range max(0, len(b.Edges)-1) {
-		if key := "#" + strconv.Itoa(i); e.total.segments[key] == nil {
+		if key := "#" + strconv.Itoa(i); counts[key] == 0 {
 			return fmt.Errorf("--by %s: no event is in the segment %q", b, b.name(key))
 		}
 	}
@@ -426,23 +443,11 @@ func (e *engine) parts() []Segment {
 	for key, s := range e.total.segments {
 		rows = append(rows, Segment{Name: e.p.o.By.name(key), Values: 1, Events: s.n, sums: s})
 	}
-	slices.SortFunc(rows, func(a, b Segment) int {
-		if a.Events != b.Events {
-			return b.Events - a.Events
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
-	shown := 0
-	for shown < len(rows) && shown < mostShown && rows[shown].Events >= leastEvents {
-		shown++
+	shown, name := arranged(rows)
+	if name == "" {
+		return rows
 	}
-	if shown == len(rows) || shown == len(rows)-1 && shown < mostShown && shown > 0 {
-		return rows // one small segment is shown as it is
-	}
-	rest := Segment{Name: fmt.Sprintf("the %d others", len(rows)-shown), sums: newSegment(len(e.p.o.Targets), 0)}
-	if shown == 0 {
-		rest.Name = fmt.Sprintf("the %d small ones", len(rows))
-	}
+	rest := Segment{Name: name, sums: newSegment(len(e.p.o.Targets), 0)}
 	for _, x := range rows[shown:] {
 		rest.Events, rest.Values = rest.Events+x.Events, rest.Values+1
 		rest.sums.merge(x.sums)
@@ -450,13 +455,37 @@ func (e *engine) parts() []Segment {
 	return append(rows[:shown:shown], rest)
 }
 
+// arranged sorts rows and says how many are shown for themselves, and what all others together are called, "" where all
+// are shown.
+func arranged(rows []Segment) (shown int, rest string) {
+	slices.SortFunc(rows, func(a, b Segment) int {
+		if a.Events != b.Events {
+			return b.Events - a.Events
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	for shown < len(rows) && shown < mostShown && rows[shown].Events >= leastEvents {
+		shown++
+	}
+	switch {
+	case shown == len(rows) || shown == len(rows)-1 && shown < mostShown && shown > 0:
+		return len(rows), "" // one small segment is shown as it is
+	case shown == 0:
+		return 0, fmt.Sprintf("the %d small ones", len(rows))
+	}
+	return shown, fmt.Sprintf("the %d others", len(rows)-shown)
+}
+
+// poolRule is how small segments become one.
+var poolRule = fmt.Sprintf("values with fewer than %d decisions, and all beyond the %d largest, are one segment",
+	leastEvents, mostShown)
+
 // segments are the rows of target t.
 func (e *engine) segments(t int) *Segments {
 	p := e.p
 	rows := append([]Segment{{Name: "all", Events: e.total.n}}, slices.Clone(e.rows)...)
 	out := &Segments{By: p.o.By.String(), Level: p.level, Each: 1 - (1-p.level)/float64(len(rows)), Rows: rows,
-		Rule: fmt.Sprintf("values with fewer than %d decisions, and all beyond the %d largest, are one segment",
-			leastEvents, mostShown)}
+		Rule: poolRule}
 	ta := &e.total.targets[t]
 	alone := false // the whole is settled at its own level
 	if d, err := e.differenceOf(ta).at(p.level); err == nil {
@@ -483,7 +512,7 @@ func (e *engine) segments(t int) *Segments {
 		if row.Verdict = settled(interval, base); row.Verdict == "" {
 			row.Verdict = "not settled"
 			if i == 0 && alone {
-				row.Verdict = "settled by itself, not at the level of all rows"
+				row.Verdict = settledAlone
 			}
 		}
 	}
@@ -493,6 +522,9 @@ func (e *engine) segments(t int) *Segments {
 	}
 	return out
 }
+
+// settledAlone is the verdict of a whole that is settled at its own level and not at that of all rows.
+const settledAlone = "settled by itself, not at the level of all rows"
 
 // settled says a difference that leaves 0 out, "" for one that does not.
 func settled(d Pair, base float64) string {

@@ -20,10 +20,10 @@ import (
 	"troupe/report/forest"
 )
 
-//go:embed page/evaluate.html
+//go:embed page/evaluate.html page/segments.html
 var evaluateFile embed.FS
 
-var evaluateTemplate = parsed(evaluateFile, "evaluate.html")
+var evaluateTemplate = parsed(evaluateFile, "evaluate.html", "segments.html")
 
 // EvaluateMeta is what the page of an evaluation says about the run.
 type EvaluateMeta struct {
@@ -43,8 +43,8 @@ type evaluateTarget struct {
 
 // evaluateSegments is for whom the difference holds.
 type evaluateSegments struct {
-	Sentence, Rule string
-	Rows           []evaluateRow
+	Sentence, Rule, Level string
+	Rows                  []evaluateRow
 }
 
 type evaluateRow struct{ Name, Value, Sure, Large string }
@@ -305,18 +305,24 @@ func evaluateView(r *ope.Result, t *ope.Evaluated, i, dec int) evaluateTarget {
 			v.Notes = append(v.Notes, e.Estimator+": "+*e.Why)
 		}
 	}
-	if s := t.Segments; s != nil {
-		v.Segments = &evaluateSegments{Sentence: s.Sentence, Rule: s.Rule}
-		for _, x := range s.Rows {
-			v.Segments.Rows = append(v.Segments.Rows, evaluateRow{x.Name, chart.Count(x.Events),
-				pairText(x.Sequence, dec, true), x.Verdict})
-		}
-	}
+	v.Segments = segmentsView(t.Segments, r.Level, dec)
 	if note := doubtNote(t); note != "" {
 		v.Notes = append(v.Notes, note)
 	}
 	for _, f := range evaluateFigures(r, t, prefixOf(i)) {
 		v.Figures = append(v.Figures, evaluateFigure{f.Title, f.How, f.HTML()})
+	}
+	return v
+}
+
+// segmentsView is the words and the table of segments, nil where there are none.
+func segmentsView(s *ope.Segments, level float64, dec int) *evaluateSegments {
+	if s == nil {
+		return nil
+	}
+	v := &evaluateSegments{Sentence: s.Sentence, Rule: s.Rule, Level: fmt.Sprintf("%g", math.Round(1e4*level)/100)}
+	for _, x := range s.Rows {
+		v.Rows = append(v.Rows, evaluateRow{x.Name, chart.Count(x.Events), pairText(x.Sequence, dec, true), x.Verdict})
 	}
 	return v
 }

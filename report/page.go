@@ -23,11 +23,14 @@ var pageFiles embed.FS
 
 var pageTemplate = parsed(pageFiles, "page.html")
 
-// parsed returns a function that parses a page on first use: most commands show none.
-func parsed(files embed.FS, name string) func() *template.Template {
+// parsed returns a function that parses a page and its parts on first use: most commands show none.
+func parsed(files embed.FS, name string, parts ...string) func() *template.Template {
 	return sync.OnceValue(func() *template.Template {
-		return template.Must(template.New(name).ParseFS(files,
-			"page/"+name))
+		names := []string{"page/" + name}
+		for _, part := range parts {
+			names = append(names, "page/"+part)
+		}
+		return template.Must(template.New(name).ParseFS(files, names...))
 	})
 }
 

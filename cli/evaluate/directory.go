@@ -316,16 +316,23 @@ func (e *evaluation) serverDoubts(f *filtered, r *ope.Result) {
 	r.Warnings = append(r.Warnings, "no sequence: "+why)
 }
 
-// page writes the page; its name says what was evaluated.
+// page writes the page.
 func (e *evaluation) page(r *ope.Result) (string, error) {
-	dir := e.out
-	if dir == "" {
-		name := strings.TrimSuffix(filepath.Base(e.source), filepath.Ext(e.source))
-		if r.Log.Model != nil {
-			name = *r.Log.Model
-		}
-		dir = filepath.Join("runs", "evaluate-"+name)
+	return report.BuildEvaluation(e.pageDir(r.Log.Model), r, e.pageMeta())
+}
+
+// pageDir is where the page goes; its name says what was evaluated.
+func (e *evaluation) pageDir(model *string) string {
+	if e.out != "" {
+		return e.out
 	}
-	return report.BuildEvaluation(dir, r, report.EvaluateMeta{When: time.Now().Format("2 January 2006"),
-		Command: term.Line(os.Args[1:])})
+	name := strings.TrimSuffix(filepath.Base(e.source), filepath.Ext(e.source))
+	if model != nil {
+		name = *model
+	}
+	return filepath.Join("runs", "evaluate-"+name)
+}
+
+func (e *evaluation) pageMeta() report.EvaluateMeta {
+	return report.EvaluateMeta{When: time.Now().Format("2 January 2006"), Command: term.Line(os.Args[1:])}
 }

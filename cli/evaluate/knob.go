@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 
 	"troupe/cli/term"
 	"troupe/ope"
+	"troupe/report"
 	"troupe/spec"
 )
 
@@ -33,7 +35,7 @@ func (k *knobFlags) add(f *pflag.FlagSet) {
 }
 
 // knobMay are the flags that go with --knob.
-var knobMay = []string{"knob", "kernel", "bandwidth", "target", "rewards", "level", "json"}
+var knobMay = []string{"knob", "kernel", "bandwidth", "target", "rewards", "level", "by", "out", "json"}
 
 // check refuses what does not go together.
 func (k *knobFlags) check(f *pflag.FlagSet) (err error) {
@@ -93,12 +95,17 @@ func (e *evaluation) knobs(out io.Writer) error {
 		return term.Misuse(errors.New("--target is missing: a column with the number that the target would play, or " +
 			"a number"))
 	}
+	if e.by != "" {
+		if o.By, err = ope.ParseBy(e.by); err != nil {
+			return term.Misuse(err)
+		}
+	}
 	f, err := os.Open(e.source)
 	if err != nil {
 		return term.Misuse(err)
 	}
 	defer f.Close()
-	t, err := e.knobTable(f)
+	t, err := e.knobTable(f, o.By)
 	if err != nil {
 		return err
 	}
@@ -110,6 +117,12 @@ func (e *evaluation) knobs(out io.Writer) error {
 		}
 		return term.Misuse(t.at(err))
 	}
+	page := ""
+	if !e.json || e.out != "" {
+		if page, err = report.BuildKnobs(e.pageDir(nil), r, e.pageMeta()); err != nil {
+			return err
+		}
+	}
 	if e.json {
 		w := json.NewEncoder(out)
 		w.SetIndent("", "  ")
@@ -118,7 +131,7 @@ func (e *evaluation) knobs(out io.Writer) error {
 			*ope.KnobResult
 		}{e.source, r})
 	}
-	printKnobs(out, r, e.source)
+	printKnobs(out, r, e.source, page)
 	return nil
 }
 
@@ -130,12 +143,13 @@ type knobTable struct {
 	knob, density, reward int
 	aims                  []int // columns of the targets; −1: a number
 	fixed                 []float64
+	by                    int // column of the segments; −1: none
 	line                  int
 	ended                 bool
 }
 
 // knobTable reads the header. A target is a column, or a number.
-func (e *evaluation) knobTable(f io.Reader) (*knobTable, error) {
+func (e *evaluation) knobTable(f io.Reader, by *ope.By) (*knobTable, error) {
 	knob, density, reward, err := e.knob.parse()
 	if err != nil {
 		return nil, err
@@ -169,6 +183,13 @@ func (e *evaluation) knobTable(f io.Reader) (*knobTable, error) {
 	}{{"--knob", knob, &t.knob}, {"--knob density", density, &t.density}, {"--knob reward", reward, &t.reward}} {
 		if *c.at, err = find(c.what, c.name); err != nil {
 			return nil, err
+		}
+	}
+	if t.by = -1; by != nil {
+		if t.by = slices.Index(t.header, "context."+by.Path); t.by < 0 {
+			if t.by, err = find("--by", by.Path); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for i, name := range e.targets {
@@ -211,6 +232,9 @@ func (t *knobTable) next(k *ope.Knob) error {
 		}
 		k.Aims = append(k.Aims, v)
 	}
+	if k.Segment = ""; t.by >= 0 {
+		k.Segment = strings.TrimSpace(row[t.by])
+	}
 	return err
 }
 
@@ -224,12 +248,12 @@ func (t *knobTable) at(err error) error {
 }
 
 // printKnobs prints the answer.
-func printKnobs(w io.Writer, r *ope.KnobResult, source string) {
+func printKnobs(w io.Writer, r *ope.KnobResult, source, page string) {
 	line := func(label, text string) {
 		fmt.Fprintf(w, "%s %s\n", term.PadRight(term.Shorten(label, 9), 9), term.Wrap(text, 10))
 	}
 	short := func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
-	pair := func(p ope.Pair) string { return short(p[0]) + " .. " + short(p[1]) }
+	decimals := knobDecimals(r)
 	text := fmt.Sprintf("%s evaluated; what ran earned %s", term.Many(r.Events, "decision"), short(r.Logged))
 	if r.Unit > 0 {
 		text += fmt.Sprintf("; the first %d fixed the bandwidths and are not counted", r.Unit)
@@ -237,37 +261,73 @@ func printKnobs(w io.Writer, r *ope.KnobResult, source string) {
 	line(strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)), text)
 	for _, t := range r.Targets {
 		fmt.Fprintln(w)
-		rows := [][]string{{"smoothed by", "value", "sure", "minus what ran", "sure", "ESS", "weights"}}
+		rows := [][]string{{"smoothed", "value", "sure", "difference", "sure", "ESS", "weights"}}
 		for i, b := range t.Bandwidths {
 			mark := "  "
 			if t.Chosen != nil && *t.Chosen == i {
 				mark = "◆ "
 			}
-			rows = append(rows, []string{mark + short(b.Bandwidth), short(b.Value), pair(b.Sequence),
-				short(b.Difference), pair(b.Uplift), short(b.ESS), short(b.WeightMean)})
+			rows = append(rows, []string{mark + short(b.Bandwidth), signed(b.Value, decimals, false),
+				interval(&b.Sequence, decimals, false), signed(b.Difference, decimals, true),
+				interval(&b.Uplift, decimals, true), figures(b.ESS), figures(b.WeightMean)})
 		}
 		fmt.Fprintln(w, t.Name)
 		term.Columns(w, rows)
 		line("verdict", t.Verdict)
+		if s := t.Segments; s != nil {
+			rows := [][]string{{"by " + s.Path(), "decisions", "sure", ""}}
+			for _, x := range s.Rows {
+				rows = append(rows, []string{"  " + term.Shorten(x.Name, 24), term.Grouped(int64(x.Events)),
+					interval(x.Sequence, decimals, true), x.Verdict})
+			}
+			term.Columns(w, rows)
+			line("segments", s.Sentence)
+		}
 	}
 	fmt.Fprintln(w)
-	line("sure", fmt.Sprintf("%g %% for all bandwidths of a target together, at every look, for loggers and targets "+
-		"that "+
-		"learn. It is the value of the smoothed target, which plays its number plus the bandwidth times a draw of "+
-		"the %s "+
-		"kernel, and not that of the target itself: no decision is exactly at its number. A smaller bandwidth is "+
-		"nearer to it, and less sure", 100*r.Level, r.Kernel))
-	if len(r.Targets[0].Bandwidths) > 1 {
-		line("◆", "chosen by SLOPE: the widest bandwidth whose estimate agrees with those of all smaller ones; its "+
-			"interval holds, because all of them do")
+	for _, x := range knobWords(r) {
+		line(x[0], x[1])
 	}
+	if page != "" {
+		line("report", page)
+	}
+}
+
+// knobDecimals is how many decimals the numbers need: two digits of the narrowest interval.
+func knobDecimals(r *ope.KnobResult) int {
+	least := r.Rewards[1] - r.Rewards[0]
 	for _, t := range r.Targets {
-		if t.Chosen == nil {
-			continue
-		}
-		if b := t.Bandwidths[*t.Chosen]; b.WeightMean < 0.9 {
-			line("warning", fmt.Sprintf("%s: the weights average %s at ◆, not 1: the rest of the smoothed target "+
-				"lies where the logger hardly plays, or the density is wrong", t.Name, short(b.WeightMean)))
+		for _, b := range t.Bandwidths {
+			for _, w := range []float64{b.Sequence[1] - b.Sequence[0], b.Uplift[1] - b.Uplift[0]} {
+				if w > 0 {
+					least = min(least, w)
+				}
+			}
 		}
 	}
+	return max(0, min(9, 1-int(math.Floor(math.Log10(least)))))
+}
+
+// knobWords are the lines below the tables: what the intervals hold for, and what to doubt.
+func knobWords(r *ope.KnobResult) [][2]string {
+	out := [][2]string{{"sure", fmt.Sprintf("%g %% for all bandwidths of a target together, at every look, for loggers and "+
+		"targets that learn. It is the value of the smoothed target, which plays its number plus the bandwidth times a "+
+		"draw of the %s kernel, and not that of the target itself: no decision is exactly at its number. A smaller "+
+		"bandwidth is nearer to it, and less sure", 100*r.Level, r.Kernel)}}
+	if len(r.Targets[0].Bandwidths) > 1 {
+		out = append(out, [2]string{"◆", "chosen by SLOPE: the widest bandwidth whose estimate agrees with those of all " +
+			"smaller ones; its interval holds, because all of them do"})
+	}
+	for i := range r.Targets {
+		t := &r.Targets[i]
+		if text := ope.KnobDoubt(t); text != "" {
+			out = append(out, [2]string{"warning", text})
+		}
+		if t.Segments != nil && i == 0 {
+			for _, note := range t.Segments.Notes {
+				out = append(out, [2]string{"warning", note})
+			}
+		}
+	}
+	return out
 }

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"troupe/ope"
+)
+
+// TestEvaluateKnob: numbers as actions with segments, in words, in JSON and on the page; what does not go together or is not in the
+// table is refused and named, and no page is left.
+func TestEvaluateKnob(t *testing.T) {
+	dir := t.TempDir()
+	file, out := filepath.Join(dir, "prices.csv"), filepath.Join(dir, "out")
+	draw := rand.New(rand.NewPCG(7, 7))
+	var table bytes.Buffer
+	fmt.Fprintln(&table, "city,size,price,f,profit,new")
+	for i := range 3000 {
+		city := []string{"Oslo", "Bergen<b>", "Oslo"}[i%3]
+		e := draw.Float64() - draw.Float64()
+		price := 5 + 2*e
+		profit := max(0, 1-math.Abs(price-map[string]float64{"Oslo": 6, "Bergen<b>": 4}[city])/2)
+		fmt.Fprintf(&table, "%s,%d,%v,%v,%v,6\n", city, 1+i%90, price, (1-math.Abs(e))/2, profit)
+	}
+	if err := os.WriteFile(file, table.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run := func(code int, args ...string) (string, string) {
+		t.Helper()
+		var text, errs bytes.Buffer
+		if got := command(t.Context(), append([]string{"evaluate", file, "--knob", "price,density=f,reward=profit", "--out", out}, args...), &text, &errs); got != code {
+			t.Fatalf("%v: exit code %d, want %d\n%s%s", args, got, code, &text, &errs)
+		}
+		return text.String(), errs.String()
+	}
+	for _, x := range []struct{ by, word string }{
+		{"cty", `--by: the table has no column cty; did you mean "city"?`}, {"city=Oslo|Rome", `no event is in the segment "Rome"`},
+		{"city=0:1", `prices.csv:2: city is "Oslo", expected a number`}, {"size=200:300:", "no event has a size between the edges"}, {"=", "expected a value of the context"},
+	} {
+		if _, errs := run(2, "--target", "new", "--bandwidth", "1", "--by", x.by); !strings.Contains(errs, x.word) {
+			t.Errorf("--by %s: %s, want %q", x.by, errs, x.word)
+		}
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a page was written")
+	}
+	text, _ := run(0, "--target", "new", "--target", "4.5", "--by", "context.city")
+	for _, word := range []string{"by city   ", "segments  in Oslo better by ", ", in Bergen<b> worse by ", "if --by was fixed without looking", "report    "} {
+		if !strings.Contains(text, word) {
+			t.Errorf("no %q in\n%s", word, text)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 && !strings.HasPrefix(line, "report") {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(out, "evaluate.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{"2 targets against what ran", "For whom: in Oslo better by ", "Bergen&lt;b&gt; worse by", "The difference by bandwidth", "The value by bandwidth",
+		"of the smoothed target", "4.5, smoothed by ", "if the segments were chosen before looking"} {
+		if !strings.Contains(string(page), word) {
+			t.Errorf("no %q on the page", word)
+		}
+	}
+	for _, bad := range []string{"Bergen<b>", "NaN", "http://", "https://"} {
+		if strings.Contains(string(page), bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	for _, name := range []string{"segments.svg", "difference.csv", "2-values.png"} {
+		if _, err := os.Stat(filepath.Join(out, "figures", name)); err != nil {
+			t.Error(err)
+		}
+	}
+	text, _ = run(0, "--target", "new", "--by", "size=0:30:60:", "--json")
+	var r ope.KnobResult
+	if err := json.Unmarshal([]byte(text), &r); err != nil || len(r.Targets[0].Segments.Rows) != 4 || r.Targets[0].Segments.Rows[1].Name != "size from 60" {
+		t.Errorf("%v, %s", err, text)
+	}
+}
