@@ -42,20 +42,22 @@ has the way.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterKeysCommand(),
-		clusterRebuildCommand(), clusterVoidCommand(), clusterExportCommand(), clusterImportCommand())
+		clusterCertificateCommand(), clusterRebuildCommand(), clusterVoidCommand(), clusterExportCommand(), clusterImportCommand())
 	return c
 }
 
 func clusterInitCommand() *cobra.Command {
 	var nodes []string
 	var out, from string
+	var noKey bool
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Make the files of a new cluster, a folder for each node",
 		Long: `Writes a folder for each node: cluster.toml, the certificate of the cluster's authority, the
 node's own certificate and key, and keys.json, the same for all, which signs event ids. Copy each
-folder to its machine, and keep it secret. The authority's key is not kept: certificates are valid
-for ten years.
+folder to its machine, and keep it secret. The folder authority has the key that makes further
+certificates: keep it away from the nodes. Certificates are valid for one year, see troupe cluster
+certificate; with --no-authority-key for ten, and no further one can be made.
 
 A node is NAME, NAME=HOST, NAME=HOST:PORT or NAME=HOST:PORT/CALLERPORT. PORT is for the other
 nodes, CALLERPORT for callers.`,
@@ -67,7 +69,7 @@ nodes, CALLERPORT for callers.`,
 			if err != nil {
 				return term.Misuse(err)
 			}
-			cluster, err := makeCluster(out, list, from)
+			cluster, err := makeCluster(out, list, from, !noKey)
 			if err != nil {
 				return term.Misuse(err)
 			}
@@ -81,11 +83,17 @@ nodes, CALLERPORT for callers.`,
 				fmt.Fprintf(w, "on %s: troupe serve --cluster %s --data DIR\n", n.Name,
 					filepath.Join(out, n.Name, clusterFile))
 			}
+			if !noKey {
+				fmt.Fprintf(w, "keep %s away from the nodes: its key makes certificates that they accept\n",
+					filepath.Join(out, authorityDir))
+			}
 			return nil
 		},
 	}
 	c.Flags().StringSliceVar(&nodes, "nodes", nil, "the nodes, three or five, separated by commas")
 	c.Flags().StringVar(&out, "out", "cluster", "directory for the folders, empty or not there")
+	c.Flags().BoolVar(&noKey, "no-authority-key", false, "do not keep the authority's key; certificates are valid for "+
+		"ten years")
 	c.Flags().StringVar(&from, "import", "", "data directory of a single machine: the cluster has its keys, and "+
 		"waits for troupe cluster import")
 	return c
@@ -169,7 +177,7 @@ func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
 	}
 	o.Log, o.Keys = c.stream, c.keys
 	o.Cluster = &serve.Cluster{Node: c.config.Node, Nodes: c.config.names(), Check: c.node.Check, Damage: c.damage,
-		Missing: c.missing,
+		Missing: c.missing, Certified: c.config.certified,
 		Suspect: c.suspect, SyncTime: c.node.SyncTime}
 	if err == nil {
 		o.Cluster.Imported, o.Cluster.ImportedBase = c.stream.Imported(), c.stream.ImportedBase()
@@ -365,6 +373,9 @@ func (n clusterNode) ask(ctx context.Context) nodeStatus {
 	return s
 }
 
+// renewBefore is how long before the end of a certificate the status asks for another one.
+const renewBefore = 30 * 24 * time.Hour
+
 // print writes a status for people.
 func (s *clusterStatus) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -405,6 +416,15 @@ func (s *clusterStatus) print(w io.Writer) error {
 	for _, n := range s.Nodes {
 		if n.Error == "" && n.Cluster.Damage != "" {
 			fmt.Fprintf(w, "the files of %s are damaged: %s; stop it, then rebuild it\n", n.Name, n.Cluster.Damage)
+		}
+	}
+	for _, n := range s.Nodes {
+		if n.Error != "" || n.Cluster.CertificateEnds == nil {
+			continue
+		}
+		if left := time.Until(*n.Cluster.CertificateEnds); left < renewBefore {
+			fmt.Fprintf(w, "the certificate of %s ends in %d days: troupe cluster certificate renew\n", n.Name,
+				max(0, int(left.Hours()/24)))
 		}
 	}
 	s.without(w)

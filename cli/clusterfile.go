@@ -48,6 +48,8 @@ type clusterConfig struct {
 	Cluster string
 	Import  string // id of the log of a single machine that the cluster goes on with, empty for none
 	Nodes   []clusterNode
+
+	certified time.Time // until when this node's certificate is valid, from tls
 }
 
 // trust makes requests to the nodes accept certificates of the system's authorities, of the cluster's, and of those in
@@ -335,16 +337,24 @@ func (c *clusterConfig) tls() (*tls.Config, error) {
 	if err := leaf.VerifyHostname(host); err != nil {
 		return nil, fmt.Errorf("%s does not hold for the address of node %s: %w", in(certFile), c.Node, err)
 	}
+	revoked, err := refuseRevoked(c.folder(), ca, leaf)
+	if err != nil {
+		return nil, err
+	}
+	c.certified = leaf.NotAfter
 	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, RootCAs: pool,
-		ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}, nil
+		ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, VerifyConnection: revoked}, nil
 }
 
-// certificateYears is how long the certificates of init are valid.
-const certificateYears = 10
+// How long certificates are valid. Those of nodes whose authority's key is not kept cannot be renewed.
+const (
+	authorityYears = 10
+	nodeYears      = 1
+)
 
-// makeCluster writes the folders of all nodes. out must be empty or not there. from, if not empty, is the data
-// directory of a single machine whose log is to be imported.
-func makeCluster(out string, nodes []clusterNode, from string) (*clusterConfig, error) {
+// makeCluster writes the folders of all nodes, and that of the authority if its key is kept. out must be empty or not
+// there. from, if not empty, is the data directory of a single machine whose log is to be imported.
+func makeCluster(out string, nodes []clusterNode, from string, keep bool) (*clusterConfig, error) {
 	if files, err := os.ReadDir(out); err == nil && len(files) > 0 {
 		return nil, fmt.Errorf("--out %s is not empty; a second init would make other certificates and keys", out)
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -364,17 +374,22 @@ func makeCluster(out string, nodes []clusterNode, from string) (*clusterConfig, 
 	if err != nil {
 		return nil, err
 	}
-	authority, authorityKey, ca, err := signCertificate(c.Cluster, "", nil, nil)
+	for _, n := range nodes {
+		if keep && n.Name == authorityDir {
+			return nil, fmt.Errorf("a node has the name %s, which is the folder of the authority's key; give it another "+
+				"one, or --no-authority-key", authorityDir)
+		}
+	}
+	a, err := newAuthority(filepath.Join(out, authorityDir), c.Cluster, nil)
 	if err != nil {
 		return nil, err
 	}
+	years := authorityYears
+	if keep {
+		years = nodeYears
+	}
 	for _, n := range nodes {
-		host, _, _ := hostPort(n.Address)
-		_, key, cert, err := signCertificate(n.Name, host, authority, authorityKey)
-		if err != nil {
-			return nil, err
-		}
-		der, err := x509.MarshalECPrivateKey(key)
+		cert, key, err := a.certify(n, years)
 		if err != nil {
 			return nil, err
 		}
@@ -385,19 +400,21 @@ func makeCluster(out string, nodes []clusterNode, from string) (*clusterConfig, 
 		of := *c
 		of.Node = n.Name
 		for name, data := range map[string][]byte{
-			clusterFile: []byte(of.text()), caFile: ca, certFile: cert, serve.KeyFile: keys,
-			keyFile: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}),
+			clusterFile: []byte(of.text()), caFile: a.bundle, certFile: cert, serve.KeyFile: keys, keyFile: key,
 		} {
 			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 				return nil, err
 			}
 		}
 	}
+	if keep {
+		return c, a.write()
+	}
 	return c, nil
 }
 
 // signCertificate makes an authority when by is nil, otherwise the certificate of a node.
-func signCertificate(name, host string, by *x509.Certificate, byKey *ecdsa.PrivateKey) (*x509.Certificate,
+func signCertificate(name, host string, years int, by *x509.Certificate, byKey *ecdsa.PrivateKey) (*x509.Certificate,
 	*ecdsa.PrivateKey, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -410,11 +427,11 @@ func signCertificate(name, host string, by *x509.Certificate, byKey *ecdsa.Priva
 	now := time.Now()
 	t := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour),
-		NotAfter: now.AddDate(certificateYears, 0, 0),
+		NotAfter: now.AddDate(years, 0, 0),
 		KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true,
 	}
 	if by == nil {
-		t.IsCA, t.KeyUsage = true, x509.KeyUsageCertSign
+		t.IsCA, t.KeyUsage = true, x509.KeyUsageCertSign|x509.KeyUsageCRLSign
 		by, byKey = t, key
 	} else {
 		t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}

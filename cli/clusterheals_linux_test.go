@@ -9,9 +9,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
+
+var networks atomic.Int64
 
 // inNetworks gives every node of a cluster a network namespace of its own on one bridge, so that packets can be dropped
 // between them as a network drops them. It skips where that cannot be done; with TROUPE_NETNS=require it fails.
@@ -26,8 +29,9 @@ func inNetworks(t *testing.T) *realCluster {
 	if os.Geteuid() != 0 {
 		fault = "network namespaces need root"
 	}
-	net := fmt.Sprintf("10.%d.%d", 64+os.Getpid()/250%128, os.Getpid()%250)
-	id := fmt.Sprintf("tr%d", os.Getpid()%1_000_000)
+	n := os.Getpid() + int(networks.Add(1))<<10 // the system takes some time to take a network away
+	net := fmt.Sprintf("10.%d.%d", 64+n/250%128, n%250)
+	id := fmt.Sprintf("tr%x", n)
 	sh := func(format string, a ...any) error {
 		line := fmt.Sprintf(format, a...)
 		out, err := exec.Command("sh", "-c", line).CombinedOutput()
@@ -52,7 +56,7 @@ func inNetworks(t *testing.T) *realCluster {
 	for i := range hosts {
 		hosts[i] = fmt.Sprintf("%s.%d", net, 2+i)
 		ns := fmt.Sprintf("%s%c", id, 'a'+i)
-		t.Cleanup(func() { _ = sh("ip netns del %s", ns) })
+		t.Cleanup(func() { _ = sh("ip link del %[1]s; ip netns del %[1]s", ns) })
 		if err := sh("ip netns add %[1]s && ip link add %[1]s type veth peer name eth0 netns %[1]s && "+
 			"ip link set %[1]s master %[2]s up && ip -n %[1]s addr add %[3]s/24 dev eth0 && "+
 			"ip -n %[1]s link set eth0 up && ip -n %[1]s link set lo up", ns, id, hosts[i]); err != nil {

@@ -46,11 +46,11 @@ func newNATSCluster(t *testing.T) *natsCluster {
 	t.Helper()
 	c := &natsCluster{t: t, dir: t.TempDir(), ports: freePorts(t, 6), sync: [3]string{"always", "always", "always"}, sys: "sys-secret"}
 	c.program = buildNATS(t, c.dir)
-	authority, key, ca, err := signCertificate("test", "", nil, nil)
+	authority, key, ca, err := signCertificate("test", "", authorityYears, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, serverKey, cert, err := signCertificate("n", "127.0.0.1", authority, key)
+	_, serverKey, cert, err := signCertificate("n", "127.0.0.1", nodeYears, authority, key)
 	if err != nil {
 		t.Fatal(err)
 	}

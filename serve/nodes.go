@@ -43,6 +43,8 @@ type Cluster struct {
 	// SyncTime measures what the disk of the node's replica takes for a small write and its sync. A node that leads and
 	// whose disk is slow lets another one lead. It may be nil.
 	SyncTime func() (time.Duration, error)
+	// Certified is until when the certificate that the node shows the others is valid; zero for none.
+	Certified time.Time
 	// Every is how often the node writes a checkpoint, which is its clock, its sign of life and its proof that it
 	// reaches a majority; default 1 s.
 	Every time.Duration
@@ -717,6 +719,8 @@ type ClusterHealth struct {
 	// KeyNumbers are the keys of event ids that the node recognises, first the one that it makes them with.
 	KeyNumbers []int        `json:"key_numbers"`
 	Nodes      []NodeHealth `json:"nodes"`
+	// CertificateEnds is until when the certificate that the node shows the others is valid.
+	CertificateEnds *time.Time `json:"certificate_ends,omitempty"`
 	// Replicas are the servers that have the log, as its leader saw them last; none when nothing is known.
 	Replicas []eventlog.Replica `json:"replicas,omitempty"`
 	Void     uint64             `json:"void"` // batches of this node that were stored too late to count
@@ -783,6 +787,9 @@ func (s *Server) clusterHealth() *ClusterHealth {
 		LogVersion: s.committer.Version(),
 		Unwritten:  s.unwritten.count.Load(), UnwrittenEntry: s.unwritten.newest.Load(),
 		Declared: s.unwritten.declared.Load(),
+	}
+	if !n.Certified.IsZero() {
+		out.CertificateEnds = &n.Certified
 	}
 	if d := n.damaged.Load(); d != nil {
 		out.Damage = *d

@@ -308,6 +308,8 @@ var (
 		"1 while entries wait to be removed that a base takes the place of.", nil, nil)
 	ownBaseDesc = prometheus.NewDesc("troupe_cluster_node_base_seq",
 		"Entry of the newest base that the node has, as its newest checkpoint says.", []string{"node"}, nil)
+	certDesc = prometheus.NewDesc("troupe_cluster_certificate_end_timestamp_seconds",
+		"Unix time until which the certificate that this node shows the others is valid.", nil, nil)
 	nodeDesc = prometheus.NewDesc("troupe_cluster_node_applied_seq",
 		"The newest entry that the node had applied in its newest checkpoint.", []string{"node"}, nil)
 )
@@ -315,7 +317,7 @@ var (
 func (c serviceCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, electDesc, drainedDesc,
 		damagedDesc, behindDesc, offsetDesc, nodeDesc, baseDesc, trimDesc, ownBaseDesc, trustDesc, unwrittenDesc,
-		declaredDesc) {
+		declaredDesc, certDesc) {
 		out <- d
 	}
 }
@@ -333,6 +335,9 @@ func (c serviceCollector) cluster(x *serve.ClusterHealth, out chan<- prometheus.
 	out <- prometheus.MustNewConstMetric(electDesc, prometheus.CounterValue, float64(x.Elections))
 	out <- prometheus.MustNewConstMetric(unwrittenDesc, prometheus.CounterValue, float64(x.Unwritten))
 	out <- prometheus.MustNewConstMetric(declaredDesc, prometheus.CounterValue, float64(x.Declared))
+	if x.CertificateEnds != nil {
+		gauge(certDesc, float64(x.CertificateEnds.Unix()))
+	}
 	if x.Attested != nil {
 		gauge(trustDesc, one(x.Attested.Is), x.Attested.By)
 	}

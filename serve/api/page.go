@@ -409,6 +409,9 @@ func clusterFacts(c *serve.ClusterHealth) (own []named, nodes []nodeRow) {
 	if c.Declared > 0 {
 		own = append(own, named{"Entries that were declared void", grouped(c.Declared) + ", without effect"})
 	}
+	if c.CertificateEnds != nil {
+		own = append(own, named{"Certificate", "valid until " + c.CertificateEnds.UTC().Format(time.DateOnly)})
+	}
 	if c.Damage != "" {
 		own = append(own, named{"Files of the replica", "damaged: " + c.Damage})
 	}
