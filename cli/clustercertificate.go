@@ -149,8 +149,8 @@ func replaceFile(name string, data []byte) error {
 	return os.Rename(name+".tmp", name)
 }
 
-// newAuthority makes an authority. before, if not nil, is the one that it takes the place of: nodes trust both, and what
-// that one has revoked stays revoked.
+// newAuthority makes an authority. before, if not nil, is the one that it takes the place of: nodes trust both, and
+// what that one has revoked stays revoked.
 func newAuthority(dir, cluster string, before *authority) (*authority, error) {
 	cert, key, text, err := signCertificate(cluster, "", authorityYears, nil, nil)
 	if err != nil {
@@ -243,8 +243,8 @@ func parseCertificates(text []byte) (list []*x509.Certificate, err error) {
 	}
 }
 
-// refuseRevoked returns a check of a connection that refuses the certificates that the folder's list names; nil when there
-// is no list. own is the node's own certificate, which must not be on it.
+// refuseRevoked returns a check of a connection that refuses the certificates that the folder's list names; nil when
+// there is no list. own is the node's own certificate, which must not be on it.
 func refuseRevoked(folder string, ca []byte, own *x509.Certificate) (func(tls.ConnectionState) error, error) {
 	name := filepath.Join(folder, revokedFile)
 	text, err := os.ReadFile(name)
@@ -308,8 +308,9 @@ func certificateRenewCommand() *cobra.Command {
 		Long: `Writes a folder for each node with its new certificate and key, the authority's certificates, and the
 list of what is revoked if there is one. The certificates before stay valid: revoke them if a
 folder was lost.`,
-		Example: `  troupe cluster certificate renew --authority cluster/authority --cluster cluster/a.example/cluster.toml --out new`,
-		Args:    term.Arguments(0, 0),
+		Example: `  cd cluster
+  troupe cluster certificate renew --authority authority --cluster a.example/cluster.toml --out ../new`,
+		Args: term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a, err := readAuthority(dir)
 			if err != nil {
@@ -378,7 +379,8 @@ func renew(w io.Writer, a *authority, config *clusterConfig, nodes []string, out
 				return err
 			}
 		}
-		fmt.Fprintf(w, "%s: valid until %s\n", filepath.Join(out, f.node), a.issued[len(a.issued)-1].until.Format(time.DateOnly))
+		until := a.issued[len(a.issued)-1].until
+		fmt.Fprintf(w, "%s: valid until %s\n", filepath.Join(out, f.node), until.Format(time.DateOnly))
 	}
 	fmt.Fprintln(w, "copy each folder's files over those of its node, and start one node after the other again")
 	return nil

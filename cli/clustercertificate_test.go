@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -323,5 +322,5 @@ func TestClusterCertificateLive(t *testing.T) {
 	if text := c.logs[0].String() + c.logs[1].String(); !strings.Contains(text, "of node c is revoked") {
 		t.Error("no node says whose certificate it refuses")
 	}
-	t.Log(fmt.Sprintf("%d events with a key, %d without, %d of unknown outcome", len(l.events), l.unkeyed, l.unknown))
+	t.Logf("%d events with a key, %d without, %d of unknown outcome", len(l.events), l.unkeyed, l.unknown)
 }
