@@ -195,7 +195,7 @@ func TestLinks(t *testing.T) {
 var inside = []string{"cli", "cmd/troupe", "experiments", "report", "report/chart", "report/coin", "report/forest", "spec", "verify", "serve/api",
 	"serve/personalizer",
 	"serve/model", "serve/candidates", "serve/fold", "serve/choose", "eventlog/eventlogtest", "deploy", "release",
-	"docs/guide/router"}
+	"docs/guide/router", "playground/page", "playground/wasm"}
 
 // TestPackagesHaveExamples: every public package has an example with output, which go test runs.
 func TestPackagesHaveExamples(t *testing.T) {

@@ -67,6 +67,7 @@ func TestGuides(t *testing.T) {
 		{"docs/guide/deep.md", []string{"river-swim", "ensemble(m=20)", "Regret after 300 episodes"}},
 		{"docs/guide/backup.md", []string{"the state of that moment is back", "in 2 parts; it is whole", "verdict  whole"}},
 		{"docs/guide/library.md", []string{"arm 1: "}},
+		{"docs/guide/playground.md", []string{"open page/index.html", "greedy", "99.3"}},
 		{"docs/guide/own-policies.md", []string{"runs/decay/report.html", "runs/tuned/report.html", `"equal": true`, "decay learned", "verdict", "environment,policy,replication,round,switches"}},
 	} {
 		covered[filepath.Base(g.page)] = true

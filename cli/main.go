@@ -133,7 +133,7 @@ Completion for bash, zsh, fish and PowerShell: troupe completion --help.`,
 	})
 	root.AddCommand(runCommand(line, kinds), mergeCommand(line, kinds), shardsCommand(kinds), tuneCommand(kinds),
 		newCommand(kinds), listCommand(kinds),
-		reportCommand(kinds), shareCommand(kinds), checkCommand(kinds), galleryCommand(line), plan.Command(),
+		reportCommand(kinds), shareCommand(kinds), checkCommand(kinds), galleryCommand(line), playgroundCommand(), plan.Command(),
 		verifyCommand(line),
 		bench.Command(), bench.EdgeLimitCommand(), evaluate.Command(), trainCommand(), lintCommand(), convertCommand(),
 		serveCommand(), backupCommand(), restoreCommand(), clusterCommand(), load.Command(), log.Command(),

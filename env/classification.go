@@ -156,7 +156,7 @@ func (o *ClassificationOptions) Build(key rng.Key, data DataSource) (bandit.Envi
 			}
 		}
 	}
-	e.order = shuffled(rows.Rows, key)
+	e.order = Shuffled(rows.Rows, key)
 	return e, nil
 }
 

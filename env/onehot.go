@@ -91,7 +91,7 @@ func (o *OneHotOptions) Build(key rng.Key, data DataSource) (bandit.Environment,
 	}
 	e.notes = append(e.notes, "outside the assumption: payoffs of classified rows are not linear in the features",
 		e.collisions(t.Rows))
-	e.order = shuffled(t.Rows, key)
+	e.order = Shuffled(t.Rows, key)
 	return e, nil
 }
 
@@ -125,8 +125,8 @@ func levelsOf(dst []uint64, stride int, c *dataset.Column, bins int) {
 	}
 }
 
-// shuffled returns the order of n rows of a replication.
-func shuffled(n int, key rng.Key) []int32 {
+// Shuffled returns the order in which a replication visits n rows of data.
+func Shuffled(n int, key rng.Key) []int32 {
 	order := make([]int32, n)
 	for i := range order {
 		order[i] = int32(i)

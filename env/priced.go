@@ -138,7 +138,7 @@ func (o *PricedOptions) build(key rng.Key, t *pricedTable) (bandit.Environment, 
 		})
 	}
 	if t.made == nil {
-		e.order = shuffled(t.rows, key)
+		e.order = Shuffled(t.rows, key)
 	}
 	if o.Features == "hashed" {
 		var err error

@@ -8,38 +8,71 @@ import (
 	"troupe/spec"
 )
 
-// Kinds is the registry: one line for each kind of policy that a spec file can name.
+// Kinds is the registry of the kinds of policy that a spec file can name; adding one is a line here and its function
+// below.
 var Kinds = spec.Registry[Options]{
-	"atoms":                func() Options { return &AtomsOptions{} },
-	"auto":                 func() Options { return &AutoOptions{} },
-	"bag":                  func() Options { return &BagOptions{} },
-	"budgeted":             func() Options { return &BudgetedOptions{} },
-	"cassel":               func() Options { return &CasselOptions{} },
-	"coin":                 func() Options { return &CoinOptions{} },
-	"confident-ts":         func() Options { return &ConfidentOptions{} },
-	"doubling":             func() Options { return &DoublingOptions{} },
-	"ensemble":             func() Options { return &EnsembleOptions{} },
-	"ensemble-incremental": func() Options { return &IncrementalOptions{} },
-	"ensemble-pp":          func() Options { return &EnsemblePPOptions{} },
-	"epsilon-greedy":       func() Options { return &EpsilonGreedyOptions{} },
-	"evill":                func() Options { return &EVILLOptions{} },
-	"fixed":                func() Options { return &FixedOptions{} },
-	"glm-es":               func() Options { return &GLMESOptions{} },
-	"greedy":               func() Options { return &GreedyOptions{} },
-	"hashed":               func() Options { return &HashedOptions{} },
-	"ids":                  func() Options { return &IDSOptions{} },
-	"lazy":                 func() Options { return &LazyOptions{} },
-	"lee-oh":               func() Options { return &LeeOhOptions{} },
-	"linphe":               func() Options { return &LinPHEOptions{} },
-	"linucb":               func() Options { return &LinUCBOptions{} },
-	"logistic":             func() Options { return &LogisticOptions{} },
-	"lvr":                  func() Options { return &LVROptions{} },
-	"mixed":                func() Options { return &MixedOptions{} },
-	"sparse":               func() Options { return &SparseOptions{} },
-	"squarecb":             func() Options { return &SquareCBOptions{} },
-	"ts":                   func() Options { return &ThompsonOptions{} },
-	"uniform":              func() Options { return &UniformOptions{} },
+	"atoms":                makeAtoms,
+	"auto":                 makeAuto,
+	"bag":                  makeBag,
+	"budgeted":             makeBudgeted,
+	"cassel":               makeCassel,
+	"coin":                 makeCoin,
+	"confident-ts":         makeConfident,
+	"doubling":             makeDoubling,
+	"ensemble":             makeEnsemble,
+	"ensemble-incremental": makeIncremental,
+	"ensemble-pp":          makeEnsemblePP,
+	"epsilon-greedy":       makeEpsilonGreedy,
+	"evill":                makeEVILL,
+	"fixed":                makeFixed,
+	"glm-es":               makeGLMES,
+	"greedy":               makeGreedy,
+	"hashed":               makeHashed,
+	"ids":                  makeIDS,
+	"lazy":                 makeLazy,
+	"lee-oh":               makeLeeOh,
+	"linphe":               makeLinPHE,
+	"linucb":               makeLinUCB,
+	"logistic":             makeLogistic,
+	"lvr":                  makeLVR,
+	"mixed":                makeMixed,
+	"sparse":               makeSparse,
+	"squarecb":             makeSquareCB,
+	"ts":                   makeThompson,
+	"uniform":              makeUniform,
 }
+
+// Functions with names, and no literals: the linker then leaves the kinds out of a program that does not look them up.
+
+func makeAtoms() Options         { return &AtomsOptions{} }
+func makeAuto() Options          { return &AutoOptions{} }
+func makeBag() Options           { return &BagOptions{} }
+func makeBudgeted() Options      { return &BudgetedOptions{} }
+func makeCassel() Options        { return &CasselOptions{} }
+func makeCoin() Options          { return &CoinOptions{} }
+func makeConfident() Options     { return &ConfidentOptions{} }
+func makeDoubling() Options      { return &DoublingOptions{} }
+func makeEnsemble() Options      { return &EnsembleOptions{} }
+func makeIncremental() Options   { return &IncrementalOptions{} }
+func makeEnsemblePP() Options    { return &EnsemblePPOptions{} }
+func makeEpsilonGreedy() Options { return &EpsilonGreedyOptions{} }
+func makeEVILL() Options         { return &EVILLOptions{} }
+func makeFixed() Options         { return &FixedOptions{} }
+func makeGLMES() Options         { return &GLMESOptions{} }
+func makeGreedy() Options        { return &GreedyOptions{} }
+func makeHashed() Options        { return &HashedOptions{} }
+func makeIDS() Options           { return &IDSOptions{} }
+func makeLazy() Options          { return &LazyOptions{} }
+func makeLeeOh() Options         { return &LeeOhOptions{} }
+func makeLinPHE() Options        { return &LinPHEOptions{} }
+func makeLinUCB() Options        { return &LinUCBOptions{} }
+func makeLogistic() Options      { return &LogisticOptions{} }
+func makeLVR() Options           { return &LVROptions{} }
+func makeMixed() Options         { return &MixedOptions{} }
+func makeSparse() Options        { return &SparseOptions{} }
+func makeSquareCB() Options      { return &SquareCBOptions{} }
+func makeThompson() Options      { return &ThompsonOptions{} }
+func makeUniform() Options       { return &UniformOptions{} }
 
 // Register adds a kind of one's own to Kinds, for all of the process: models of a server and their logs, training and
 // evaluation name it like every other kind. A name that is taken is an error. Call it in main or init, before anything

@@ -11,6 +11,7 @@ import (
 	"troupe/actionset"
 	"troupe/bandit"
 	"troupe/env"
+	"troupe/env/vw"
 	"troupe/episode"
 	"troupe/policy"
 	"troupe/process"
@@ -38,8 +39,10 @@ type Catalogue struct {
 func Kinds() Catalogue {
 	policies := maps.Clone(policy.Kinds)
 	policies["process"] = func() policy.Options { return process.NewOptions() }
+	environments := maps.Clone(env.Kinds)
+	environments["vw"] = func() env.Options { return vw.New() }
 	return Catalogue{
-		Environments: maps.Clone(env.Kinds),
+		Environments: environments,
 		Policies:     policies,
 		Problems:     maps.Clone(episode.Environments),
 		Agents:       maps.Clone(episode.Agents),

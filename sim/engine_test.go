@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"troupe/dataset"
-	"troupe/env"
 	"troupe/episode"
 	"troupe/internal/golden"
 	"troupe/policy"
@@ -33,7 +32,7 @@ func engineSpecs(t *testing.T) map[string]string {
 			specs["policy "+kind+" on "+name] = world + "[[policy]]\nkind = '" + kind + "'\n"
 		}
 	}
-	for _, kind := range spec.Names(env.Kinds) {
+	for _, kind := range spec.Names(Kinds().Environments) {
 		specs["environment "+kind] = "[[environment]]\nkind = '" + kind + "'\n" + extra[kind] + "[[policy]]\nkind = 'ensemble'\nm = 6\n[[policy]]\nkind = 'ts'\n"
 	}
 	for _, options := range []string{"engine = 'exact-law'\ntargets = 'gaussian'", "engine = 'lazy'", "engine = 'blocked'", "select = 'max'", "symmetric = false", "reference = 'pair'", "m = 'grow'"} {

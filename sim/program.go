@@ -31,8 +31,8 @@ const AnyProgram = "any"
 var troupeModule = strings.TrimSuffix(reflect.TypeFor[policy.Problem]().PkgPath(), "policy")
 
 // builtin are the packages whose types the engine version speaks for.
-var builtin = []string{"", troupeModule + "policy", troupeModule + "env", troupeModule + "actionset", troupeModule +
-	"dataset", troupeModule + "episode",
+var builtin = []string{"", troupeModule + "policy", troupeModule + "env", troupeModule + "env/vw",
+	troupeModule + "actionset", troupeModule + "dataset", troupeModule + "episode",
 	troupeModule + "spec", troupeModule + "bandit", troupeModule + "rng"}
 
 // Apart is implemented by options whose numbers another program computes: what it was, in one line, takes the place of

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"troupe/bandit"
-	"troupe/env"
 	"troupe/policy"
 	"troupe/rng"
 )
@@ -450,7 +449,7 @@ func TestProgramOf(t *testing.T) {
 			t.Errorf("policy %s is computed by %q, error %v", kind, p, err)
 		}
 	}
-	for kind, mk := range env.Kinds {
+	for kind, mk := range Kinds().Environments {
 		if p, err := o.programOf(mk(), real.Policies[0].Options, nil); err != nil || !strings.HasPrefix(p, "engine ") {
 			t.Errorf("environment %s is computed by %q, error %v", kind, p, err)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"troupe/playground/page"
 	"troupe/serve"
 )
 
@@ -64,6 +65,7 @@ func (a *API) pageRoutes() {
 		w.Write(a.openapi)
 	})
 	a.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, r *http.Request) { writePage(w, a.docs) })
+	a.mux.HandleFunc("GET /playground", a.playground)
 }
 
 // readiness is what /readyz says: enough to decide whether to send requests here, nothing about
@@ -99,6 +101,29 @@ func durability(h serve.Health) string {
 		return "majority"
 	}
 	return "fsync"
+}
+
+// playgroundPage is made on first use. Where the binary has no program for it, it is the page of five pictures.
+var playgroundPage = sync.OnceValues(func() (*page.Page, error) {
+	program, err := page.Builtin()
+	if err != nil {
+		program = nil
+	}
+	return page.Render(program)
+})
+
+// playground answers the page that plays policies in the plane. It is the same for everybody and needs no key.
+func (a *API) playground(w http.ResponseWriter, r *http.Request) {
+	p, err := playgroundPage()
+	if err != nil {
+		a.fail(w, r, problemOf(err))
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.Header().Set("Content-Security-Policy", p.CSP+"; frame-ancestors 'none'")
+	w.Write(p.HTML)
 }
 
 func writePage(w http.ResponseWriter, page []byte) {

@@ -1,4 +1,6 @@
-package env
+// Package vw is the environment of kind "vw": a log of Vowpal Wabbit as a bandit, with the hashed features of its
+// lines. It stands apart from the other environments because it brings the readers of logs with it.
+package vw
 
 import (
 	"errors"
@@ -11,13 +13,14 @@ import (
 
 	"troupe/actionset"
 	"troupe/bandit"
+	"troupe/env"
 	"troupe/feature"
 	"troupe/logged"
 	"troupe/rng"
 	"troupe/spec"
 )
 
-// VWOptions are the options of kind "vw": a log of Vowpal Wabbit, played once. Each round shows the
+// Options are the options of kind "vw": a log of Vowpal Wabbit, played once. Each round shows the
 // actions of one decision with VW's features at VW's indices; the policy says what it would play, and then
 // learns the logged action and its reward, as VW does when it learns from a log. Rewards are −cost.
 //
@@ -30,7 +33,7 @@ import (
 // Features have VW's hashes: of text (|User city=Oslo age:31) and of JSON ({"User": {"city": "Oslo"}}
 // is the feature cityOslo). The vector of an action has norm 1; norm = "file" divides all by the largest
 // norm of the file instead, so that lengths keep their meaning. It is for the policy kinds sparse and hashed.
-type VWOptions struct {
+type Options struct {
 	Data         string    `key:"data" doc:"log with a line for each action: VW text in blocks, dsjson, VW JSON; the flag --data takes its place"`
 	Format       string    `key:"format" doc:"vw, dsjson, vw-json, or auto"`
 	IDs          string    `key:"ids" doc:"ids of actions in dsjson count from 0 or 1, where the file leaves it open; empty: found out"`
@@ -48,18 +51,26 @@ type VWOptions struct {
 	Order        string    `key:"order" doc:"shuffled (anew in each replication) or file"`
 }
 
-// NewVW returns the defaults.
-func NewVW() *VWOptions {
-	return &VWOptions{Format: "auto", SkipBad: "no", Bits: 18, Hash: "strings", Norm: "action", Order: "shuffled"}
+// New returns the defaults.
+func New() *Options {
+	return &Options{Format: "auto", SkipBad: "no", Bits: 18, Hash: "strings", Norm: "action", Order: "shuffled"}
 }
 
 // Doc says what the kind is.
-func (*VWOptions) Doc() string {
+func (*Options) Doc() string {
 	return "a log of Vowpal Wabbit with its hashed features: policies learn the logged actions, weighed by propensity"
 }
 
 // DataFile implements FileReader.
-func (o *VWOptions) DataFile() string { return o.Data }
+func (o *Options) DataFile() string { return o.Data }
+
+// oneOf refuses a word that is none of the valid ones.
+func oneOf(key, v string, valid ...string) error {
+	if slices.Contains(valid, v) {
+		return nil
+	}
+	return spec.Errorf(key, "is %q%s", v, spec.Suggest(v, valid))
+}
 
 // maxLogged bounds the features of a log that are kept, interactions aside: about 1 GB.
 const maxLogged = 1 << 26
@@ -81,7 +92,7 @@ type vwEvent struct {
 }
 
 // Rounds implements Passes: the number of decisions in the file.
-func (o *VWOptions) Rounds(data DataSource) (int, error) {
+func (o *Options) Rounds(data env.DataSource) (int, error) {
 	l, err := o.load(data)
 	if err != nil {
 		return 0, err
@@ -90,19 +101,19 @@ func (o *VWOptions) Rounds(data DataSource) (int, error) {
 }
 
 // Build implements Options.
-func (o *VWOptions) Build(key rng.Key, data DataSource) (bandit.Environment, error) {
+func (o *Options) Build(key rng.Key, data env.DataSource) (bandit.Environment, error) {
 	l, err := o.load(data)
 	if err != nil {
 		return nil, err
 	}
 	e := &vwWorld{log: l, bits: o.Bits, whole: o.Norm == "file", at: -1}
 	if o.Order == "shuffled" {
-		e.order = shuffled(len(l.events), key)
+		e.order = env.Shuffled(len(l.events), key)
 	}
 	return e, nil
 }
 
-func (o *VWOptions) load(data DataSource) (*vwLog, error) {
+func (o *Options) load(data env.DataSource) (*vwLog, error) {
 	if o.Bits < 10 || o.Bits > 28 {
 		return nil, spec.Refuse("bits", o.Bits, "expected 10 to 28")
 	}
@@ -135,7 +146,7 @@ func (o *VWOptions) load(data DataSource) (*vwLog, error) {
 }
 
 // read reads a file.
-func (o *VWOptions) read(file string) (*vwLog, error) {
+func (o *Options) read(file string) (*vwLog, error) {
 	options := logged.Options{IDs: o.IDs}
 	if o.Format != "auto" {
 		options.Format = o.Format
@@ -154,10 +165,10 @@ func (o *VWOptions) read(file string) (*vwLog, error) {
 	switch r.Format() {
 	case "vw", "dsjson", "vw-json":
 	case "vw-flat":
-		return nil, wrong("data", "is one-line VW text, in which actions have no features of their own; expected a "+
+		return nil, spec.Errorf("data", "is one-line VW text, in which actions have no features of their own; expected a "+
 			"line for each action (--cb_adf)")
 	default:
-		return nil, wrong("data", "is %s, expected one of vw, dsjson, vw-json; troupe convert writes them", r.Format())
+		return nil, spec.Errorf("data", "is %s, expected one of vw, dsjson, vw-json; troupe convert writes them", r.Format())
 	}
 	lines, err := feature.NewVWLines(feature.VWOptions{
 		VW: feature.VW{Bits: o.Bits, All: o.Hash == "all"}, Text: r.Format() == "vw",
@@ -227,7 +238,7 @@ func (l *vwLog) finish(r *logged.Reader, lists, damaged int) error {
 		return err
 	}
 	if len(l.events) == 0 {
-		return wrong("data", "has no decision with a label, expected at least one (%d lists of slots)", lists)
+		return spec.Errorf("data", "has no decision with a label, expected at least one (%d lists of slots)", lists)
 	}
 	l.notes = append(l.notes,
 		"a log: rewards are weighed by the policy's probability over the logged one, and policies learn the logged "+
@@ -240,10 +251,10 @@ func (l *vwLog) finish(r *logged.Reader, lists, damaged int) error {
 	}
 	used := map[uint32]bool{}
 	if l.norm == 0 {
-		return wrong("data", "has no feature that is not 0")
+		return spec.Errorf("data", "has no feature that is not 0")
 	}
 	if l.norm > 1e18 {
-		return wrong("data", "has vectors of norm %.3g, expected at most 1e18", l.norm)
+		return spec.Errorf("data", "has vectors of norm %.3g, expected at most 1e18", l.norm)
 	}
 	for _, at := range ids {
 		used[at] = true
@@ -437,7 +448,7 @@ func (e *vwWorld) Regret(a bandit.Action) (float64, error) {
 }
 
 var (
-	_ Noted         = (*vwWorld)(nil)
+	_ env.Noted     = (*vwWorld)(nil)
 	_ bandit.Logged = (*vwWorld)(nil)
-	_ Passes        = (*VWOptions)(nil)
+	_ env.Passes    = (*Options)(nil)
 )

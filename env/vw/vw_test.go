@@ -1,4 +1,4 @@
-package env
+package vw
 
 import (
 	"encoding/json"
@@ -12,10 +12,13 @@ import (
 
 	"troupe/bandit"
 	"troupe/dataset"
+	"troupe/env"
 	"troupe/rng"
 )
 
-func vwWorldOf(t *testing.T, o *VWOptions, replication uint64) bandit.Logged {
+func key(i uint64) rng.Key { return rng.NewKey(20_24).At(i) }
+
+func vwWorldOf(t *testing.T, o *Options, replication uint64) bandit.Logged {
 	t.Helper()
 	e, err := o.Build(key(replication), &dataset.Source{})
 	if err != nil {
@@ -36,8 +39,8 @@ func vwFile(t *testing.T, text string) string {
 // TestVWFiles plays Vowpal Wabbit's own logs: uniform play, weighed by the logged propensities, has the
 // value that an independent program found in them, whatever the order, and no event comes twice.
 func TestVWFiles(t *testing.T) {
-	dir := filepath.FromSlash("../../shared/data/vw/")
-	b, err := os.ReadFile(filepath.FromSlash("../../shared/ope/golden.json"))
+	dir := filepath.FromSlash("../../../shared/data/vw/")
+	b, err := os.ReadFile(filepath.FromSlash("../../../shared/ope/golden.json"))
 	if err != nil {
 		t.Skip("../shared is not beside the checkout")
 	}
@@ -54,7 +57,7 @@ func TestVWFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, order := range []string{"shuffled", "file"} {
-			o := NewVW()
+			o := New()
 			o.Data, o.Order, o.Q = filepath.Join(dir, name), order, []string{"::"}
 			data := &dataset.Source{}
 			n, err := o.Rounds(data)
@@ -122,10 +125,10 @@ shared |User user=Tom
 `
 
 func TestVWText(t *testing.T) {
-	o := NewVW()
+	o := New()
 	o.Data, o.Order = vwFile(t, vwBlocks), "file"
 	w := vwWorldOf(t, o, 1)
-	notes := strings.Join(w.(Noted).Notes(), "\n")
+	notes := strings.Join(w.(env.Noted).Notes(), "\n")
 	for _, want := range []string{"2 decisions of vw; namespaces Action, User", "1 features are twice in a line, and are added",
 		"a feature is twice in a line: its values are added", "7 features on 7 of 2^18 coordinates: 0 collide"} {
 		if !strings.Contains(notes, want) {
@@ -175,7 +178,7 @@ func TestVWCollisions(t *testing.T) {
 		fmt.Fprintf(&b, " f%d:%d", i, i+1)
 	}
 	b.WriteString("\n0:0:0.5 |t a\n|t b\n\n")
-	o := NewVW()
+	o := New()
 	o.Data, o.Bits, o.Q = vwFile(t, b.String()), 10, []string{"ss"}
 	w := vwWorldOf(t, o, 1)
 	set, err := w.Offer(key(1).Stream(rng.Offer).Round(1))
@@ -190,29 +193,29 @@ func TestVWCollisions(t *testing.T) {
 		}
 	}
 	all := 60 + 60*61/2 + 2 + 1
-	if want := fmt.Sprintf("%d features on %d of 2^10 coordinates: %d collide", all, len(used), all-len(used)); !strings.Contains(strings.Join(w.(Noted).Notes(), "\n"), want) {
-		t.Errorf("the notes %q do not say %q", w.(Noted).Notes(), want)
+	if want := fmt.Sprintf("%d features on %d of 2^10 coordinates: %d collide", all, len(used), all-len(used)); !strings.Contains(strings.Join(w.(env.Noted).Notes(), "\n"), want) {
+		t.Errorf("the notes %q do not say %q", w.(env.Noted).Notes(), want)
 	}
 }
 
 func TestVWRefuses(t *testing.T) {
 	for _, c := range []struct {
-		change func(o *VWOptions)
+		change func(o *Options)
 		text   string
 		want   string
 	}{
-		{func(o *VWOptions) { o.Bits = 9 }, vwBlocks, "bits is 9, expected 10 to 28"},
-		{func(o *VWOptions) { o.Norm = "rows" }, vwBlocks, `norm: is "rows"; expected one of action, file`},
-		{func(o *VWOptions) { o.Rewards = []float64{1, 0} }, vwBlocks, "rewards is [1 0], expected [min, max]"},
-		{func(o *VWOptions) { o.Rewards = []float64{2, 3} }, vwBlocks, "reward in [2, 3]"},
-		{func(o *VWOptions) { o.Q = []string{"UB"} }, vwBlocks, `q is "UB", but no namespace begins with "B"; the file has Action, User`},
-		{func(o *VWOptions) { o.Ignore = []string{"User", "Action"}; o.NoConstant = true }, vwBlocks, "no feature that is not 0"},
-		{func(*VWOptions) {}, "a,b\n1,2\n", "kind vw reads VW text in blocks"},
-		{func(*VWOptions) {}, "1:0:0.5 |a x\n2:0:0.5 |a y\n", "actions"},
-		{func(*VWOptions) {}, "shared |a x\n|b y\n\n", "an empty log, 1 skipped: without a label"},
-		{func(*VWOptions) {}, "shared |a x\n0:0:1.5 |b y\n\n", "number in (0, 1]"},
+		{func(o *Options) { o.Bits = 9 }, vwBlocks, "bits is 9, expected 10 to 28"},
+		{func(o *Options) { o.Norm = "rows" }, vwBlocks, `norm: is "rows"; expected one of action, file`},
+		{func(o *Options) { o.Rewards = []float64{1, 0} }, vwBlocks, "rewards is [1 0], expected [min, max]"},
+		{func(o *Options) { o.Rewards = []float64{2, 3} }, vwBlocks, "reward in [2, 3]"},
+		{func(o *Options) { o.Q = []string{"UB"} }, vwBlocks, `q is "UB", but no namespace begins with "B"; the file has Action, User`},
+		{func(o *Options) { o.Ignore = []string{"User", "Action"}; o.NoConstant = true }, vwBlocks, "no feature that is not 0"},
+		{func(*Options) {}, "a,b\n1,2\n", "kind vw reads VW text in blocks"},
+		{func(*Options) {}, "1:0:0.5 |a x\n2:0:0.5 |a y\n", "actions"},
+		{func(*Options) {}, "shared |a x\n|b y\n\n", "an empty log, 1 skipped: without a label"},
+		{func(*Options) {}, "shared |a x\n0:0:1.5 |b y\n\n", "number in (0, 1]"},
 	} {
-		o := NewVW()
+		o := New()
 		o.Data = vwFile(t, c.text)
 		c.change(o)
 		_, err := o.Build(key(1), &dataset.Source{})
