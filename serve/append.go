@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/serve/fault"
 	"troupe/serve/fold"
 )
 
@@ -65,9 +66,9 @@ func (s *Server) append(ctx context.Context, records ...eventlog.Record) (eventl
 	e := &Error{Code: Unavailable, Want: "the log does not answer", RetryAfter: time.Second, Err: err}
 	switch {
 	case errors.Is(err, eventlog.ErrUnknown):
-		e.Want, e.Unknown = unsure, true
+		e.Want, e.Unknown = fault.Unsure, true
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // before anything was sent
-		e = tooLate(err)
+		e = fault.TooLate(err)
 	case errors.Is(err, eventlog.ErrUnsettled), errors.Is(err, eventlog.ErrDown):
 		e.Want = "the log is being opened again, or has not answered for an earlier record yet"
 	case errors.Is(err, eventlog.ErrFull):
@@ -93,52 +94,19 @@ func (s *Server) append(ctx context.Context, records ...eventlog.Record) (eventl
 	return receipt, e
 }
 
-// unsure is what is known of a call whose outcome is unknown. What its caller does about that depends on the kind of
-// call.
-const unsure = "it is not known whether it was recorded"
-
 // What becomes of a repetition, wherever it is sent.
 const (
-	againKey = "repeat it with the same Idempotency-Key, at any node: the answer is the one decision that counts"
-	againNew = "it has no Idempotency-Key, so a repetition is another decision; if it was recorded, no reward can " +
-		"name it, and it ends with its window"
 	againReward = "repeat it as it was, at any node: it counts once"
 	againSum    = "repeat it as it was, at any node, where the model's rule is first; under another rule a reward " +
 		"without a key counts again"
 )
 
-// advise adds to an error of unknown outcome what its caller can do, and leaves every other error as it is.
-func advise(err error, again string) error {
-	var e *Error
-	if !errors.As(err, &e) || !e.Unknown {
-		return err
-	}
-	out := *e
-	out.Want += "; " + again
-	return &out
-}
-
-// adviseKey is advise for a decision with an idempotency key or without one.
-func adviseKey(err error, key string) error {
-	if key == "" {
-		return advise(err, againNew)
-	}
-	return advise(err, againKey)
-}
-
-// adviseReward is advise for a reward with a key or without one.
+// adviseReward adds to an error of unknown outcome what the caller of a reward can do, with a key or without one.
 func adviseReward(err error, key string) error {
 	if key == "" {
-		return advise(err, againSum)
+		return fault.Advise(err, againSum)
 	}
-	return advise(err, againReward)
-}
-
-// tooLate is the error of a request whose time was over before anything of it was sent to the log.
-func tooLate(err error) *Error {
-	return &Error{Code: Unavailable, RetryAfter: time.Second, Err: err,
-		Want: "the time of the request was over before it was recorded: choosing took too long, or waited for other " +
-			"requests; send fewer decisions at once, or use a model with fewer members or coordinates"}
+	return fault.Advise(err, againReward)
 }
 
 // applied waits until the records of a receipt are applied and returns their outcomes.

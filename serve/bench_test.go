@@ -54,7 +54,7 @@ func BenchmarkChoose(b *testing.B) {
 	rs := benchRequests()
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		if _, _, _, err := s.choose(context.Background(), e, v, &rs[n%len(rs)], nil); err != nil {
+		if _, err := s.decider.Choose(context.Background(), e, v, &rs[n%len(rs)]); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -394,7 +394,7 @@ func BenchmarkDecideFeatures(b *testing.B) {
 			}
 			start := processorTime()
 			for n := 0; b.Loop(); n++ {
-				if _, _, _, err := s.choose(context.Background(), e, v, requests[n%64], nil); err != nil {
+				if _, err := s.decider.Choose(context.Background(), e, v, requests[n%64]); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -690,7 +690,7 @@ func TestIdempotentBatch(t *testing.T) {
 	if c := must(s.GetModel(ctx, "m")).Counts; c.Decisions != 2+2+20 {
 		t.Errorf("%d decisions were made", c.Decisions)
 	}
-	if n := len(s.pending.m); n != 0 {
+	if n := s.decider.Held(); n != 0 {
 		t.Errorf("%d keys are still held", n)
 	}
 	if err := s.Close(ctx); err != nil {
@@ -881,8 +881,8 @@ func TestStatesStay(t *testing.T) {
 	if first.State.Hold() {
 		t.Error("the first state is still there")
 	}
-	if d, record, _, err := s.choose(context.Background(), e, first, &request, nil); err != nil || d.BasisSeq != e.version.Load().Seq || record.BasisDigest != e.version.Load().Digest {
-		t.Errorf("on a version whose state is gone: %+v, %v", d, err)
+	if c, err := s.decider.Choose(context.Background(), e, first, &request); err != nil || c.Decision.BasisSeq != e.version.Load().Seq || c.Record.BasisDigest != e.version.Load().Digest {
+		t.Errorf("on a version whose state is gone: %+v, %v", c, err)
 	}
 	stop.Store(true)
 	wg.Wait()

@@ -10,6 +10,7 @@ import (
 	"troupe/eventlog"
 	"troupe/serve/candidates"
 	"troupe/serve/choose"
+	"troupe/serve/decide"
 	"troupe/serve/fold"
 )
 
@@ -24,7 +25,7 @@ func (s *Server) Event(ctx context.Context, eventID string) (EventView, error) {
 	if err != nil {
 		return EventView{}, err
 	}
-	at, err := place(d)
+	at, err := decide.Place(d)
 	if err != nil {
 		return EventView{}, &Error{Code: Internal, Want: "the decision cannot be read", Err: err}
 	}
@@ -60,13 +61,27 @@ func (s *Server) Event(ctx context.Context, eventID string) (EventView, error) {
 var statusNames = map[fold.Status]string{fold.Closed: "closed", fold.Open: "open", fold.Inactive: "inactive",
 	fold.Rewarded: "rewarded"}
 
-// place returns the index of the chosen action among the actions of the request.
-func place(r *eventlog.Decision) (int, error) {
-	set, err := candidates.Parse(r.Full)
-	if err != nil {
-		return 0, err
+// EventOfKey returns the id of the event that a decision with this idempotency key made, for callers that
+// name their events themselves. NotFound when the model has no such key, or when the key is forgotten because
+// the window of its event was closed long ago (see DecideRequest.IdempotencyKey).
+func (s *Server) EventOfKey(ctx context.Context, model, key string) (eventID string, err error) {
+	if err := checkText("idempotency_key", key); err != nil {
+		return "", err
 	}
-	return set.Place(int(r.Index))
+	done, err := s.begin(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	_, v, err := s.model(model)
+	if err != nil {
+		return "", err
+	}
+	use, ok := deciding{s}.Key(decide.UseKey(v.Root, key))
+	if !ok {
+		return "", errorf(NotFound, "no decision with this key is remembered")
+	}
+	return s.keys.Format(eventlog.EventID{Event: use.Event, Hint: use.Seq}), nil
 }
 
 // Owner implements Service.

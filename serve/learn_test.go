@@ -18,6 +18,7 @@ import (
 	"troupe/feature"
 	"troupe/policy"
 	"troupe/rng"
+	"troupe/serve/choose"
 	"troupe/serve/fold"
 	"troupe/serve/model"
 	"troupe/spec"
@@ -325,11 +326,13 @@ func TestRefusedStatistics(t *testing.T) {
 	for round := range 2 {
 		for i := range 32 {
 			r := DecideRequest{Context: fmt.Appendf(nil, `{"x": %d}`, i*i), Actions: named("a", "b")}
-			_, _, got, err := s.choose(ctx, e, v, &r, nil)
-			if err != nil || (len(got) > 0) != (i == 31) {
-				t.Fatalf("round %d, request %d: %d measures, %v", round, i, len(got), err)
+			got, err := s.decider.Choose(ctx, e, v, &r)
+			if err != nil || (len(got.Measured) > 0) != (i == 31) {
+				t.Fatalf("round %d, request %d: %d measures, %v", round, i, len(got.Measured), err)
 			}
-			got.forget()
+			for _, m := range got.Measured {
+				m.Forget()
+			}
 		}
 	}
 }
@@ -639,9 +642,9 @@ func TestScaledRewards(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := must(s.worker(e, v))
+		w := must(e.Worker(v))
 		defer e.workers.Put(w)
-		q := (&DecideRequest{Context: fmt.Appendf(nil, `{"city": "c%d"}`, n%3), Actions: named("a", "b", "c")}).candidates()
+		q := choose.Request{Context: fmt.Appendf(nil, `{"city": "c%d"}`, n%3), Actions: named("a", "b", "c")}
 		if err := w.Encode(&q); err != nil {
 			t.Fatal(err)
 		}
@@ -749,7 +752,7 @@ func TestLearnsInPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := must(s.worker(e, v))
+	w := must(e.Worker(v))
 	before := w.StateDigest()
 	pair(20)
 	if e.version.Load() == v {

@@ -679,32 +679,6 @@ func (s *Server) here(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// first replaces a decision that another node made first with the same idempotency key: of two with one key the
-// fold takes the earlier one.
-func (s *Server) first(use *reservation, d *Decision, key eventlog.Event) error {
-	if s.nodes == nil || use == nil {
-		return nil
-	}
-	s.mu.RLock()
-	old, known := s.fold.Key(use.key)
-	s.mu.RUnlock()
-	if !known || old.Event == key {
-		return nil
-	}
-	if old.Request != use.request {
-		return errOtherRequest
-	}
-	r, err := s.past.Decision(old.Event, old.Seq)
-	if err != nil {
-		return &Error{Code: Unavailable, Want: "the log cannot be read", RetryAfter: time.Second, Err: err}
-	}
-	again, err := s.again(r, old)
-	if err == nil {
-		*d = *again
-	}
-	return err
-}
-
 // errMeanwhile: the fold refused an act, because another one came first.
 var errMeanwhile = errorf(Conflict, "the model has changed meanwhile")
 

@@ -13,6 +13,7 @@ import (
 	"troupe/eventlog"
 	"troupe/feature"
 	"troupe/serve/choose"
+	"troupe/serve/decide"
 	"troupe/serve/fold"
 	"troupe/serve/model"
 )
@@ -62,32 +63,8 @@ const (
 	maxNames = 8
 )
 
-// measure is a record that is on its way, and where its standard goes back to when it is refused.
-type measure struct {
-	record *eventlog.Learned
-	from   *feature.Observer
-	due    feature.Standard
-}
-
-type measured []measure
-
-// after returns records with those of the measures behind them.
-func (m measured) after(records ...eventlog.Record) []eventlog.Record {
-	for _, x := range m {
-		records = append(records, x.record)
-	}
-	return records
-}
-
-// forget takes the measures back, after the log refused them.
-func (m measured) forget() {
-	for _, x := range m {
-		x.from.Forget([]feature.Standard{x.due})
-	}
-}
-
-// observe notes in a record what encoding its request met, and returns what is now known of its numbers.
-func (e *entry) observe(w *choose.Worker, r *eventlog.Decision, now int64) (out measured) {
+// Observe implements decide.Model.
+func (e *entry) Observe(w *choose.Worker, r *eventlog.Decision, now int64) (out decide.Measured) {
 	if w.Alike() {
 		r.Notes |= eventlog.NoteAlike
 	}
@@ -103,7 +80,8 @@ func (e *entry) observe(w *choose.Worker, r *eventlog.Decision, now int64) (out 
 		return nil
 	}
 	for _, s := range e.observed.numbers.Look(b, w.Version.State.Statistics()) {
-		out = append(out, measure{fold.Measured(r.Model, s, now), &e.observed.numbers, s})
+		out = append(out, decide.Measure{Record: fold.Measured(r.Model, s, now),
+			Forget: func() { e.observed.numbers.Forget([]feature.Standard{s}) }})
 	}
 	return out
 }
@@ -358,8 +336,8 @@ func noteText(i int, c *model.Compiled) string {
 	return noteTexts[i]
 }
 
-// warnings are those of the answer to a decision, none when enough decisions had the same.
-func (e *entry) warnings(n eventlog.Notes, v *choose.Version) (out []string) {
+// Warnings implements decide.Model: none when enough decisions had the same.
+func (e *entry) Warnings(n eventlog.Notes, v *choose.Version) (out []string) {
 	before := &v.Notes
 	for i := range noteTexts {
 		text := noteText(i, v.Compiled)

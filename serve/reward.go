@@ -8,6 +8,7 @@ import (
 
 	"troupe/budget"
 	"troupe/eventlog"
+	"troupe/serve/fault"
 	"troupe/serve/fold"
 	"troupe/serve/model"
 )
@@ -174,7 +175,7 @@ func (s *Server) Activate(ctx context.Context, eventID, caller string) (Activate
 	}
 	out, seq, err := s.write(ctx, &eventlog.Activate{Event: id.Event, Time: s.opt.Now().UnixNano(), Model: d.model})
 	if err != nil {
-		return ActivateResult{}, advise(err, againReward)
+		return ActivateResult{}, fault.Advise(err, againReward)
 	}
 	return ActivateResult{statuses[out], seq}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"troupe/bandit"
 	"troupe/eventlog"
 	"troupe/serve/choose"
+	"troupe/serve/decide"
 	"troupe/serve/fold"
 )
 
@@ -49,7 +50,7 @@ type Server struct {
 	reread    recent            // decisions of entries that were read again
 	reading   [64]chan struct{} // semaphores by entry: one caller reads it, the others wait
 	wanted    wanted
-	pending   pending
+	decider   *decide.Decider
 	choosing  chan struct{} // semaphore: one decision for each processor chooses at a time
 	windows   windows
 
@@ -82,6 +83,7 @@ type Server struct {
 
 // entry is a model as Decide sees it.
 type entry struct {
+	server  *Server
 	version atomic.Pointer[choose.Version]
 	workers choose.Pool
 	used    atomic.Bool // it has decided since the last look of layAside
@@ -152,6 +154,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.committer, err = eventlog.NewCommitter(s.log, c); err != nil {
 		return nil, err
 	}
+	s.decider = s.newDecider()
 	names, _ := s.namesOfLog()
 	s.fold.Defer()
 	s.workers.Go(s.apply)
@@ -366,7 +369,7 @@ func (s *Server) publish() error {
 		}
 		e := s.entries[m.ID]
 		if e == nil {
-			e = new(entry)
+			e = &entry{server: s}
 			s.entries[m.ID] = e
 		}
 		var v *choose.Version

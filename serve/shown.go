@@ -99,7 +99,7 @@ func (s *shown) put(model string, key eventlog.Event, seq uint64, q *DecideReque
 	before := r.size()
 	r.key, r.seq, r.cut = key, seq, false
 	r.context = r.clip(append(r.context[:0], q.Context[:min(len(q.Context), shownContext+1)]...), shownContext)
-	r.actions = r.clip(q.appendActions(r.actions[:0], shownActions), shownActions)
+	r.actions = r.clip(appendActions(r.actions[:0], q, shownActions), shownActions)
 	ring.bytes += r.size() - before
 	s.bytes += r.size() - before
 	for s.bytes > s.limit && s.queue.Len() > 1 {
@@ -120,7 +120,7 @@ func (r *shownRequest) clip(b []byte, n int) []byte {
 }
 
 // appendActions appends the candidates as JSON, at most a little more than most bytes.
-func (q *DecideRequest) appendActions(b []byte, most int) []byte {
+func appendActions(b []byte, q *DecideRequest, most int) []byte {
 	switch {
 	case len(q.Packed) > 0:
 		b = append(append(b, `{"packed":`...), q.Packed[:min(len(q.Packed), most)]...)
@@ -226,14 +226,6 @@ func (s *shown) each(model string, f func(*shownRequest)) {
 
 func (r *shownRequest) view() RequestView {
 	return RequestView{Context: string(r.context), Actions: string(r.actions), Cut: r.cut}
-}
-
-// remember remembers the request of a decision that is durable, when it is due.
-func (s *Server) remember(e *entry, model string, q *DecideRequest, r *eventlog.Decision, key eventlog.Event,
-	seq uint64) {
-	if e.pace.due(r.Time) {
-		s.shown.put(model, key, seq, q)
-	}
 }
 
 // requestsOf returns the newest requests of a model that are remembered, the oldest first.

@@ -123,7 +123,7 @@ func TestShownBounds(t *testing.T) {
 		t.Errorf("a request that is remembered makes %v allocations", n)
 	}
 	for _, q := range []*DecideRequest{{}, {Packed: json.RawMessage(`{}`), IDs: []string{"a", "b"}}} {
-		if text := string(q.appendActions(nil, shownActions)); text != "the catalogue" && text != `{"packed":{},"ids":["a","b"]}` {
+		if text := string(appendActions(nil, q, shownActions)); text != "the catalogue" && text != `{"packed":{},"ids":["a","b"]}` {
 			t.Errorf("candidates %s", text)
 		}
 	}

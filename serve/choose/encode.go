@@ -338,3 +338,20 @@ func packedError(err error) error {
 	}
 	return e
 }
+
+// Baseline returns the candidate that the caller plays in the modes apprentice and shadow, by its
+// place among the candidates as they were given; nil means the first.
+func (w *Worker) Baseline(place *int) (candidate int, err error) {
+	given := 0
+	if place != nil {
+		given = *place
+	}
+	candidate = -1
+	if given >= 0 && given < len(w.IDs) {
+		candidate = w.Candidate(given)
+	}
+	if candidate < 0 {
+		return 0, model.Invalid("baseline", given, "expected the place of an available action, 0 to %d", len(w.IDs)-1)
+	}
+	return candidate, nil
+}

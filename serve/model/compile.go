@@ -54,6 +54,14 @@ var Modes = map[Mode]eventlog.Mode{
 	Online: eventlog.Online, Apprentice: eventlog.Apprentice, Shadow: eventlog.Shadow, Frozen: eventlog.Frozen,
 }
 
+// CheckMode refuses a mode that a request may not name; an empty one is that of the model.
+func CheckMode(m Mode) error {
+	if _, ok := Modes[m]; !ok && m != "" {
+		return Invalid("mode", m, "expected online, apprentice, shadow or frozen")
+	}
+	return nil
+}
+
 // Compile checks a configuration and makes what a server needs of it. The error is an *Error with the field.
 // Compile takes a configuration as it is; Admit fills in what is not set.
 func (c Config) Compile(limits Limits) (*Compiled, error) { return c.compile(limits, nil) }

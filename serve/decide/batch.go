@@ -1,0 +1,117 @@
+package decide
+
+import (
+	"context"
+	"slices"
+
+	"troupe/eventlog"
+	"troupe/serve/choose"
+)
+
+// batch is what is decided and not written yet of several requests, and where it goes.
+type batch struct {
+	d     *Decider
+	ctx   context.Context
+	name  string
+	rs    []Request
+	out   []Item
+	held  []*reservation // of rs, nil for one without a key, and when it is released or on its way
+	last  Model          // that decided last
+	ready []Chosen
+	at    []int    // their places in out
+	also  Measured // goes into the log behind what is ready
+	size  int
+}
+
+// Batch decides several requests on one version (except for those with MinSeq) and returns when all are durable.
+func (d *Decider) Batch(ctx context.Context, name string, rs []Request) []Item {
+	out := make([]Item, len(rs))
+	held, same := d.reserveAll(ctx, name, rs, out)
+	b := &batch{d: d, ctx: ctx, name: name, rs: rs, out: out, held: held}
+	defer func() { // those that were not sent
+		for _, use := range b.held {
+			d.pending.release(use)
+		}
+	}()
+	b.decide()
+	b.write()
+	for i, first := range same {
+		if out[i] = out[first]; out[i].Err == nil {
+			out[i].Decision.Repeated, out[i].Decision.Explain = true, nil
+		}
+	}
+	return out
+}
+
+// decide makes the decisions, and writes them where they are many.
+func (b *batch) decide() {
+	var m Model
+	var v *choose.Version
+	for i := range b.rs {
+		r := &b.rs[i]
+		if r.IdempotencyKey != "" && b.held[i] == nil {
+			continue // it has its answer, or will have that of an earlier item
+		}
+		var err error
+		if m == nil || r.MinSeq > 0 {
+			if m, v, err = b.d.ready(b.ctx, b.name, r); err != nil {
+				m, b.out[i].Err = nil, err
+				continue
+			}
+		}
+		var c Chosen
+		if err = r.check(&b.d.opt.Limits); err == nil {
+			b.last = m
+			c, err = b.d.Choose(b.ctx, m, v, r)
+			b.also = append(b.also, c.Measured...)
+		}
+		if err != nil {
+			b.out[i].Err = err
+			continue
+		}
+		if b.held[i] != nil {
+			b.held[i].mark(c.Record)
+		}
+		n := sizeOf(c.Record)
+		if b.size+n > eventlog.MaxBatch/2 {
+			b.write()
+		}
+		b.ready, b.at, b.size = append(b.ready, c), append(b.at, i), b.size+n
+	}
+}
+
+// write makes what is ready durable, and answers it.
+func (b *batch) write() {
+	if len(b.ready) == 0 {
+		return
+	}
+	d := b.d
+	var uses []*reservation
+	for _, i := range b.at {
+		uses, b.held[i] = append(uses, b.held[i]), nil
+	}
+	keys := slices.Clone(uses)
+	var all []eventlog.Record
+	for k := range b.ready {
+		all = append(all, b.ready[k].Record)
+	}
+	receipt, err := d.append(b.ctx, uses, b.also.after(all...)...)
+	if err != nil {
+		b.also.forget()
+	}
+	for k, i := range b.at {
+		if err != nil {
+			b.out[i] = Item{Err: adviseKey(err, b.rs[i].IdempotencyKey)}
+			continue
+		}
+		c := &b.ready[k]
+		key := d.answer(c, receipt, k)
+		d.recent.Put(b.last, b.name, &b.rs[i], c.Record, key, receipt.Seq)
+		if err := d.first(keys[k], &c.Decision, key); err != nil {
+			b.out[i] = Item{Err: err}
+		} else {
+			b.out[i].Decision = c.Decision
+		}
+	}
+	b.ready, b.at, b.also, b.size = nil, nil, nil, 0
+}

@@ -1,0 +1,90 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/serve/candidates"
+	"troupe/serve/choose"
+	"troupe/serve/fault"
+	"troupe/serve/fold"
+	"troupe/serve/model"
+)
+
+// roomForLaw is a part of the room that candidates.MaxBytes leaves for what is not candidates.
+const roomForLaw = 6000
+
+// sizeOf returns about how many bytes the record of a decision takes.
+func sizeOf(r *eventlog.Decision) int {
+	return len(r.Full) + 8*(len(r.X)+len(r.Costs)) + len(r.Atoms) + len(r.Request) + 4*len(r.Law) + 2*len(r.Groups) + 1024
+}
+
+// record returns the decision that a worker drew, or in the modes apprentice and shadow the caller's, and
+// its record.
+func (d *Decider) record(w *choose.Worker, r *Request, c choose.Choice, now time.Time) (Decision,
+	*eventlog.Decision, error) {
+	v := w.Version
+	config := &v.Compiled.Config
+	mode := model.Mode(config.Mode)
+	if r.Mode != "" {
+		mode = r.Mode
+	}
+	out := Decision{Mode: mode, BasisSeq: v.Seq, Durable: true, Propensity: choose.Fraction{Num: c.Num, Den: c.Den}}
+	record := records.Get().(*eventlog.Decision)
+	*record = eventlog.Decision{
+		Full: record.Full, Model: v.ID, Slot: r.Slot, BasisSeq: v.Seq, BasisDigest: v.Digest, Member: c.Member,
+		Negative: c.Negative, Num: c.Num, Den: c.Den,
+		Mode: model.Modes[mode], Deferred: r.Deferred, Caller: r.Caller,
+		Time: now.UnixNano(), Deadline: max(now.UnixNano(), d.opt.Clock()) + int64(config.Reward.Window),
+	}
+	if mode == model.Apprentice || mode == model.Shadow {
+		played, err := w.Baseline(r.Baseline)
+		if err != nil {
+			return Decision{}, nil, fault.Refused(err)
+		}
+		out.Would = &Would{w.IDs[w.Place(c.Index)], out.Propensity}
+		record.WouldAction, record.WouldNum = out.Would.Action, c.Num
+		c.Index, record.Num = played, c.Den
+		out.Propensity = choose.Fraction{Num: c.Den, Den: c.Den}
+	}
+	at := w.Place(c.Index)
+	out.Action = choose.Chosen{ID: w.IDs[at], Index: at}
+	record.Action, record.Index, record.Offered = out.Action.ID, uint32(c.Index), uint32(w.Count())
+	record.X, record.Atoms = w.Features(c.Index)
+	if record.Costs = slices.Clone(w.Costs()); len(record.Costs) > 0 && !d.opt.Lawful {
+		return Decision{}, nil, &fault.Error{Code: fault.Conflict, Field: "actions",
+			Want: "costs need log version 2: start the server without --log-version 1"}
+	}
+	if len(r.Context) > 0 {
+		record.Context = fold.Digest(r.Context)
+	}
+	record.Full = w.AppendCandidates(record.Full[:0], true)
+	record.Candidates = fold.Digest(record.Full)
+	if config.LogCandidates != "full" {
+		record.Full = w.AppendCandidates(record.Full[:0], false)
+	}
+	if d.opt.Lawful {
+		record.Law, record.Groups, record.Voters = w.Law()
+		record.Floor = uint32(v.Compiled.FloorNum * (eventlog.FloorUnit / v.Compiled.FloorDen))
+		record.Config = v.Number
+		if record.Price, record.Expects = c.Price, c.Expects; c.Stopped {
+			record.Play, record.Floor = eventlog.PlayStop, 0 // the law has the floor in it
+		}
+	}
+	n := len(record.Full) + len(record.Atoms) + max(0, 6*len(record.Law)-roomForLaw) + 8*len(record.Costs)
+	if v.Keeps && mode != model.Shadow && mode != model.Frozen {
+		q := r.candidates()
+		if record.Request = w.Kept(&q, c.Index, min(eventlog.MaxRequest,
+			candidates.MaxBytes-n)); record.Request == nil {
+			record.Notes |= eventlog.NoteUnstored
+		}
+	}
+	if n > candidates.MaxBytes {
+		return Decision{}, nil, &fault.Error{Code: fault.TooLarge, Field: "actions", Value: fmt.Sprintf("%d bytes", n),
+			Want: fmt.Sprintf("the features of the candidates take %d bytes, of which a record holds %d; send fewer "+
+				"actions or float32, or set log_candidates = \"none\" and give up replay", n, candidates.MaxBytes)}
+	}
+	return out, record, nil
+}

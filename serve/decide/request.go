@@ -1,0 +1,96 @@
+package decide
+
+import (
+	"cmp"
+	"encoding/json"
+
+	"troupe/feature"
+	"troupe/serve/choose"
+	"troupe/serve/fault"
+	"troupe/serve/model"
+)
+
+// Request asks for an action. The candidates are Actions, or the rows of Packed, or, when both are empty, the
+// whole catalogue in its order. Its slices belong to the caller again when the call returns without an error.
+type Request struct {
+	Context json.RawMessage // a JSON value, may be empty
+	Actions []choose.Action
+	// Packed is a JSON object of packed numbers with one row for each candidate, see
+	// feature.Unpack, for models whose action is one vector. IDs, if any, has an id for each row.
+	Packed json.RawMessage
+	IDs    []string
+	// Available, if any, has a truth value for each candidate; Exclude lists ids. What is not
+	// available or is excluded is not a candidate. At least one must remain.
+	Available []bool
+	Exclude   []string
+	// Costs, if any, has the cost of each row of Packed, or of each entry of the catalogue, in units of money. Actions
+	// have their own.
+	Costs []float64
+	// Baseline is the caller's own choice, an index into the candidates as they were given; nil
+	// means 0. Only the modes Apprentice and Shadow look at it.
+	Baseline *int
+	// Mode overrides the model's when not empty.
+	Mode model.Mode
+	// Deferred: the event counts only after Activate, or after its first reward.
+	Deferred bool
+	// MinSeq: decide on a state that has at least this sequence. The server waits for it for a
+	// moment, then answers Unavailable.
+	MinSeq uint64
+	// IdempotencyKey, at most 256 bytes: a repetition of the same request with the same key gets
+	// the same decision, also after a restart; the same key with another request is a Conflict. A
+	// key is remembered as long as the window of its event is open and for 24 hours after it was
+	// closed, by the clock of the log; when more than 1,048,576 keys of the server wait for the end
+	// of these 24 hours, the oldest of them is forgotten early. A forgotten key makes a new decision.
+	IdempotencyKey string
+	// Explain asks for Decision.Explain.
+	Explain bool
+	// Slot names the place that the action is for, at most 256 bytes, when one of the caller's requests
+	// chooses for several. It is recorded and changes nothing.
+	Slot   string
+	Caller string
+}
+
+// Decision answers a Request.
+type Decision struct {
+	EventID    string          `json:"event_id"`
+	Action     choose.Chosen   `json:"action"`
+	Propensity choose.Fraction `json:"propensity"` // of the action that is played; 1 for a baseline
+	Mode       model.Mode      `json:"mode"`
+	Seq        uint64          `json:"seq"`       // of the log entry that holds the decision
+	BasisSeq   uint64          `json:"basis_seq"` // of the state that decided
+	Durable    bool            `json:"durable"`   // always true here
+	// Repeated: an earlier call with the same idempotency key made this decision.
+	Repeated bool `json:"repeated,omitempty"`
+	// Would is what the policy would have played, in modes Apprentice and Shadow.
+	Would *Would `json:"would,omitempty"`
+	// Warnings say what the model could not use of this request; only the first affected decisions have them.
+	Warnings []string `json:"warnings,omitempty"`
+	// Explain has one entry for each available candidate, when asked for. Repeated decisions have
+	// none.
+	Explain []choose.Explained `json:"explain,omitempty"`
+}
+
+// Would is a choice of the policy that was not played.
+type Would struct {
+	Action     string          `json:"action"`
+	Propensity choose.Fraction `json:"propensity"`
+}
+
+// Item is one answer of Batch: a decision or an error.
+type Item struct {
+	Decision Decision
+	Err      error
+}
+
+// check refuses what can be refused before a worker is taken: the mode, texts and sizes.
+func (r *Request) check(l *feature.Limits) error {
+	q := r.candidates()
+	return fault.Refused(cmp.Or(model.CheckMode(r.Mode), model.CheckText("caller", r.Caller),
+		model.CheckText("slot", r.Slot), q.Check(l), model.CheckText("idempotency_key", r.IdempotencyKey)))
+}
+
+// candidates returns the part of a request that package choose reads.
+func (r *Request) candidates() choose.Request {
+	return choose.Request{Context: r.Context, Actions: r.Actions, Packed: r.Packed, IDs: r.IDs, Available: r.Available,
+		Exclude: r.Exclude, Costs: r.Costs}
+}
