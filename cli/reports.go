@@ -29,6 +29,8 @@ type reportFlags struct {
 	noFigures, lower bool
 	data, out, color string
 	sizes            []string
+	only             []string
+	together         bool
 }
 
 func reportCommand(kinds sim.Catalogue) *cobra.Command {
@@ -41,28 +43,41 @@ directory. The same files give the same bytes. Figures are as wide as the text o
 --size column or slide writes others beside them, in figures/column and figures/slide.
 
 With two directories: which numbers differ, and by how much each policy's regret changed
-from the first to the second, paired by replication. The page is compare.html in the second.`,
+from the first to the second, paired by replication. The page is compare.html in the second.
+With --together they are one run: the policies of both in the environments that both have.
+
+--only chooses policies and environments by their names, in which * is any text. Intervals hold for
+all of the run, because the choice is made when the results are there. What is chosen has its
+own directory: DIR/only, or --out.`,
 		Example: `  troupe report runs/size
   troupe report runs/size --no-figures
   troupe report runs/size --size column,slide
   troupe report runs/size --lower-bound
   troupe report /mnt/colleague/size --out size-page
-  troupe report runs/before runs/after`,
+  troupe report runs/size --only 'ensemble*' --only 'policy=ts' --only 'environment=ball'
+  troupe report runs/before runs/after
+  troupe report runs/mine runs/theirs --together --out both`,
 		Args: term.Arguments(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := term.CheckColor(f.color); err != nil {
 				return err
 			}
 			t := term.New(cmd.OutOrStdout(), f.color)
-			if len(args) == 2 {
+			if f.together && len(args) != 2 {
+				return term.Misuse(errors.New("--together takes two directories"))
+			}
+			if len(args) == 2 && !f.together {
 				return f.compare(t, args[0], args[1])
 			}
-			return f.page(cmd.Context(), t, args[0])
+			return f.page(cmd.Context(), t, args)
 		},
 	}
 	c.Flags().BoolVar(&f.noFigures, "no-figures", false, "the page only, without figures/ and tables/")
 	c.Flags().BoolVar(&f.lower, "lower-bound", false,
 		"add the asymptotic lower bound of the instances to the figures (Lattimore & Szepesvári 2017; finite sets)")
+	c.Flags().StringArrayVar(&f.only, "only", nil, "show these policies and environments: a name or pattern, policy=…, "+
+		"environment=…")
+	c.Flags().BoolVar(&f.together, "together", false, "two directories as one run, with the policies of both (needs --out)")
 	c.Flags().StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are (for "+
 		"--lower-bound)")
 	c.Flags().StringSliceVar(&f.sizes, "size", nil, "more sizes of the figures: column (3.3 in), slide (10 in)")
@@ -85,13 +100,51 @@ func (f *reportFlags) compare(t term.Terminal, one, two string) error {
 		return term.Misuse(errors.New("--lower-bound is for the figures of one directory"))
 	}
 	if len(f.sizes) > 0 {
-		return term.Misuse(errors.New("--size is for the figures of one directory"))
+		return term.Misuse(errors.New("--size is for the figures of one directory, or of two with --together"))
+	}
+	if len(f.only) > 0 {
+		return term.Misuse(errors.New("--only is for the figures of one directory, or of two with --together"))
 	}
 	return compare(t, one, two, f.out, f.kinds)
 }
 
-// page is `troupe report` with one directory.
-func (f *reportFlags) page(ctx context.Context, t term.Terminal, dir string) error {
+// load reads the run of one directory or of two, and chooses from it. to is where its page goes.
+func (f *reportFlags) load(dirs []string) (run *report.Run, to string, err error) {
+	var runs []*report.Run
+	for _, dir := range dirs {
+		if err := collect(dir, f.kinds); err != nil && !sim.ReadOnly(err) {
+			return nil, "", err
+		}
+		run, err := report.Load(dir)
+		if err != nil {
+			return nil, "", err
+		}
+		runs = append(runs, run)
+	}
+	run, to = runs[0], cmp.Or(f.out, dirs[0])
+	if f.together {
+		switch {
+		case f.out == "":
+			return nil, "", term.Misuse(errors.New("--together needs --out: the page belongs to neither directory"))
+		case f.lower:
+			return nil, "", term.Misuse(errors.New("--lower-bound is for the figures of one directory"))
+		}
+		if run, err = report.Together(runs[0], runs[1]); err != nil {
+			return nil, "", term.Misuse(fmt.Errorf("--together: %w", err))
+		}
+	}
+	if len(f.only) > 0 {
+		if run, err = run.Only(f.only); err != nil {
+			return nil, "", term.Misuse(fmt.Errorf("--only: %w", err))
+		}
+		to = cmp.Or(f.out, filepath.Join(dirs[0], "only"))
+	}
+	return run, to, nil
+}
+
+// page is `troupe report` with one directory, or with two that are shown together.
+func (f *reportFlags) page(ctx context.Context, t term.Terminal, dirs []string) error {
+	dir := dirs[0]
 	more, err := sizesOf(f.sizes)
 	if err != nil {
 		return err
@@ -99,10 +152,7 @@ func (f *reportFlags) page(ctx context.Context, t term.Terminal, dir string) err
 	if f.noFigures && len(more) > 0 {
 		return term.Misuse(errors.New("--size and --no-figures exclude each other"))
 	}
-	if err := collect(dir, f.kinds); err != nil && !sim.ReadOnly(err) {
-		return err
-	}
-	run, err := report.Load(dir)
+	run, to, err := f.load(dirs)
 	if err != nil {
 		return err
 	}
@@ -112,7 +162,6 @@ func (f *reportFlags) page(ctx context.Context, t term.Terminal, dir string) err
 			return err
 		}
 	}
-	to := cmp.Or(f.out, dir)
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return term.Misuse(fmt.Errorf("--out %s: cannot be a directory for the page: %w", to, err))
 	}

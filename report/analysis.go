@@ -470,6 +470,10 @@ func (a *Analysis) gaps(s *stats.Resamples) {
 		ks = thin
 	}
 	a.BandRounds = ks
+	if full := a.whole(); full != nil {
+		a.BandFactor, a.BandOK = full.BandFactor, full.BandOK
+		return
+	}
 	if a.R() < minReps || a.Compared() < 2 {
 		return
 	}

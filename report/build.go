@@ -144,7 +144,7 @@ func Write(run *Run, dir string, opts Options) (Paths, error) {
 func compose(run *Run, opts Options) *document {
 	m := run.Manifest
 	d := &document{run: run}
-	d.looks, d.repeats = looksOf(m.Policies)
+	d.looks, d.repeats = run.looks()
 	for e := range m.Environments {
 		d.looks = append(d.looks, chart.EnvironmentRamp(e, len(m.Environments)))
 	}

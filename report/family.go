@@ -26,7 +26,13 @@ func (run *Run) stream(name string) rng.Stream {
 
 // family computes the intervals of all pairs. It is made once.
 func (run *Run) family() *family {
-	run.once.Do(func() { run.all = run.compareAll() })
+	run.once.Do(func() {
+		if run.choice != nil {
+			run.all = run.choice.family(run)
+			return
+		}
+		run.all = run.compareAll()
+	})
 	return run.all
 }
 

@@ -37,7 +37,7 @@ func (a *Analysis) finding() *finding {
 		if len(paths[kind]) != 1 || 2*len(items[kind]) <= len(a.Policies) {
 			continue
 		}
-		all := sweepOf(paths[kind][0], items[kind],
+		all := sweepOf(paths[kind][0], paths[kind], items[kind],
 			func(i int) map[string]any { return a.Run.Manifest.Policies[a.Policies[i]].Options })
 		if len(all) != 1 {
 			return nil

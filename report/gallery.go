@@ -149,7 +149,7 @@ func galleryFacts(m *sim.Manifest) string {
 	}
 	facts := []string{many(len(m.Environments), "environment"), chart.Count(len(m.Policies)) + " " +
 		plural(len(m.Policies), "policy", "policies"),
-		fmt.Sprintf("%s %s", chart.Count(m.Horizon), rounds), many(m.Replications, "replication"),
+		fmt.Sprintf("%s %s", horizons(m), rounds), many(m.Replications, "replication"),
 		fmt.Sprintf("seed %d", m.Seed), when(m.Started), fmt.Sprintf("troupe %s, engine %d", m.Troupe, m.Engine)}
 	if m.Status != sim.Complete {
 		facts = append(facts, fmt.Sprintf("%s: %s of %s cells", m.Status, chart.Count(m.Done), chart.Count(m.Cells)))

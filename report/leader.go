@@ -168,7 +168,7 @@ func (a *Analysis) Leader(id string) *chart.Table {
 	t := &chart.Table{ID: id, Title: fmt.Sprintf("Regret after %s, %s, common random numbers: %s",
 		many(a.T, a.Run.Manifest.Unit()), many(a.R(), "replication"), a.Name), Note: a.leaderNote()}
 	alone := len(a.Policies) == 1
-	if alone { // nothing to compare: the file keeps its columns
+	if alone || a.Run.apart { // nothing to compare: the file keeps its columns
 		t.Title = fmt.Sprintf("Regret after %s, %s: %s", many(a.T, a.Run.Manifest.Unit()), many(a.R(), "replication"),
 			a.Name)
 	}

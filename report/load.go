@@ -31,6 +31,8 @@ type Run struct {
 	prepared sync.Map // by environment: *analysed, not compared yet
 	once     sync.Once
 	all      *family
+	apart    bool    // of two runs with different seeds: policies did not meet the same instances
+	choice   *choice // nil for a run that is shown whole
 	values   []*memberValues
 }
 

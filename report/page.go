@@ -505,13 +505,13 @@ func (d *document) facts() []fact {
 		f = append(f, fact{chart.Count(len(m.Environments)), "environments"})
 	}
 	f = append(f, fact{chart.Count(m.Replications), plural(m.Replications, "replication", "replications")},
-		fact{"T = " + chart.Count(m.Horizon), ""})
+		fact{"T = " + horizons(&m), ""})
 	if len(m.Environments) == 1 {
 		for _, x := range environmentFacts(m.Environments[0]) {
 			f = append(f, fact{"", x})
 		}
 	}
-	if len(m.Policies) > 1 {
+	if len(m.Policies) > 1 && !d.run.apart {
 		f = append(f, fact{"", fmt.Sprintf("common random numbers, seed %d", m.Seed)})
 	} else {
 		f = append(f, fact{"", fmt.Sprintf("seed %d", m.Seed)})
@@ -527,6 +527,20 @@ func (d *document) facts() []fact {
 			chart.Count(m.Cells))})
 	}
 	return f
+}
+
+// horizons writes the horizon of a run, or the smallest and the largest of its environments.
+func horizons(m *sim.Manifest) string {
+	least := m.Horizon
+	for _, e := range m.Environments {
+		if e.Horizon > 0 {
+			least = min(least, e.Horizon)
+		}
+	}
+	if least == m.Horizon {
+		return chart.Count(m.Horizon)
+	}
+	return chart.Count(least) + " to " + chart.Count(m.Horizon)
 }
 
 // every writes all of a number of things: the only replication, both replications, all 40 replications.
@@ -584,7 +598,7 @@ func (d *document) how() []string {
 		"Regret is the pseudo-regret: the expected reward of the best action minus that of the action played, added " +
 			"up. No policy ever sees it.",
 	}
-	if len(d.run.Manifest.Policies) > 1 {
+	if len(d.run.Manifest.Policies) > 1 && !d.run.apart {
 		out = append(out, "Every policy meets the same instances and the same noise (common random numbers), so "+
 			"differences are taken replication by replication.")
 	}

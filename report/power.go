@@ -42,7 +42,7 @@ func (a *Analysis) powers(id string) map[string]*chart.Table {
 					{Key: "lo", Head: "95" + chart.Narrow + "%", Dec: 3}, {Key: "hi", Head: "", Dec: 3, Range: true}},
 				Note: fmt.Sprintf("Slope of log mean regret on log %s; 95%s%% by resampling replications, the same "+
 					"ones for every %s, and refitting.", path, chart.Narrow, path)}
-			for _, s := range sweepOf(path, items[kind], pol) {
+			for _, s := range sweepOf(path, paths[kind], items[kind], pol) {
 				label := a.seriesName(s, kind)
 				points := numbers(s)
 				if len(points) < 3 || points[len(points)-1].x < 4*points[0].x {

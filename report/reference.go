@@ -38,6 +38,9 @@ func (a *Analysis) against(s *stats.Resamples) {
 			if a.Run.Manifest.LateReference {
 				factor = math.Max(factor, a.Factor)
 			}
+			if full := a.whole(); full != nil {
+				factor = full.RatioFactor
+			}
 			a.RatioFactor = factor
 		}
 	}

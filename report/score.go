@@ -66,7 +66,7 @@ var suites = sync.OnceValue(func() map[string]string {
 func Scores(run *Run) (s *Score, why string) {
 	m := run.Manifest
 	suite, ok := suites()[m.World()]
-	if !ok {
+	if !ok || run.choice != nil {
 		return nil, ""
 	}
 	if e := run.estimand(); e != infer.Mean {

@@ -27,9 +27,21 @@ func option(o map[string]any, path string) (any, bool) {
 	return v, true
 }
 
-// without returns a canonical text of the options but for one path, to tell whether two policies
-// differ in that option alone.
-func without(o map[string]any, path string) string {
+// without returns a canonical text of the options but for some paths, to tell whether two policies
+// differ in these options alone.
+func without(o map[string]any, paths ...string) string {
+	for _, path := range paths {
+		o = strip(o, path)
+	}
+	b, err := json.Marshal(o) // sorts keys
+	if err != nil {
+		return fmt.Sprint(o)
+	}
+	return string(b)
+}
+
+// strip returns a copy of the options without one path.
+func strip(o map[string]any, path string) map[string]any {
 	key, rest, nested := strings.Cut(path, ".")
 	c := map[string]any{}
 	for k, v := range o {
@@ -38,15 +50,37 @@ func without(o map[string]any, path string) string {
 			c[k] = v
 		case nested:
 			if t, ok := v.(map[string]any); ok {
-				c[k] = without(t, rest)
+				c[k] = strip(t, rest)
 			}
 		}
 	}
-	b, err := json.Marshal(c) // sorts keys
-	if err != nil {
-		return fmt.Sprint(c)
+	return c
+}
+
+// bound returns the swept paths that go together with one of them, itself first: each of its values comes with one value
+// of theirs, and the other way round (zip).
+func bound(path string, paths []string, items []int, options func(i int) map[string]any) []string {
+	out := []string{path}
+	for _, other := range paths {
+		there, back := map[string]string{}, map[string]string{}
+		together := other != path
+		for _, i := range items {
+			v, ok1 := option(options(i), path)
+			w, ok2 := option(options(i), other)
+			x, y := fmt.Sprint(v), fmt.Sprint(w)
+			if was, met := there[x]; ok1 != ok2 || met && was != y {
+				together = false
+			}
+			if was, met := back[y]; met && was != x {
+				together = false
+			}
+			there[x], back[y] = y, x
+		}
+		if together && len(there) > 1 {
+			out = append(out, other)
+		}
 	}
-	return string(b)
+	return out
 }
 
 // setting is one value of a swept option and the policies that have it.
@@ -61,8 +95,9 @@ type series struct {
 	settings []setting
 }
 
-// sweepOf collects the series of option path among items of one kind.
-func sweepOf(path string, items []int, options func(i int) map[string]any) []series {
+// sweepOf collects the series of option path among items of one kind, of which the sweeps vary paths.
+func sweepOf(path string, paths []string, items []int, options func(i int) map[string]any) []series {
+	together := bound(path, paths, items, options)
 	var keys []string
 	groups := map[string][]setting{}
 	first := map[string]int{}
@@ -71,7 +106,7 @@ func sweepOf(path string, items []int, options func(i int) map[string]any) []ser
 		if !ok {
 			continue
 		}
-		k := without(options(i), path)
+		k := without(options(i), together...)
 		if _, ok := groups[k]; !ok {
 			keys = append(keys, k)
 			first[k] = i
@@ -87,7 +122,7 @@ func sweepOf(path string, items []int, options func(i int) map[string]any) []ser
 	}
 	// A series is named by the options in which the series differ.
 	for n := range out {
-		out[n].label = differing(options(out[n].settings[0].who), path, func(yield func(map[string]any) bool) {
+		out[n].label = differing(options(out[n].settings[0].who), together, func(yield func(map[string]any) bool) {
 			for _, s := range out {
 				if !yield(options(s.settings[0].who)) {
 					return
@@ -98,11 +133,11 @@ func sweepOf(path string, items []int, options func(i int) map[string]any) []ser
 	return out
 }
 
-// differing lists the options of o, but for path, that are not the same in all others.
-func differing(o map[string]any, path string, all func(func(map[string]any) bool)) string {
+// differing lists the options of o, but for paths, that are not the same in all others.
+func differing(o map[string]any, paths []string, all func(func(map[string]any) bool)) string {
 	var in []string
 	for _, key := range sortedPaths(o, "") {
-		if key == path {
+		if slices.Contains(paths, key) {
 			continue
 		}
 		v, _ := option(o, key)
@@ -294,7 +329,7 @@ func (a *Analysis) sweepFigures(id string) (figures []*chart.Figure, heats map[*
 	heats = map[*chart.Figure]*chart.Heat{}
 	for _, kind := range kinds {
 		for _, path := range paths[kind] {
-			all := sweepOf(path, items[kind], func(i int) map[string]any { return pol(i).Options })
+			all := sweepOf(path, paths[kind], items[kind], func(i int) map[string]any { return pol(i).Options })
 			if len(all) == 0 {
 				continue
 			}
@@ -494,7 +529,10 @@ func acrossFigures(run *Run, all []*Analysis) []*chart.Figure {
 		func(i int) []string { return env(i).Swept })
 	for _, kind := range kinds {
 		for _, path := range paths[kind] {
-			groups := sweepOf(path, items[kind], func(i int) map[string]any { return env(i).Options })
+			groups := sweepOf(path, paths[kind], items[kind], func(i int) map[string]any {
+				row := env(i)
+				return row.All()
+			})
 			for n, g := range groups {
 				ax, at := sweptAxis(path, []series{g})
 				var labels []string
@@ -526,8 +564,12 @@ func acrossFigures(run *Run, all []*Analysis) []*chart.Figure {
 					suffix = fmt.Sprintf("-%d", n+1)
 				}
 				panel := sweepPanel(ax, labels, looks, points, "Regret")
+				after := many(all[0].T, run.Manifest.Unit())
+				if horizons(&run.Manifest) != chart.Count(run.Manifest.Horizon) {
+					after = "the rounds of its environment"
+				}
 				how := fmt.Sprintf("Mean regret after %s with pointwise 95%s%% intervals, one point for each "+
-					"environment.", many(all[0].T, run.Manifest.Unit()), chart.Narrow)
+					"environment.", after, chart.Narrow)
 				if n := thinEnds(run, panel); n > 0 {
 					how += fmt.Sprintf(" %s without a label.", many(n, "curve"))
 				}

@@ -637,6 +637,12 @@ func environmentFacts(e sim.EnvironmentRow) (facts []string) {
 	if e.Feedback != nil {
 		facts = append(facts, describeFeedback(e.Feedback))
 	}
+	if e.Horizon > 0 {
+		facts = append(facts, "T = "+chart.Count(e.Horizon))
+	}
+	if e.Seed != nil {
+		facts = append(facts, fmt.Sprintf("seed %d", *e.Seed))
+	}
 	return facts
 }
 

@@ -26,7 +26,7 @@ var errAbandoned = errors.New("abandoned")
 
 // build makes the environment and the policy of a cell.
 func (r *runner) build(c cell) (bandit.Environment, bandit.Policy, rng.Key, error) {
-	key := r.x.Key(c.r + 1)
+	key := r.x.KeyOf(c.e, c.r+1)
 	world, err := r.x.Environments[c.e].Options.Build(key, r.data)
 	if err != nil {
 		return nil, nil, key, err
@@ -60,7 +60,7 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 		if err != nil {
 			return entry{}, err
 		}
-		if notes = x.newDiary(world, set, pol, deltaOf(x.Policies[c.p].Table)); notes != nil {
+		if notes = x.newDiary(world, set, pol, deltaOf(x.Policies[c.p].Table), x.HorizonOf(c.e)); notes != nil {
 			pol = notes.who
 		}
 	}
@@ -69,10 +69,10 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 	}
 	w := r.recorder(hard, c, pol, start, func() float64 { return time.Since(started).Seconds() })
 	w.diary = notes
-	if err := playFrom(world, pol, key, start.At, x.Horizon, w); err != nil {
+	if err := playFrom(world, pol, key, start.At, x.HorizonOf(c.e), w); err != nil {
 		return entry{}, err
 	}
-	r.rounds.Add(int64(x.Horizon - w.look.counted))
+	r.rounds.Add(int64(x.HorizonOf(c.e) - w.look.counted))
 	w.entry.Seconds = start.Seconds + time.Since(started).Seconds()
 	w.entry.State = r.state(c, pol, w.entry.Seconds)
 	if notes != nil {
@@ -85,15 +85,15 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 func (r *runner) recorder(hard context.Context, c cell, pol bandit.Policy, start *entry,
 	seconds func() float64) *recorder {
 	w := &recorder{
-		at:     r.x.Checkpoints,
+		at:     r.x.CheckpointsOf(c.e),
 		regret: start.Sums[0],
 		reward: start.Sums[1],
 		stop:   hard.Done(),
 		rounds: &r.rounds,
 		look:   newLook(start.At),
 		entry: entry{
-			Regret: append(make([]float64, 0, len(r.x.Checkpoints)), start.Regret...),
-			Reward: append(make([]float64, 0, len(r.x.Checkpoints)), start.Reward...),
+			Regret: append(make([]float64, 0, len(r.x.CheckpointsOf(c.e))), start.Regret...),
+			Reward: append(make([]float64, 0, len(r.x.CheckpointsOf(c.e))), start.Reward...),
 		},
 	}
 	if r.saves(c) {

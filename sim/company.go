@@ -110,7 +110,7 @@ func (r *runner) playShared(hard context.Context, cells []cell) ([]finished, err
 	if err != nil {
 		return nil, err
 	}
-	from := r.start(cells[0]).At
+	from, horizon := r.start(cells[0]).At, r.x.HorizonOf(cells[0].e)
 	spent := make([]time.Duration, 1+len(cells)) // in some rounds: of the environment, of each policy
 	seconds := func(i int) float64 {
 		var all time.Duration
@@ -143,7 +143,7 @@ func (r *runner) playShared(hard context.Context, cells []cell) ([]finished, err
 		}
 		seats[i] = seat{player: pol, observer: recorders[i]}
 	}
-	done, err := r.playSeats(newGame(world, key), seats, recorders, from, spent)
+	done, err := r.playSeats(newGame(world, key), seats, recorders, [2]int{from, horizon}, spent)
 	if err != nil {
 		for _, w := range recorders {
 			r.rounds.Add(int64(from - w.look.counted))
@@ -156,7 +156,7 @@ func (r *runner) playShared(hard context.Context, cells []cell) ([]finished, err
 			continue
 		}
 		w := recorders[i]
-		r.rounds.Add(int64(r.x.Horizon - w.look.counted))
+		r.rounds.Add(int64(horizon - w.look.counted))
 		w.entry.Seconds = r.start(cells[i]).Seconds + seconds(i)
 		w.entry.State = r.state(cells[i], policies[i], w.entry.Seconds)
 		done[i].entry = w.entry
@@ -164,12 +164,12 @@ func (r *runner) playShared(hard context.Context, cells []cell) ([]finished, err
 	return done, nil
 }
 
-// playSeats plays the rounds after round from, and adds to spent what some of them take. When one seat is told to stop,
+// playSeats plays the rounds after the first of rounds, to the second, and adds to spent what some of them take. When one seat is told to stop,
 // the others stop after the same round.
-func (r *runner) playSeats(g *game, seats []seat, recorders []*recorder, from int, spent []time.Duration) ([]finished,
+func (r *runner) playSeats(g *game, seats []seat, recorders []*recorder, rounds [2]int, spent []time.Duration) ([]finished,
 	error) {
 	done := make([]finished, len(seats))
-	for t := from + 1; t <= r.x.Horizon; t++ {
+	for t := rounds[0] + 1; t <= rounds[1]; t++ {
 		timed := t%clockEvery == 1
 		var clock time.Time
 		lap := func(i int) {
@@ -196,7 +196,7 @@ func (r *runner) playSeats(g *game, seats []seat, recorders []*recorder, from in
 			}
 			lap(1 + i)
 		}
-		if !stopped || t == r.x.Horizon {
+		if !stopped || t == rounds[1] {
 			continue
 		}
 		for i := range done {

@@ -113,7 +113,7 @@ func TestOneOffer(t *testing.T) {
 		}
 		seats[i] = seat{player: pol, observer: &sums[i]}
 	}
-	if _, err := r.playSeats(newGame(counted, key), seats, nil, 0, make([]time.Duration, 1+len(seats))); err != nil {
+	if _, err := r.playSeats(newGame(counted, key), seats, nil, [2]int{0, x.Horizon}, make([]time.Duration, 1+len(seats))); err != nil {
 		t.Fatal(err)
 	}
 	if counted.n != x.Horizon {

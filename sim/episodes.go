@@ -100,7 +100,7 @@ func (x *Experiment) decodeEpisodes(tree spec.Raw, kinds Catalogue) error {
 // recast returns a case with other options.
 func recast[T, U any](c Case[T], options U) Case[U] {
 	return Case[U]{Name: c.Name, Kind: c.Kind, Options: options, Table: c.Table, Swept: c.Swept, Late: c.Late,
-		LateRaw: c.LateRaw, Tune: c.Tune, Tuned: c.Tuned, path: c.path, chosen: c.chosen, named: c.named}
+		LateRaw: c.LateRaw, Own: c.Own, Tune: c.Tune, Tuned: c.Tuned, path: c.path, chosen: c.chosen, named: c.named}
 }
 
 // episodeCheckpoints are the episodes that are recorded without checkpoints in the spec: those that bsuite logs, and
@@ -129,22 +129,21 @@ func (x *Experiment) graded() bool {
 
 // build makes the problem and the agent of a cell.
 func (r *runner) buildEpisodes(c cell) (episode.Environment, episode.Agent, rng.Key, error) {
-	key := r.x.Key(c.r + 1)
+	key := r.x.KeyOf(c.e, c.r+1)
 	world, err := r.x.Environments[c.e].Options.(problemOf).Problem(key)
 	if err != nil {
 		return nil, nil, key, err
 	}
-	agent, err := r.x.Policies[c.p].Options.(agentOf).Agent(episode.SettingOf(world, key, r.x.Horizon))
+	agent, err := r.x.Policies[c.p].Options.(agentOf).Agent(episode.SettingOf(world, key, r.x.HorizonOf(c.e)))
 	return world, agent, key, err
 }
 
 // rehearseEpisodes is rehearse for an episodic experiment: it builds every pair once and plays a step.
 func (r *runner) rehearseEpisodes() error {
 	x := r.x
-	key := x.Key(1)
 	graded := false
 	for e := range x.Environments {
-		c := &x.Environments[e]
+		c, key := &x.Environments[e], x.KeyOf(e, 1)
 		world, err := c.Options.(problemOf).Problem(key)
 		if err != nil {
 			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
@@ -209,10 +208,10 @@ func (r *runner) playEpisodes(hard context.Context, c cell) (entry, error) {
 			w.entry.Also = make(map[string]numbers)
 		}
 	}
-	if err := episode.Play(world, agent, key, r.x.Horizon, w); err != nil {
+	if err := episode.Play(world, agent, key, r.x.HorizonOf(c.e), w); err != nil {
 		return entry{}, err
 	}
-	r.rounds.Add(int64(r.x.Horizon - w.look.counted))
+	r.rounds.Add(int64(r.x.HorizonOf(c.e) - w.look.counted))
 	w.entry.Seconds = time.Since(started).Seconds()
 	return w.entry, nil
 }

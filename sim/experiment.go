@@ -64,6 +64,7 @@ type Case[T any] struct {
 	Swept   []string  // keys of Table that a sweep varies: "m", "scale.value"
 	Late    *Feedback // environments: when rewards arrive; nil for at once
 	LateRaw spec.Raw  // the same as written
+	Own               // environments: their own horizon and seed
 	Tune    spec.Raw  // policies: the grid of troupe tune, values by key of Table; nil without one
 	Tuned   string    // policies: where tuned values come from; "" for values that were not tuned
 
@@ -110,13 +111,15 @@ func CaseKeys(table string) []spec.Option {
 	case "environment":
 		return append(keys, spec.Option{Key: "feedback", Type: "table",
 			Doc: "rewards that arrive late or in batches: { delay = { kind = \"geometric\", mean = 100 } }, { batch " +
-				"= 64 }, or both"})
+				"= 64 }, or both"},
+			spec.Option{Key: "horizon", Type: "int", Doc: "rounds of this environment", Default: "that of the experiment"},
+			spec.Option{Key: "seed", Type: "int", Doc: "seed of this environment", Default: "that of the experiment"}, zipKey)
 	case "policy", "agent":
 		return append(keys,
 			spec.Option{Key: "tune", Type: "table",
 				Doc: "options that troupe tune chooses, each with the values to try: { lambda = [0.1, 1.0] }"},
 			spec.Option{Key: "tuned", Type: "string",
-				Doc: "where tuned values come from; troupe tune writes it, and the page shows it"})
+				Doc: "where tuned values come from; troupe tune writes it, and the page shows it"}, zipKey)
 	}
 	panic("sim: no table [[" + table + "]]")
 }
@@ -147,6 +150,10 @@ func Parse(file, text string, kinds Catalogue) (*Experiment, error) {
 
 func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 	h := defaults()
+	stated := tree["horizon"] != nil
+	if err := inherit(tree); err != nil {
+		return nil, err
+	}
 	if err := spec.DecodeStruct(h, tree, "", "environment", "policy", "agent", "claim"); err != nil {
 		return nil, err
 	}
@@ -173,26 +180,29 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 		}
 	}
 	x := &Experiment{Name: h.Name, Hypothesis: h.Hypothesis, Seed: uint64(h.Seed), Horizon: h.Horizon,
-		Replications: h.Replications, stated: tree["horizon"] != nil}
+		Replications: h.Replications, stated: stated}
 
 	var err error
-	if x.Checkpoints, err = checkpoints(h, tree["checkpoints"] != nil); err != nil {
+	if err := x.decodeTables(tree, kinds); err != nil {
 		return nil, err
 	}
-	if err := x.decodeTables(tree, kinds); err != nil {
+	x.settleHorizons()
+	given := tree["checkpoints"] != nil
+	if x.Checkpoints, err = checkpoints(h.Checkpoints, x.Horizon, given); err != nil {
 		return nil, err
 	}
 	if x.Record, err = kinds.checkRecord(h.Record); err != nil {
 		return nil, err
 	}
 	if x.Episodic() {
-		if tree["checkpoints"] == nil {
-			x.Checkpoints = episodeCheckpoints(h.Horizon)
+		if !given {
+			x.Checkpoints = episodeCheckpoints(x.Horizon)
 		}
 		if tree["record"] == nil && x.graded() {
 			x.Record = []string{"solved"}
 		}
 	}
+	x.ownCheckpoints(h.Checkpoints, given)
 	if x.Until = h.Until; tree["until"] != nil && x.Until != Settled {
 		return nil, spec.Errorf("until", "is %q, expected %q", x.Until, Settled)
 	}
@@ -232,19 +242,19 @@ func (x *Experiment) decodeTables(tree spec.Raw, kinds Catalogue) (err error) {
 }
 
 // checkpoints returns the rounds to record. The horizon is always one of them.
-func checkpoints(h *header, given bool) ([]int, error) {
+func checkpoints(stated []int, horizon int, given bool) ([]int, error) {
 	if !given {
-		return Checkpoints(h.Horizon), nil
+		return Checkpoints(horizon), nil
 	}
-	at := slices.Clone(h.Checkpoints)
+	at := slices.Clone(stated)
 	for i, t := range at {
-		if t < 1 || t > h.Horizon || i > 0 && t <= at[i-1] {
+		if t < 1 || t > horizon || i > 0 && t <= at[i-1] {
 			return nil, spec.Errorf(spec.Element("checkpoints", i),
-				"is %d, expected rounds in increasing order from 1 to the horizon %d", t, h.Horizon)
+				"is %d, expected rounds in increasing order from 1 to the horizon %d", t, horizon)
 		}
 	}
-	if len(at) == 0 || at[len(at)-1] != h.Horizon {
-		at = append(at, h.Horizon)
+	if len(at) == 0 || at[len(at)-1] != horizon {
+		at = append(at, horizon)
 	}
 	return at, nil
 }
@@ -277,13 +287,8 @@ func decodeCases[T spec.Documented](tree spec.Raw, key string, kinds spec.Regist
 		common := []string{"name"}
 		var grid spec.Raw
 		var tuned string
-		var late *Feedback
-		var lateRaw spec.Raw
 		if key == "environment" {
-			common = append(common, "feedback")
-			if late, lateRaw, err = feedbackOf(table, at); err != nil {
-				return nil, err
-			}
+			common = append(common, ownKeys...)
 		}
 		if key == "policy" || key == "agent" {
 			common = append(common, "tune", "tuned")
@@ -294,14 +299,25 @@ func decodeCases[T spec.Documented](tree spec.Raw, key string, kinds spec.Regist
 				return nil, err
 			}
 		}
-		choices := spec.Expand(kinds, table)
+		choices, err := expandTable(kinds, table, at, key)
+		if err != nil {
+			return nil, err
+		}
 		if len(cases)+len(choices) > maxCases {
 			return nil, spec.Errorf(at, "the sweeps make more than %d cases of [[%s]]", maxCases, key)
 		}
 		for _, choice := range choices {
 			c := Case[T]{Name: name, named: name != "", path: at, chosen: choice.Swept, Swept: []string{}, Tune: grid,
-				Tuned: tuned, Late: late, LateRaw: lateRaw}
+				Tuned: tuned}
 			raw := choice.Value.(spec.Raw)
+			if key == "environment" {
+				if c.Late, c.LateRaw, err = feedbackOf(raw, at); err != nil {
+					return nil, err
+				}
+				if c.Own, err = ownOf(raw, at); err != nil {
+					return nil, err
+				}
+			}
 			if c.Options, err = spec.Decode(kinds, raw, at, common...); err != nil {
 				return nil, err
 			}
@@ -476,7 +492,9 @@ func (c *Case[T]) label(differing []string, digits int) {
 		}
 		if _, ok := values[k]; !ok {
 			keys = append(keys, k)
-			values[k] = show(v, digits)
+			if values[k] = show(v, digits); k == "feedback" {
+				values[k] = feedbackText(v)
+			}
 		}
 	}
 	for _, s := range c.chosen {

@@ -73,6 +73,12 @@ func (x *Experiment) Of(policies []PolicyCase, replications int, stream string) 
 	y.Policies, y.Replications, y.Stream = policies, replications, stream
 	y.Record, y.Reference, y.Hypothesis, y.Estimand, y.Claims = nil, "", "", "", nil
 	y.Checkpoints = []int{x.Horizon}
+	y.Environments = slices.Clone(x.Environments)
+	for e := range y.Environments {
+		if c := &y.Environments[e]; c.Horizon > 0 {
+			c.Checkpoints = []int{c.Horizon}
+		}
+	}
 	return &y
 }
 

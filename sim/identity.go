@@ -21,7 +21,7 @@ func (x *Experiment) cellKeys(keys []string, e, p int, program, data string) err
 		Checkpoints []int // the last is the horizon
 		Horizon     int
 		Record      []string `json:",omitempty"`
-	}{x.Checkpoints, x.Horizon, x.Record})
+	}{x.CheckpointsOf(e), x.HorizonOf(e), x.Record})
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (x *Experiment) keyHead(e, p int, program, data string) ([]byte, error) {
 		Seed        uint64
 		Stream      string   `json:",omitempty"`
 		Feedback    spec.Raw `json:",omitempty"`
-	}{1, program, table{world.Kind, world.Table, data}, table{pol.Kind, pol.Table, ""}, x.Seed, x.Stream,
+	}{1, program, table{world.Kind, world.Table, data}, table{pol.Kind, pol.Table, ""}, x.SeedOf(e), x.Stream,
 		world.LateRaw})
 }
 
@@ -79,13 +79,15 @@ func (x *Experiment) Identity() string {
 		Name, Kind string
 		Table      spec.Raw
 		Feedback   spec.Raw `json:",omitempty"`
+		Horizon    int      `json:",omitempty"`
+		Seed       *uint64  `json:",omitempty"`
 	}
 	var tables [2][]named
 	for _, c := range x.Environments {
-		tables[0] = append(tables[0], named{c.Name, c.Kind, c.Table, c.LateRaw})
+		tables[0] = append(tables[0], named{c.Name, c.Kind, c.Table, c.LateRaw, c.Horizon, c.Seed})
 	}
 	for _, c := range x.Policies {
-		tables[1] = append(tables[1], named{c.Name, c.Kind, c.Table, nil})
+		tables[1] = append(tables[1], named{c.Name, c.Kind, c.Table, nil, 0, nil})
 	}
 	b, err := json.Marshal(struct {
 		Seed        uint64

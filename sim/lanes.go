@@ -110,15 +110,16 @@ func (r *runner) playTogether(hard context.Context, cells []cell) ([]finished, e
 	if err != nil {
 		return nil, err
 	}
-	x, width := r.x, int64(len(cells))
+	horizon, checkpoints := r.x.HorizonOf(cells[0].e), r.x.CheckpointsOf(cells[0].e)
+	width := int64(len(cells))
 	done := make([]finished, len(cells))
 	var regrets, rewards [lockstep.Lanes]float64
 	for i, c := range cells {
 		start := r.start(c)
 		regrets[i], rewards[i] = start.Sums[0], start.Sums[1]
 		done[i] = finished{cell: c, entry: entry{
-			Regret: append(make([]float64, 0, len(x.Checkpoints)), start.Regret...),
-			Reward: append(make([]float64, 0, len(x.Checkpoints)), start.Reward...),
+			Regret: append(make([]float64, 0, len(checkpoints)), start.Regret...),
+			Reward: append(make([]float64, 0, len(checkpoints)), start.Reward...),
 		}}
 	}
 	from := r.start(cells[0]).At
@@ -151,7 +152,7 @@ func (r *runner) playTogether(hard context.Context, cells []cell) ([]finished, e
 		}
 		return nil
 	}
-	err = batch.Play(from, x.Horizon, func(t int, regret, reward *[lockstep.Lanes]float64) error {
+	err = batch.Play(from, horizon, func(t int, regret, reward *[lockstep.Lanes]float64) error {
 		if t-1 >= look.next {
 			if err := glance(t - 1); err != nil {
 				return err
@@ -161,7 +162,7 @@ func (r *runner) playTogether(hard context.Context, cells []cell) ([]finished, e
 			regrets[l] += regret[l]
 			rewards[l] += reward[l]
 		}
-		if t == x.Checkpoints[next] {
+		if t == checkpoints[next] {
 			next++
 			for i := range done {
 				if !finite(regrets[i]) || !finite(rewards[i]) {
@@ -183,7 +184,7 @@ func (r *runner) playTogether(hard context.Context, cells []cell) ([]finished, e
 		r.rounds.Add(-counted)
 		return nil, err
 	}
-	r.rounds.Add(int64(x.Horizon-look.counted) * width)
+	r.rounds.Add(int64(horizon-look.counted) * width)
 	share := time.Since(started).Seconds() / float64(width)
 	batch.Part()
 	for i := range done {

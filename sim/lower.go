@@ -65,7 +65,7 @@ func (r *runner) instanceLower(ctx context.Context, e int) (InstanceLower, error
 	for w := range r.o.Workers {
 		workers.Go(func() {
 			for rep := w; rep < len(bounds) && ctx.Err() == nil; rep += r.o.Workers {
-				bounds[rep], errs[rep] = r.lowerOf(o, rep, sigma)
+				bounds[rep], errs[rep] = r.lowerOf(o, r.x.KeyOf(e, rep+1), sigma)
 			}
 		})
 	}
@@ -87,8 +87,7 @@ func (r *runner) instanceLower(ctx context.Context, e int) (InstanceLower, error
 }
 
 // lowerOf returns the bound of one replication.
-func (r *runner) lowerOf(o *env.LinearOptions, rep int, sigma float64) (theory.InstanceBound, error) {
-	key := r.x.Key(rep + 1)
+func (r *runner) lowerOf(o *env.LinearOptions, key rng.Key, sigma float64) (theory.InstanceBound, error) {
 	world, err := o.Build(key, r.data)
 	if err != nil {
 		return theory.InstanceBound{}, err

@@ -95,6 +95,8 @@ type EnvironmentRow struct {
 	Data     DataFile       `json:"data,omitzero"`
 	// LargestRegret is what a round costs at most, in any replication; 0 where the environment knows no bound.
 	LargestRegret float64 `json:"largest_regret,omitempty"`
+	Horizon       int     `json:"horizon,omitempty"` // its own; 0: that of the run
+	Seed          *uint64 `json:"seed,omitempty"`    // its own; absent: that of the run
 }
 
 // DataFile is a file that an environment reads.

@@ -123,7 +123,7 @@ func (r *runner) describe(status string) Manifest {
 	m.Environments, m.Policies = nil, nil
 	for e, c := range x.Environments {
 		m.Environments = append(m.Environments, EnvironmentRow{c.Name, c.Kind, c.Table, c.Swept, c.LateRaw,
-			r.worlds[e].dim, r.worlds[e].file, r.worlds[e].largest})
+			r.worlds[e].dim, r.worlds[e].file, r.worlds[e].largest, c.Horizon, c.Seed})
 	}
 	for p, c := range x.Policies {
 		mp := PolicyRow{Name: c.Name, Kind: c.Kind, Options: c.Table, Swept: c.Swept, Defaults: defaultsOf(c),
@@ -131,7 +131,7 @@ func (r *runner) describe(status string) Manifest {
 		for e := range x.Environments {
 			for rep := range x.Replications {
 				if done := r.cells[x.index(e, p, rep)]; len(done.Regret) > 0 {
-					mp.Rounds += x.Horizon
+					mp.Rounds += x.HorizonOf(e)
 					mp.Seconds += done.Seconds
 				}
 			}

@@ -36,7 +36,7 @@ func (r *runner) recall() error {
 		r.remark(text)
 	}
 	for i, key := range r.keys {
-		if c, ok := known[key]; ok && r.wants(i) && c.whole(len(r.x.Checkpoints)) {
+		if c, ok := known[key]; ok && r.wants(i) && c.whole(r.marks(i)) {
 			r.set(i, c)
 			r.reused++
 		}

@@ -125,7 +125,8 @@ type probe struct {
 
 // newDiary returns the diary of a cell for what is asked for and what is there; nil when that is
 // nothing. set is a set of the environment, delta the confidence level of the policy.
-func (x *Experiment) newDiary(world bandit.Environment, set bandit.ActionSet, pol bandit.Policy, delta float64) *diary {
+func (x *Experiment) newDiary(world bandit.Environment, set bandit.ActionSet, pol bandit.Policy, delta float64,
+	horizon int) *diary {
 	record := x.Record
 	w := &diary{who: &watched{Policy: pol}, world: world, sigma: 1, delta: delta}
 	w.truth, _ = world.(env.Truth)
@@ -145,7 +146,7 @@ func (x *Experiment) newDiary(world bandit.Environment, set bandit.ActionSet, po
 		w.costly, _ = world.(bandit.Costly)
 	}
 	for _, q := range x.recorded() {
-		if p := x.kinds.Recorders[q.Name].New(RecordedCell{world, pol, set, x.Horizon}); p != nil {
+		if p := x.kinds.Recorders[q.Name].New(RecordedCell{world, pol, set, horizon}); p != nil {
 			w.probes = append(w.probes, probe{p, q.Name, q.Columns, make([]float64, len(q.Columns))})
 		}
 	}

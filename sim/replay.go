@@ -26,7 +26,7 @@ func Replay(ctx context.Context, x *Experiment, e, p, rep int, o Options) ([]Row
 	}
 	var rows []Row
 	for k, sum := range done.Regret {
-		rows = append(rows, Row{x.Environments[e].Name, x.Policies[p].Name, rep + 1, x.Checkpoints[k], sum,
+		rows = append(rows, Row{x.Environments[e].Name, x.Policies[p].Name, rep + 1, x.CheckpointsOf(e)[k], sum,
 			done.Reward[k]})
 	}
 	return rows, nil

@@ -45,7 +45,7 @@ func resultsCSV(x *Experiment, cells []entry) []byte {
 					line = append(line[:0], prefix...)
 					line = strconv.AppendInt(line, int64(r+1), 10)
 					line = append(line, ',')
-					line = strconv.AppendInt(line, int64(x.Checkpoints[i]), 10)
+					line = strconv.AppendInt(line, int64(x.CheckpointsOf(e)[i]), 10)
 					line = append(line, ',')
 					line = strconv.AppendFloat(line, sum, 'g', -1, 64)
 					line = append(line, ',')
@@ -78,7 +78,7 @@ func diagnosticsCSV(x *Experiment, cells []entry) []byte {
 				if len(c.Also) == 0 {
 					continue
 				}
-				for i, t := range x.Checkpoints {
+				for i, t := range x.CheckpointsOf(e) {
 					line = append(line[:0], prefix...)
 					line = strconv.AppendInt(line, int64(r+1), 10)
 					line = append(line, ',')

@@ -150,7 +150,7 @@ func (r *runner) save(c cell, pol bandit.Policy, done entry, at int, regret, rew
 	if err != nil {
 		return err
 	}
-	done.Cell, done.T, done.At, done.Sums, done.State = r.keys[r.x.index(c.e, c.p, c.r)], r.x.Horizon, at,
+	done.Cell, done.T, done.At, done.Sums, done.State = r.keys[r.x.index(c.e, c.p, c.r)], r.x.HorizonOf(c.e), at,
 		[2]float64{regret, reward}, b
 	line, err := done.line()
 	if err != nil {
@@ -180,10 +180,10 @@ func (r *runner) findStarts(known map[string]entry) {
 	if r.stuck == nil {
 		return // nothing will be played
 	}
-	shorter := make(map[string]entry)
+	shorter := make(map[string][]entry)
 	for _, c := range known {
-		if c.Stem != "" && c.T < x.Horizon && c.T > shorter[c.Stem].T {
-			shorter[c.Stem] = c
+		if c.Stem != "" && c.T < x.Horizon {
+			shorter[c.Stem] = append(shorter[c.Stem], c)
 		}
 	}
 	going := make(map[int]int) // cells by the round that they go on from
@@ -203,14 +203,14 @@ func (r *runner) findStarts(known map[string]entry) {
 					halves++
 					continue
 				}
-				old, ok := shorter[r.stems[i]]
-				if !ok {
+				old := longest(shorter[r.stems[i]], x.HorizonOf(e))
+				if old.T == 0 {
 					continue
 				}
 				if _, asked := same[old.T]; !asked {
 					same[old.T] = r.indifferent(e, p, old.T)
 				}
-				start := old.continued(x.Checkpoints)
+				start := old.continued(x.CheckpointsOf(e))
 				switch {
 				case r.stuck[e*len(x.Policies)+p] != "":
 					why = r.stuck[e*len(x.Policies)+p]
@@ -242,6 +242,16 @@ func (r *runner) findStarts(known map[string]entry) {
 	}
 }
 
+// longest returns the entry that was played furthest but not to the horizon; a zero one where there is none.
+func longest(all []entry, horizon int) (best entry) {
+	for _, c := range all {
+		if c.T < horizon && c.T > best.T {
+			best = c
+		}
+	}
+	return best
+}
+
 // part reads the file of a cell under way; nil where there is none that is whole.
 func (r *runner) part(i int) *entry {
 	b, err := os.ReadFile(filepath.Join(r.o.Dir, partDir, r.keys[i]))
@@ -249,8 +259,8 @@ func (r *runner) part(i int) *entry {
 		return nil
 	}
 	c, err := parseEntry(bytes.TrimSuffix(b, []byte("\n")))
-	marks := sort.SearchInts(r.x.Checkpoints, c.At+1)
-	if err != nil || c.Cell != r.keys[i] || c.At < 1 || c.At >= r.x.Horizon || len(c.Regret) != marks ||
+	marks := sort.SearchInts(r.x.CheckpointsOf(r.envOf(i)), c.At+1)
+	if err != nil || c.Cell != r.keys[i] || c.At < 1 || c.At >= r.x.HorizonOf(r.envOf(i)) || len(c.Regret) != marks ||
 		len(c.Reward) != marks || c.State == nil {
 		return nil
 	}
@@ -285,13 +295,13 @@ func (c entry) continued(checkpoints []int) *entry {
 // indifferent reports whether policy p is the same with another horizon: two that are built with one and with the
 // other are equal in everything they hold.
 func (r *runner) indifferent(e, p, horizon int) bool {
-	key := r.x.Key(1)
+	key := r.x.KeyOf(e, 1)
 	world, err := r.x.Environments[e].Options.Build(key, r.data)
 	if err != nil {
 		return false
 	}
 	var both [2]bandit.Policy
-	for i, T := range []int{horizon, r.x.Horizon} {
+	for i, T := range []int{horizon, r.x.HorizonOf(e)} {
 		problem := r.problem(world, e, key)
 		problem.Horizon = T
 		if both[i], err = r.x.Policies[p].Options.New(problem); err != nil {

@@ -119,7 +119,7 @@ func (o *Outcome) Rows() iter.Seq[Row] {
 		for i, c := range o.cells {
 			e, p, r := i/x.Replications/len(x.Policies), i/x.Replications%len(x.Policies), i%x.Replications
 			for k, sum := range c.Regret {
-				if !yield(Row{x.Environments[e].Name, x.Policies[p].Name, r + 1, x.Checkpoints[k], sum, c.Reward[k]}) {
+				if !yield(Row{x.Environments[e].Name, x.Policies[p].Name, r + 1, x.CheckpointsOf(e)[k], sum, c.Reward[k]}) {
 					return
 				}
 			}
@@ -325,8 +325,13 @@ func (x *Experiment) index(e, p, r int) int {
 }
 
 // Key returns the key of all random numbers of a replication, counted from 1.
-func (x *Experiment) Key(replication int) rng.Key {
-	key := rng.NewKey(x.Seed)
+func (x *Experiment) Key(replication int) rng.Key { return x.keyOf(x.Seed, replication) }
+
+// KeyOf is Key in environment e, which may have a seed of its own.
+func (x *Experiment) KeyOf(e, replication int) rng.Key { return x.keyOf(x.SeedOf(e), replication) }
+
+func (x *Experiment) keyOf(seed uint64, replication int) rng.Key {
+	key := rng.NewKey(seed)
 	if x.Stream != "" {
 		key = key.Child(x.Stream)
 	}
@@ -340,9 +345,9 @@ func (r *runner) rehearse() error {
 	if x.Episodic() {
 		return r.rehearseEpisodes()
 	}
-	key := x.Key(1)
 	recorded := make(map[string]bool)
 	for e := range x.Environments {
+		key := x.KeyOf(e, 1)
 		world, offered, err := r.rehearseEnvironment(e, key)
 		if err != nil {
 			return err
@@ -383,9 +388,9 @@ func (r *runner) rehearseEnvironment(e int, key rng.Key) (world bandit.Environme
 	}
 	if n, err := c.rounds(r.data); err != nil {
 		return blame(c.path, err)
-	} else if n > 0 && x.Horizon > n {
+	} else if n > 0 && x.HorizonOf(e) > n {
 		return blame("horizon", fmt.Errorf("the horizon is %d, and the file has %d decisions, which must not be "+
-			"shown twice; leave the horizon out to take them all", x.Horizon, n))
+			"shown twice; leave the horizon out to take them all", x.HorizonOf(e), n))
 	}
 	if offered, err = world.Offer(key.Stream(rng.Offer).Round(1)); err != nil {
 		return blame(c.path, err)
@@ -413,7 +418,7 @@ func (r *runner) rehearseEnvironment(e int, key rng.Key) (world bandit.Environme
 		}
 	}
 	if c.Late != nil {
-		if text := c.Late.remark(x.Horizon); text != "" {
+		if text := c.Late.remark(x.HorizonOf(e)); text != "" {
 			r.note(fmt.Sprintf("environment %s: %s", c.Name, text))
 		}
 	}
@@ -455,7 +460,7 @@ func (r *runner) rehearsePolicy(e, p int, world bandit.Environment, offered band
 	r.together = append(r.together, together)
 	r.stuck = append(r.stuck, r.resumable(e, world, pol))
 	took := allocated() - before
-	if notes := x.newDiary(world, offered, pol, deltaOf(pc.Table)); notes != nil {
+	if notes := x.newDiary(world, offered, pol, deltaOf(pc.Table), x.HorizonOf(e)); notes != nil {
 		for _, name := range x.Record {
 			recorded[name] = recorded[name] || notes.has(name)
 		}
@@ -495,7 +500,7 @@ func (r *runner) problem(world bandit.Environment, e int, key rng.Key) policy.Pr
 	p := policy.Problem{
 		Dim:     r.worlds[e].dim,
 		Arms:    r.worlds[e].arms,
-		Horizon: r.x.Horizon,
+		Horizon: r.x.HorizonOf(e),
 		Init:    key.Stream(rng.Init),
 	}
 	if n, ok := world.(env.Noisy); ok {

@@ -184,9 +184,9 @@ func (r *runner) collect(out <-chan finished, fail func()) error {
 // keep records a finished cell.
 func (r *runner) keep(f finished) error {
 	i := r.x.index(f.e, f.p, f.r)
-	f.entry.Cell, f.entry.Stem, f.entry.T = r.keys[i], r.stems[i], r.x.Horizon
-	if !slices.Equal(r.x.Checkpoints, Checkpoints(r.x.Horizon)) {
-		f.entry.Checkpoints = r.x.Checkpoints
+	f.entry.Cell, f.entry.Stem, f.entry.T = r.keys[i], r.stems[i], r.x.HorizonOf(f.e)
+	if at := r.x.CheckpointsOf(f.e); !slices.Equal(at, Checkpoints(f.entry.T)) {
+		f.entry.Checkpoints = at
 	}
 	r.set(i, f.entry)
 	r.starts[i] = nil

@@ -117,7 +117,7 @@ func (r *runner) borrow() error {
 		}
 		for i, key := range r.keys {
 			c, ok := known[key]
-			if !ok || !r.wants(i) || len(r.cells[i].Regret) > 0 || !c.whole(len(r.x.Checkpoints)) {
+			if !ok || !r.wants(i) || len(r.cells[i].Regret) > 0 || !c.whole(r.marks(i)) {
 				continue
 			}
 			c.State = nil

@@ -28,7 +28,7 @@ func (r *runner) report() {
 	p := Progress{
 		Cells: r.want, Done: r.done, Reused: r.reused,
 		Rounds:       r.rounds.Load(),
-		AllRounds:    int64(r.want-r.reused)*int64(r.x.Horizon) - r.skipped,
+		AllRounds:    int64(float64(r.want-r.reused)*r.x.roundsOfCell()) - r.skipped,
 		Seconds:      time.Since(r.started).Seconds(),
 		Replications: r.complete,
 		Workers:      r.o.Workers,

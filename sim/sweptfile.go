@@ -26,9 +26,17 @@ func sweptKeys[T any](cases []Case[T]) []string {
 	return keys
 }
 
-// Setting returns what the table of a case has at the path of an option, such as "scale.value".
+// shown is the table of a case with what stands beside its options.
+func (c *Case[T]) shown() spec.Raw {
+	if c.LateRaw == nil && c.Horizon == 0 && c.Seed == nil {
+		return c.Table
+	}
+	return spec.Raw(withOwn(c.Table, c.LateRaw, c.Horizon, c.Seed))
+}
+
+// Setting returns what the table of a case has at the path of an option, such as "scale.value", "feedback.batch" or "horizon".
 func (c *Case[T]) Setting(path string) (any, bool) {
-	var v any = c.Table
+	var v any = c.shown()
 	for part := range strings.SplitSeq(path, ".") {
 		t, ok := v.(spec.Raw)
 		if !ok {

@@ -80,7 +80,7 @@ func (r *runner) values() ([]byte, error) {
 			}
 			w := &valuesReader{Agent: agent, inner: inner, size: world.Size(), visits: make([]int, world.Size().Steps), out: b,
 				prefix: field(x.Environments[e].Name) + "," + field(x.Policies[p].Name) + ",1,"}
-			if err := episode.Play(world, w, key, min(valuesAt[len(valuesAt)-1], x.Horizon), unobserved{}); err != nil {
+			if err := episode.Play(world, w, key, min(valuesAt[len(valuesAt)-1], x.HorizonOf(e)), unobserved{}); err != nil {
 				return nil, err
 			}
 		}

@@ -7,7 +7,7 @@ import "encoding/json"
 func (x *Experiment) World() string {
 	var rows []EnvironmentRow
 	for _, c := range x.Environments {
-		rows = append(rows, EnvironmentRow{Name: c.Name, Kind: c.Kind, Options: c.Table, Feedback: c.LateRaw})
+		rows = append(rows, EnvironmentRow{Name: c.Name, Kind: c.Kind, Options: c.Table, Feedback: c.LateRaw, Horizon: c.Horizon, Seed: c.Seed})
 	}
 	return worldOf(rows, x.Horizon)
 }
@@ -21,10 +21,12 @@ func worldOf(rows []EnvironmentRow, horizon int) string {
 		Options    map[string]any
 		Feedback   map[string]any `json:",omitempty"`
 		Data       string         `json:",omitempty"`
+		Horizon    int            `json:",omitempty"`
+		Seed       *uint64        `json:",omitempty"`
 	}
 	var all []world
 	for _, r := range rows {
-		all = append(all, world{r.Name, r.Kind, r.Options, r.Feedback, r.Data.SHA256})
+		all = append(all, world{r.Name, r.Kind, r.Options, r.Feedback, r.Data.SHA256, r.Horizon, r.Seed})
 	}
 	b, err := json.Marshal(struct {
 		Environments []world

@@ -297,7 +297,12 @@ func Expand[T any](reg Registry[T], raw Raw) []Choice {
 	if !ok {
 		return []Choice{{Value: raw}}
 	}
-	fields := fieldsOf(mk())
+	return ExpandStruct(mk(), raw)
+}
+
+// ExpandStruct is Expand for the table of one struct, as DecodeStruct is Decode.
+func ExpandStruct(options any, raw Raw) []Choice {
+	fields := fieldsOf(options)
 	choices := []Choice{{Value: Raw{}}}
 	for _, key := range sortedKeys(raw) {
 		var alts []Choice
