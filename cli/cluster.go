@@ -42,7 +42,7 @@ has the way.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterKeysCommand(),
-		clusterCertificateCommand(), clusterRebuildCommand(), clusterVoidCommand(), clusterExportCommand(), clusterImportCommand())
+		clusterCertificateCommand(), clusterReplaceCommand(), clusterRebuildCommand(), clusterVoidCommand(), clusterExportCommand(), clusterImportCommand())
 	return c
 }
 

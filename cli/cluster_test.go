@@ -227,9 +227,12 @@ func (c *realCluster) anywhere(ctx context.Context, method, path string, body fu
 }
 
 // status returns what troupe cluster status --json says at a node.
-func (c *realCluster) status() (s clusterStatus) {
+func (c *realCluster) status() clusterStatus { return c.statusAt(0) }
+
+// statusAt is what the nodes of the cluster.toml of node i say.
+func (c *realCluster) statusAt(i int) (s clusterStatus) {
 	var out bytes.Buffer
-	command(context.Background(), []string{"cluster", "status", "--json", "--cluster", c.file(0)}, &out, io.Discard)
+	command(context.Background(), []string{"cluster", "status", "--json", "--cluster", c.file(i)}, &out, io.Discard)
 	if err := json.Unmarshal(out.Bytes(), &s); err != nil {
 		c.t.Errorf("status: %v: %s", err, &out)
 	}

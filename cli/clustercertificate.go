@@ -335,13 +335,8 @@ folder was lost.`,
 
 // renew writes the folders of certificate renew.
 func renew(w io.Writer, a *authority, config *clusterConfig, nodes []string, out string) error {
-	if out == "" {
-		return errors.New("--out is missing, expected a directory for the folders")
-	}
-	if files, err := os.ReadDir(out); err == nil && len(files) > 0 {
-		return fmt.Errorf("--out %s is not empty", out)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("--out: %w", err)
+	if err := emptyOut(out); err != nil {
+		return err
 	}
 	for _, name := range nodes {
 		if !slices.Contains(config.names(), name) {
@@ -464,11 +459,8 @@ the nodes and start one node after the other again:
 		Args:    term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a, err := readAuthority(dir)
-			if err == nil && out == "" {
-				err = errors.New("--out is missing, expected a directory for the new authority")
-			}
-			if files, e := os.ReadDir(out); err == nil && e == nil && len(files) > 0 {
-				err = fmt.Errorf("--out %s is not empty", out)
+			if err == nil {
+				err = emptyOut(out)
 			}
 			if err != nil {
 				return term.Misuse(err)

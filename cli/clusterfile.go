@@ -147,27 +147,11 @@ func hostPort(address string) (host string, port int, err error) {
 func parseNodes(list []string) ([]clusterNode, error) {
 	var out []clusterNode
 	for _, text := range list {
-		name, where, given := strings.Cut(strings.TrimSpace(text), "=")
-		if !given {
-			where = name
-		}
-		where, callers, both := strings.Cut(where, "/")
-		if !both {
-			callers = strconv.Itoa(callerPort)
-		}
-		if p, err := strconv.Atoi(callers); err != nil || p < 1 || p > 65535 {
-			return nil, fmt.Errorf("--nodes: %q has the port %q, expected 1 to 65535", text, callers)
-		}
-		if _, _, err := net.SplitHostPort(where); err != nil {
-			where = net.JoinHostPort(strings.Trim(where, "[]"), strconv.Itoa(nodePort))
-		}
-		host, _, err := hostPort(where)
+		n, err := parseNode(text)
 		if err != nil {
-			return nil, fmt.Errorf("--nodes: %q, expected NAME, NAME=HOST, NAME=HOST:PORT or NAME=HOST:PORT/CALLERPORT",
-				text)
+			return nil, fmt.Errorf("--nodes: %w", err)
 		}
-		out = append(out, clusterNode{Name: name, Address: where,
-			URL: "http://" + net.JoinHostPort(host, callers)})
+		out = append(out, n)
 	}
 	c := clusterConfig{Nodes: out}
 	if err := c.check(func(i int) string {
@@ -179,6 +163,28 @@ func parseNodes(list []string) ([]clusterNode, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+func parseNode(text string) (n clusterNode, err error) {
+	name, where, given := strings.Cut(strings.TrimSpace(text), "=")
+	if !given {
+		where = name
+	}
+	where, callers, both := strings.Cut(where, "/")
+	if !both {
+		callers = strconv.Itoa(callerPort)
+	}
+	if p, err := strconv.Atoi(callers); err != nil || p < 1 || p > 65535 {
+		return n, fmt.Errorf("%q has the port %q, expected 1 to 65535", text, callers)
+	}
+	if _, _, err := net.SplitHostPort(where); err != nil {
+		where = net.JoinHostPort(strings.Trim(where, "[]"), strconv.Itoa(nodePort))
+	}
+	host, _, err := hostPort(where)
+	if err != nil {
+		return n, fmt.Errorf("%q, expected NAME, NAME=HOST, NAME=HOST:PORT or NAME=HOST:PORT/CALLERPORT", text)
+	}
+	return clusterNode{Name: name, Address: where, URL: "http://" + net.JoinHostPort(host, callers)}, nil
 }
 
 // text is the file of one node.

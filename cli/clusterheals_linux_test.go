@@ -165,7 +165,13 @@ func startInNetworks(t *testing.T) (c *realCluster, leader int) {
 		t.Fatal(err)
 	}
 	for i := range c.names {
-		c.until(i, "GET", "/v1/models/pulse", nil)
+		for since := time.Now(); ; time.Sleep(50 * time.Millisecond) { // a node learns of it a moment later
+			if _, err := c.call(i, "GET", "/v1/models/pulse", nil, nil); err == nil {
+				break
+			} else if time.Since(since) > time.Minute {
+				t.Fatal(err)
+			}
+		}
 	}
 	return c, leader
 }

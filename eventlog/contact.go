@@ -62,7 +62,7 @@ type received map[string]map[string]int64
 type view struct {
 	self  string
 	size  int                 // nodes of the cluster
-	meta  string              // the node that leads the engine's own group, or empty
+	leads []string            // the nodes that lead the log and the engine's own group, each empty while none does
 	heard []string            // other nodes that have answered
 	says  map[string][]string // by node of heard: the nodes that it hears
 }
@@ -79,8 +79,8 @@ type verdict struct {
 //
 // No majority: it hears less than one, and no node that it hears hears one.
 //
-// One link: it does not hear one node, q, that every other node hears, and q stays because it leads the engine's own
-// group or, when neither of the two does, by its name. Without that both would call for elections, one after the other,
+// One link: it does not hear one node, q, that every other node hears, and q stays because it leads the log, or the
+// engine's own group or, when neither of the two leads, by its name. Without that both would call for elections, one after the other,
 // as long as the link is down. Each pair of nodes without a link loses one node then: at most half of an odd number,
 // rounded down, so those that stay are a majority. An even number may lose its majority, and there the rule is not used.
 func (v view) verdict() verdict {
@@ -105,7 +105,13 @@ func (v view) verdict() verdict {
 		}
 		q = others[0]
 	}
-	if v.meta != q && (v.meta == v.self || q > v.self) {
+	stays := min(q, v.self)
+	for _, leader := range slices.Backward(v.leads) {
+		if leader == q || leader == v.self {
+			stays = leader
+		}
+	}
+	if stays == v.self {
 		return verdict{}
 	}
 	return verdict{fmt.Sprintf("does not reach node %s, which all others reach,", q), q}
@@ -259,10 +265,10 @@ func (n *Node) contact(ctx context.Context) error {
 			ask(false)
 		}
 		v, known := n.contacts.view(n.name, 1+len(n.others), time.Now())
-		if !known {
+		if !known || len(v.heard) == len(n.others) {
 			continue
 		}
-		v.meta = n.metaLeader()
+		v.leads = n.leaders()
 		if d := v.verdict(); d.why != "" && n.cutOff(ctx, v, d, ask) {
 			if err := n.rest(ctx, d, v.majority()); err != nil {
 				return err
@@ -320,6 +326,26 @@ func (n *Node) rest(ctx context.Context, d verdict, majority int) error {
 	n.cut.Store(nil)
 	n.logf("the engine goes on after a rest of %v", time.Since(begun).Round(100*time.Millisecond))
 	return nil
+}
+
+// leaders returns the names of the nodes that lead the log and the engine's own group, each empty while none does.
+func (n *Node) leaders() []string {
+	z, err := n.srv.Load().Jsz(&server.JSzOptions{Account: logAccount, Streams: true})
+	if err != nil {
+		return nil
+	}
+	out := []string{"", ""}
+	for _, a := range z.AccountDetails {
+		for _, s := range a.Streams {
+			if s.Name == streamName(0) && s.Cluster != nil {
+				out[0] = s.Cluster.Leader
+			}
+		}
+	}
+	if z.Meta != nil {
+		out[1] = z.Meta.Leader
+	}
+	return out
 }
 
 // metaLeader returns the name of the node that leads the engine's own group, which makes streams and consumers; empty

@@ -11,12 +11,14 @@ import (
 type graph [5][5]bool
 
 // resting returns which nodes of n rest, when all have heard who hears whom, and the network has lost what they do not hear.
-func (g *graph) resting(n, meta int) (rests [5]bool) {
+func (g *graph) resting(n, leader, meta int) (rests [5]bool) {
 	name := func(i int) string { return string(rune('a' + i)) }
 	for i := range n {
-		v := view{self: name(i), size: n, says: map[string][]string{}}
-		if meta >= 0 {
-			v.meta = name(meta)
+		v := view{self: name(i), size: n, says: map[string][]string{}, leads: []string{"", ""}}
+		for k, l := range []int{leader, meta} {
+			if l >= 0 {
+				v.leads[k] = name(l)
+			}
 		}
 		for p := range n {
 			if !g[i][p] {
@@ -68,11 +70,12 @@ func TestVerdict(t *testing.T) {
 				g[p[0]][p[1]] = links>>b&1 == 1
 				g[p[1]][p[0]] = g[p[0]][p[1]]
 			}
-			for meta := -1; meta < n; meta++ {
-				rests := g.resting(n, meta)
+			for leaders := range (n + 1) * (n + 1) {
+				leader, meta := leaders/(n+1)-1, leaders%(n+1)-1
+				rests := g.resting(n, leader, meta)
 				could, can := g.hub(n, [5]bool{}), g.hub(n, rests)
 				if could != can {
-					t.Fatalf("%d nodes, links %v, %d leads: before a node could lead: %v; with %v at rest: %v", n, g, meta, could, rests, can)
+					t.Fatalf("%d nodes, links %v, leaders %d and %d: before a node could lead: %v; with %v at rest: %v", n, g, leader, meta, could, rests, can)
 				}
 				if stay := slices.Index(rests[:n], false); !could && stay >= 0 {
 					t.Fatalf("%d nodes, links %v: none can lead, and %d stays", n, g, stay)
@@ -82,8 +85,11 @@ func TestVerdict(t *testing.T) {
 				}
 				for _, p := range pairs {
 					if !rests[p[0]] && !rests[p[1]] && !g[p[0]][p[1]] {
-						t.Fatalf("links %v, %d leads: %v stay and do not hear each other", g, meta, p)
+						t.Fatalf("links %v, leaders %d and %d: %v stay and do not hear each other", g, leader, meta, p)
 					}
+				}
+				if hears := leader >= 0 && (g[leader][(leader+1)%3] || g[leader][(leader+2)%3]); hears && rests[leader] {
+					t.Fatalf("links %v, leaders %d and %d: the leader rests", g, leader, meta)
 				}
 			}
 		}
