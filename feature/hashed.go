@@ -467,6 +467,9 @@ func (b *HashedBatch) Dim() int { return b.enc.Dim() }
 // Context returns the atoms of the context in ascending order of hashes.
 func (b *HashedBatch) Context() []Atom { return b.atoms[:b.bounds[0]] }
 
+// Pairs returns how many pairs the values of the context have. Of more than MaxPairs a fixed part is read, drawn by hash.
+func (b *HashedBatch) Pairs() int { n := b.bounds[0]; return n * (n - 1) / 2 }
+
 // Action returns the atoms of action i; the first is its id.
 func (b *HashedBatch) Action(i int) []Atom { return b.atoms[b.bounds[i]:b.bounds[i+1]] }
 

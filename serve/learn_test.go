@@ -845,3 +845,29 @@ func TestOnlySuccessesSoFar(t *testing.T) {
 		t.Error("a warning although rewards differ")
 	}
 }
+
+// TestSampledPairs: a model that reads pairs warns when a context has more of them than are read, and one that reads none
+// does not.
+func TestSampledPairs(t *testing.T) {
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	ctx := context.Background()
+	for _, name := range []string{"default", "none"} {
+		config := DefaultConfig(name)
+		if name == "none" {
+			config.Features.Hashed = &model.Hashed{Model: "hashed", Bits: model.DefaultBits, Pairs: "no"}
+		}
+		must(s.CreateModel(ctx, config, ""))
+		for _, n := range []int{20, 64, 70} {
+			numbers := map[string]any{}
+			for i := range n {
+				numbers[fmt.Sprint("x", i)] = float64(i) + .5
+			}
+			must(s.Decide(ctx, name, DecideRequest{Context: must(json.Marshal(numbers)), Actions: named("a", "b")}))
+			words := strings.Join(must(s.GetModel(ctx, name)).Warnings, "\n")
+			want := "in 1 of 3 requests since the server started the context has more than 2048 pairs of values, up to 2415;"
+			if has := strings.Contains(words, "pairs of values"); has != (name == "default" && n == 70) || has && !strings.Contains(words, want) {
+				t.Errorf("model %s, %d numbers: %s", name, n, words)
+			}
+		}
+	}
+}

@@ -30,6 +30,8 @@ type observed struct {
 	features map[string]*sight        // by name, the first maxKinds
 	names    [len(noteTexts)][]string // features that a note was made of, the first maxNames, in order
 	words    vocabulary
+	pairs    int    // the most that the context of a request had
+	sampled  uint64 // requests with more pairs than are read
 }
 
 // sight is what the requests had of one feature.
@@ -125,6 +127,10 @@ func (o *observed) hashed(b *feature.HashedBatch, w *choose.Worker, candidate in
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.requests++
+	if p := b.Pairs(); p > feature.MaxPairs {
+		o.pairs = max(o.pairs, p)
+		o.sampled++
+	}
 	counts := o.counts()
 	if counts {
 		o.chosen(w, candidate)
@@ -358,6 +364,22 @@ const enoughEqual = 10
 // noticedFor is for how many learned events a warning says that the rewards changed.
 const noticedFor = 1000
 
+// sampledPairs warns of requests with more pairs than are read, empty for none or where no pairs are read.
+func (o *observed) sampledPairs(c *model.Compiled) string {
+	h := c.Config.Features.Hashed
+	if h == nil || h.Pairs == "no" {
+		return ""
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.sampled == 0 {
+		return ""
+	}
+	return fmt.Sprintf("in %d of %d requests since the server started the context has more than %d pairs of values, up "+
+		"to %d; of them a fixed part is read, chosen by hash: send fewer values, or set features.pairs to no where "+
+		"values matter one by one", o.sampled, o.requests, feature.MaxPairs, o.pairs)
+}
+
 // modelWarnings says what a model ignores, cannot tell apart, or has assumed. seen are the features of the notes, as
 // far as they are known.
 func modelWarnings(m *fold.Model, seen *observed) []string {
@@ -372,6 +394,11 @@ func modelWarnings(m *fold.Model, seen *observed) []string {
 			if names[i] != "" {
 				text += " (since the server started: " + names[i] + ")"
 			}
+			out = append(out, text)
+		}
+	}
+	if seen != nil {
+		if text := seen.sampledPairs(m.Compiled); text != "" {
 			out = append(out, text)
 		}
 	}
