@@ -562,7 +562,7 @@ func (e *engine) fit(n int) error {
 // point adds a point to the running estimates, about 10 % apart.
 func (e *engine) point() {
 	n := e.total.n
-	if n < e.next.N {
+	if n < e.next.N || len(e.p.o.Targets) > MostRunning {
 		return
 	}
 	e.next.N = n + max(n/10, 64)

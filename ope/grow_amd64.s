@@ -3,6 +3,23 @@
 DATA one<>+0(SB)/8, $1.0
 GLOBL one<>(SB), RODATA|NOPTR, $8
 
+// 2⁻⁵⁰⁰, and j·2⁵² for j = 8 … 19: taken from the bits of t ≥ 2⁻⁵⁰⁰ they leave 2⁻ʲ·t.
+DATA tiny<>+0(SB)/8, $0x20b0000000000000
+GLOBL tiny<>(SB), RODATA|NOPTR, $8
+DATA exponents<>+0(SB)/8, $0x0080000000000000
+DATA exponents<>+8(SB)/8, $0x0090000000000000
+DATA exponents<>+16(SB)/8, $0x00a0000000000000
+DATA exponents<>+24(SB)/8, $0x00b0000000000000
+DATA exponents<>+32(SB)/8, $0x00c0000000000000
+DATA exponents<>+40(SB)/8, $0x00d0000000000000
+DATA exponents<>+48(SB)/8, $0x00e0000000000000
+DATA exponents<>+56(SB)/8, $0x00f0000000000000
+DATA exponents<>+64(SB)/8, $0x0100000000000000
+DATA exponents<>+72(SB)/8, $0x0110000000000000
+DATA exponents<>+80(SB)/8, $0x0120000000000000
+DATA exponents<>+88(SB)/8, $0x0130000000000000
+GLOBL exponents<>(SB), RODATA|NOPTR, $96
+
 // STEP is p *= 1 + λ·t for four steps, each operation rounded as Go does.
 #define STEP(at, p) \
 	VMULPD at(BX), Y0, Y2 \
@@ -34,6 +51,59 @@ loop:
 	ADDQ DX, CX
 	DECQ SI
 	JNZ  loop
+
+	VMOVUPD Y3, 0(AX)
+	VMOVUPD Y4, 32(AX)
+	VMOVUPD Y5, 64(AX)
+	VMOVUPD Y6, 96(AX)
+	VMOVUPD Y7, 128(AX)
+	VZEROUPPER
+	RET
+
+// BYFMA is p *= 1 + λ·t: λ is a power of two, so λ·t is exact and one rounding is that of the sum.
+#define BYFMA(l, p) \
+	VMOVAPD     Y1, Y2     \
+	VFMADD231PD l, Y0, Y2  \
+	VMULPD      p, Y2, p
+
+// BYBITS is the same with λ·t from the bits of t, on the units that FMA leaves free.
+#define BYBITS(e, p) \
+	VPSUBQ e, Y0, Y2  \
+	VADDPD Y1, Y2, Y2 \
+	VMULPD p, Y2, p
+
+// func growSmallAVX2(p, l *[steps]float64, t *float64, stride, n int)
+TEXT ·growSmallAVX2(SB), NOSPLIT, $0-40
+	MOVQ         p+0(FP), AX
+	MOVQ         l+8(FP), BX
+	MOVQ         t+16(FP), CX
+	MOVQ         stride+24(FP), DX
+	MOVQ         n+32(FP), SI
+	SHLQ         $3, DX
+	VBROADCASTSD one<>(SB), Y1
+	VBROADCASTSD tiny<>(SB), Y13
+	VMOVUPD      0(BX), Y8
+	VMOVUPD      32(BX), Y9
+	VMOVDQU      exponents<>+0(SB), Y10
+	VMOVDQU      exponents<>+32(SB), Y11
+	VMOVDQU      exponents<>+64(SB), Y12
+	VMOVUPD      0(AX), Y3
+	VMOVUPD      32(AX), Y4
+	VMOVUPD      64(AX), Y5
+	VMOVUPD      96(AX), Y6
+	VMOVUPD      128(AX), Y7
+
+small:
+	VBROADCASTSD (CX), Y0
+	VMAXPD       Y13, Y0, Y0 // 1 + λ·2⁻⁵⁰⁰ is 1
+	BYFMA(Y8, Y3)
+	BYBITS(Y10, Y5)
+	BYFMA(Y9, Y4)
+	BYBITS(Y11, Y6)
+	BYBITS(Y12, Y7)
+	ADDQ         DX, CX
+	DECQ         SI
+	JNZ          small
 
 	VMOVUPD Y3, 0(AX)
 	VMOVUPD Y4, 32(AX)

@@ -3,6 +3,7 @@ package ope
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"troupe/internal/cpu"
@@ -32,6 +33,14 @@ func TestGrow(t *testing.T) {
 				if math.Float64bits(a[j]) != math.Float64bits(b[j]) && !(a[j] != a[j] && b[j] != b[j]) {
 					t.Fatalf("t = %v, %d of them, step %d: %v, portable %v", ts[i], n, j, a[j], b[j])
 				}
+			}
+			if slices.ContainsFunc(ts[i:i+(n-1)*stride+1], func(t float64) bool { return t > mostTerm }) {
+				continue
+			}
+			b = a
+			growSmallAVX2(&a, &lambdas, &ts[i], stride, n)
+			if growPortable(&b, ts[i:], stride, n); a != b {
+				t.Fatalf("t = %v, %d of them, small: %v, portable %v", ts[i], n, a, b)
 			}
 		}
 	}
@@ -81,5 +90,22 @@ func TestHeld(t *testing.T) {
 		if math.Float64bits(a(v)) != math.Float64bits(b(v)) {
 			t.Errorf("%v: %v, at once %v", v, a(v), b(v))
 		}
+	}
+}
+
+// BenchmarkGrow is the time of 128 terms: of any size, and of those of at most mostTerm.
+func BenchmarkGrow(b *testing.B) {
+	ts := make([]float64, 5*128)
+	for i := range ts {
+		ts[i] = float64(i%7) / 4096
+	}
+	p := ones
+	for name, f := range map[string]func(p, l *[steps]float64, t *float64, stride, n int){"any": growAVX2, "small": growSmallAVX2} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				p = ones
+				f(&p, &lambdas, &ts[0], 5, 128)
+			}
+		})
 	}
 }

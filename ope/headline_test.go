@@ -182,3 +182,34 @@ func TestAmounts(t *testing.T) {
 		}
 	}
 }
+
+// TestUnplayed: events with weight 0 have a way of their own, and the same bits.
+func TestUnplayed(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	var short, long moments
+	for i := range 5000 {
+		u := [variables]float64{1, r.NormFloat64(), 0, 0, 3 * r.NormFloat64(), 0, r.ExpFloat64() - 1}
+		if i%3 == 0 {
+			u[vW] = r.ExpFloat64()
+		}
+		if i%7 == 0 {
+			u[vR], u[vDM] = -0.5, 0
+		}
+		u[vWR], u[vWE] = u[vW]*u[vR], u[vW]*(u[vR]-u[vDM])
+		short.add(1, &u)
+		long.n++
+		for i, k := 0, 0; i < variables; i++ { // as add does for w ≠ 0
+			long.first[i].add(u[i])
+			long.pair[k] = long.first[i]
+			k++
+			for j := 1; j <= i; j++ {
+				long.pair[k].product(u[i], u[j])
+				k++
+			}
+		}
+		long.wrw, long.ww = long.second(vWR, vW), long.second(vW, vW)
+		if short != long {
+			t.Fatalf("event %d: %+v, want %+v", i, short, long)
+		}
+	}
+}

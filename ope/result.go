@@ -73,6 +73,10 @@ type Assumptions struct {
 	Normal   string `json:"normal"`
 }
 
+// MostRunning is of how many targets the estimates are followed through the log; of more they are not, because each
+// point costs as much as some hundred decisions.
+const MostRunning = 5
+
 // Evaluated is what is known about one target.
 type Evaluated struct {
 	Name        string      `json:"name"`
@@ -85,7 +89,7 @@ type Evaluated struct {
 	Segments    *Segments   `json:"segments,omitempty"`
 	Verdict     string      `json:"verdict"`
 
-	Running []Point `json:"-"`
+	Running []Point `json:"-"` // with at most MostRunning targets
 	Weights []Bin   `json:"-"`
 	TopTen  float64 `json:"-"` // share of Σ w r of the ten largest
 }

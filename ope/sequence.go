@@ -110,7 +110,7 @@ func (c *capital) run(rows []float64, n int, most float64) {
 	for k := range c.prod {
 		p := &c.prod[k]
 		for at := 0; at < n; at += together {
-			grow(p, rows[at*K+k:], K, min(together, n-at))
+			growSmall(p, rows[at*K+k:], K, min(together, n-at))
 			if p[0] > 1<<400 {
 				c.normalise(k)
 			}
@@ -126,7 +126,7 @@ func (c *capital) settle() {
 	K := len(c.shift)
 	for k := range c.prod {
 		p := &c.prod[k]
-		grow(p, c.terms[k:], K, c.held)
+		growSmall(p, c.terms[k:], K, c.held)
 		if p[0] > 1<<400 {
 			c.normalise(k)
 		}

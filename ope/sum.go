@@ -82,6 +82,10 @@ func (m *moments) direct() (value, se float64) {
 func (m *moments) add(v float64, u *[variables]float64) {
 	m.n++
 	if v == 1 && !m.mixed {
+		if u[vW] == 0 {
+			m.unplayed(u)
+			return
+		}
 		k := 0
 		for i := range u {
 			m.first[i].add(u[i])
@@ -107,6 +111,21 @@ func (m *moments) add(v float64, u *[variables]float64) {
 			k++
 		}
 	}
+}
+
+// unplayed is add of an event with v = 1 and w = 0, most events of a target that plays few actions: sums that get zeros
+// stay as they are, bit by bit.
+func (m *moments) unplayed(u *[variables]float64) {
+	for _, i := range [...]int{vOne, vR, vDM, vBase} {
+		m.first[i].add(u[i])
+		m.pair[i*(i+1)/2] = m.first[i]
+	}
+	m.pair[vR*(vR+1)/2+vR].product(u[vR], u[vR])
+	m.pair[vDM*(vDM+1)/2+vR].product(u[vDM], u[vR])
+	m.pair[vDM*(vDM+1)/2+vDM].product(u[vDM], u[vDM])
+	m.pair[vBase*(vBase+1)/2+vR].product(u[vBase], u[vR])
+	m.pair[vBase*(vBase+1)/2+vDM].product(u[vBase], u[vDM])
+	m.pair[vBase*(vBase+1)/2+vBase].product(u[vBase], u[vBase])
 }
 
 func (m *moments) merge(o *moments) {

@@ -356,7 +356,7 @@ func doubtNote(t *ope.Evaluated) string {
 }
 
 // mostDrawn is how many targets have figures of their own; of more the page has those that compare them.
-const mostDrawn = 5
+const mostDrawn = ope.MostRunning
 
 // evaluateFigures draws what is known about a target.
 func evaluateFigures(r *ope.Result, t *ope.Evaluated, prefix string) []*chart.Figure {
