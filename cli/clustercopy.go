@@ -20,6 +20,7 @@ import (
 	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/eventlog"
+	"troupe/eventlog/natslog"
 	"troupe/serve"
 	"troupe/serve/fold"
 	"troupe/spec"
@@ -435,7 +436,7 @@ func importNATS(ctx context.Context, w, stderr io.Writer, dir string, f *natsFla
 		return source.OpenError(dir, err)
 	}
 	begun := time.Now()
-	info, err := eventlog.ImportRemote(ctx, options, old, base, serve.KeysFingerprint(keys).String(),
+	info, err := natslog.Import(ctx, options, old, base, serve.KeysFingerprint(keys).String(),
 		func(done, last uint64) {
 			logger.Info("importing", "entry", done, "of", last)
 		})

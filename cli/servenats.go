@@ -13,6 +13,7 @@ import (
 
 	"troupe/cli/term"
 	"troupe/eventlog"
+	"troupe/eventlog/natslog"
 	"troupe/serve"
 	"troupe/serve/fold"
 )
@@ -144,18 +145,18 @@ func (f *natsFlags) checkConnection() error {
 }
 
 // options are those of a log at the servers. Files that are damaged are an error.
-func (f *natsFlags) options(logger *slog.Logger) (o eventlog.RemoteOptions, err error) {
-	o = eventlog.RemoteOptions{
+func (f *natsFlags) options(logger *slog.Logger) (o natslog.Options, err error) {
+	o = natslog.Options{
 		Node: f.node, URLs: f.urls, Credentials: f.creds, Attest: f.attest, VouchedBy: f.vouched, CA: f.ca,
 		Cert: f.cert, Key: f.key,
 		Create: f.create, Replicas: f.replicas, MaxBytes: f.limit, Logf: engineSays(logger),
 	}
 	for _, x := range []struct{ flag, file string }{{"nats-creds", f.creds}, {"nats-attest", f.attest}} {
-		if err := eventlog.CheckCredentials(x.file); err != nil {
+		if err := natslog.CheckCredentials(x.file); err != nil {
 			return o, fmt.Errorf("--%s: %w", x.flag, err)
 		}
 	}
-	if err := eventlog.CheckRemote(o); err != nil {
+	if err := natslog.Check(o); err != nil {
 		return o, fmt.Errorf("--nats: %w", err)
 	}
 	return o, nil
@@ -164,9 +165,9 @@ func (f *natsFlags) options(logger *slog.Logger) (o eventlog.RemoteOptions, err 
 // natsServer has the log on a NATS cluster that is there.
 type natsServer struct {
 	keys    eventlog.IDKeys
-	options eventlog.RemoteOptions
+	options natslog.Options
 	nodes   []string
-	remote  *eventlog.Remote
+	remote  *natslog.Log
 }
 
 // newNATSServer reads what the flags name.
@@ -181,14 +182,14 @@ func newNATSServer(f *serveFlags, logger *slog.Logger) (*natsServer, error) {
 		return nil, fmt.Errorf("--keys-file: %w", err)
 	}
 	if seqs, err := fold.Files(filepath.Join(f.data, snapshotDir)).List(); err == nil && len(seqs) > 0 &&
-		!eventlog.KnowsRemote(n.options.Dir) {
+		!eventlog.HasForeign(n.options.Dir) {
 		return nil, fmt.Errorf("--data %s has snapshots of another log; name another directory", f.data)
 	}
 	return n, nil
 }
 
 func (n *natsServer) open(ctx context.Context, o *serve.Options) (err error) {
-	if n.remote, err = eventlog.OpenRemote(ctx, n.options); err != nil {
+	if n.remote, err = natslog.Open(ctx, n.options); err != nil {
 		return err
 	}
 	o.Log, o.Keys, o.Committer.Batch = n.remote.Stream(), n.keys, n.remote.MostBatch()

@@ -44,7 +44,7 @@ func (l *Stream) Imported() uint64 { return l.imported }
 // none.
 func (l *Stream) ImportedBase() Base { return l.importedBase }
 
-// ImportedKeys returns the fingerprint that ImportRemote was given, empty without one.
+// ImportedKeys returns the fingerprint that the import was given (ForeignKeys), empty without one.
 func (l *Stream) ImportedKeys() string { return l.importedKeys }
 
 // ImportBase is the state that a log which was trimmed is folded from: that after entry Seq. The log holds every entry
@@ -83,12 +83,6 @@ const (
 // once a second.
 func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *ImportBase, o StreamOptions,
 	says func(done, last uint64)) (Info, error) {
-	return importLog(ctx, nc, from, state, o, nil, says)
-}
-
-// importLog is ImportLog with more for the description of a stream that is made.
-func importLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *ImportBase, o StreamOptions,
-	more map[string]string, says func(done, last uint64)) (Info, error) {
 	if n := from.Shards(); n != 1 {
 		return Info{}, fmt.Errorf("the log has %d shards, a cluster's has 1", n)
 	}
@@ -117,7 +111,7 @@ func importLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 	want := base.streamConfig(0)
 	want.Replicas, want.FirstSeq = max(o.Replicas, 1), source.First
 	want.Metadata = map[string]string{importOf: from.Report().ID.String()}
-	maps.Copy(want.Metadata, more)
+	maps.Copy(want.Metadata, o.Metadata)
 	s, have, err := importStream(ctx, js, want, o.Remote)
 	if err != nil {
 		return source, err

@@ -117,7 +117,7 @@ func (e *OtherKindError) Error() string { return fmt.Sprintf("%s holds %s", e.Di
 
 // refuseNode refuses the directory of a cluster's node, and that of a server on a NATS cluster.
 func refuseNode(dir string) error {
-	if exists(filepath.Join(dir, remoteMarker)) {
+	if exists(filepath.Join(dir, ForeignMarker)) {
 		return &OtherKindError{dir, "what a server keeps of a log on a NATS cluster, not the log of a single machine"}
 	}
 	text, err := os.ReadFile(filepath.Join(dir, nodeMarker))
@@ -158,7 +158,7 @@ func (o *NodeOptions) openNodeDir() error {
 		case markerFile:
 			return &OtherKindError{o.Dir, "the log of a single machine, which a cluster would delete; give the node " +
 				"an empty --data directory"}
-		case remoteMarker:
+		case ForeignMarker:
 			return &OtherKindError{o.Dir, "what a server keeps of a log on a NATS cluster; give the node an empty " +
 				"--data directory"}
 		default:

@@ -32,9 +32,10 @@ type StreamOptions struct {
 	Create bool
 	// Node is the server of the connection when it is embedded in this process, nil otherwise; see HandOver.
 	Node *Node
-	// Remote: the servers are those of others. HandOver leaves them alone, and a stream that is made has an id in its
-	// description.
-	Remote bool
+	// Remote: the servers are those of others. HandOver leaves them alone. Metadata goes into the description of a
+	// stream that is made.
+	Remote   bool
+	Metadata map[string]string
 	// Await lets OpenStream wait for a log that an ImportLog makes.
 	Await bool
 	// Suspect is called when the server of the connection led and did not give an entry that it must have. It may be
@@ -96,13 +97,7 @@ func OpenStream(ctx context.Context, nc *nats.Conn, o StreamOptions) (*Stream, e
 	for shard := range base.Shards {
 		want := base.streamConfig(shard)
 		want.Replicas = max(o.Replicas, 1)
-		if o.Remote {
-			id, err := randomID()
-			if err != nil {
-				return nil, err
-			}
-			want.Metadata = map[string]string{remoteLog: id.String()}
-		}
+		want.Metadata = o.Metadata
 		s, err := l.openShard(ctx, want)
 		if err != nil {
 			l.stop()
@@ -255,8 +250,8 @@ func (l *Stream) begin(ctx context.Context, shard uint16) (context.Context, func
 	return both, func() { stop(); cancel(nil); l.calls.Done() }, nil
 }
 
-// mostBatch is the size of the largest batch: the servers of others may take less than MaxBatch.
-func (l *Stream) mostBatch() int {
+// MostBatch returns the size of the largest batch: the servers of others may take less than MaxBatch.
+func (l *Stream) MostBatch() int {
 	if payload := l.nc.MaxPayload(); l.opt.Remote && payload > 0 {
 		return int(min(MaxBatch, payload-batchHeaders))
 	}
@@ -281,7 +276,7 @@ func (l *Stream) Append(ctx context.Context, shard uint16, id string, batch []by
 		return 0, false, err
 	}
 	defer end()
-	if most := l.mostBatch(); len(batch) > most {
+	if most := l.MostBatch(); len(batch) > most {
 		return 0, false, fmt.Errorf("batch of %d bytes, at most %d: %w", len(batch), most, ErrTooLarge)
 	}
 	ack, err := l.js.PublishMsg(both, &nats.Msg{Subject: subjectName(shard), Data: batch}, jetstream.WithMsgID(id),

@@ -11,6 +11,7 @@ import (
 
 	"troupe/cli/term"
 	"troupe/eventlog"
+	"troupe/eventlog/natslog"
 	"troupe/serve"
 )
 
@@ -51,9 +52,9 @@ func OpenError(dir string, err error) error {
 	var gap *eventlog.GapError
 	var other *eventlog.OtherKindError
 	var replica *eventlog.DamagedReplicaError
-	var attest *eventlog.AttestError
-	var none *eventlog.NoLogError
-	var refused *eventlog.RefusedError
+	var attest *natslog.AttestError
+	var none *natslog.NoLogError
+	var refused *natslog.RefusedError
 	switch {
 	case errors.As(err, &locked), errors.As(err, &other), errors.As(err, &refused):
 		return term.Misuse(err)

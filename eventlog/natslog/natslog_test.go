@@ -1,4 +1,4 @@
-package eventlog
+package natslog
 
 import (
 	"encoding/json"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"troupe/eventlog"
 )
 
 // report is what a server of the cluster theirs answers, with changes.
@@ -37,9 +39,9 @@ func of(part, key string, v any) func(map[string]any) {
 
 // TestJudgeReports: what servers say, or keep back, and what is made of it.
 func TestJudgeReports(t *testing.T) {
-	peers := []Replica{{Name: "n1", Leader: true, Current: true}, {Name: "n2", Current: true, Active: time.Second}, {Name: "n3", Current: true, Active: time.Second}}
-	gone := func(names ...string) []Replica {
-		out := append([]Replica(nil), peers...)
+	peers := []eventlog.Replica{{Name: "n1", Leader: true, Current: true}, {Name: "n2", Current: true, Active: time.Second}, {Name: "n3", Current: true, Active: time.Second}}
+	gone := func(names ...string) []eventlog.Replica {
+		out := append([]eventlog.Replica(nil), peers...)
 		for i := range out {
 			if strings.Contains(strings.Join(names, " "), out[i].Name) {
 				out[i].Active, out[i].Current = time.Minute, false
@@ -51,7 +53,7 @@ func TestJudgeReports(t *testing.T) {
 	group := of("data", "meta_cluster", map[string]any{"replicas": []map[string]any{{"name": "n2", "current": true, "active": 1}, {"name": "n3", "current": true, "active": 1}}})
 	for _, c := range []struct {
 		what    string
-		peers   []Replica
+		peers   []eventlog.Replica
 		reports []serverReport
 		want    string // empty: trusted
 		silent  bool
@@ -71,7 +73,7 @@ func TestJudgeReports(t *testing.T) {
 		{"one is away", gone("n3"), []serverReport{n("n1"), n("n2")}, "", false},
 		{"one is away and another one syncs now and then", gone("n3"), []serverReport{n("n1"), n("n2", of("data", "config", map[string]any{}))}, "server n2 reports sync_always: false", false},
 		{"two are away", gone("n2", "n3"), []serverReport{n("n1")}, "1 of the 3 NATS servers that have the log report, expected a majority", true},
-		{"a leader that has not heard of one", []Replica{peers[0], peers[1], {Name: "n3"}}, []serverReport{n("n1"), n("n2")}, "", false},
+		{"a leader that has not heard of one", []eventlog.Replica{peers[0], peers[1], {Name: "n3"}}, []serverReport{n("n1"), n("n2")}, "", false},
 		{"one reports an error", peers, []serverReport{n("n1"), n("n2", func(m map[string]any) { m["error"] = map[string]any{"description": "no"} }), n("n3")}, "server n2 reports an error: no", false},
 		{"no answer", peers, nil, "no NATS server with JetStream in the cluster of the log answers", true},
 		{"no log yet", nil, []serverReport{n("n1", group), n("n2"), n("n3")}, "", false},
@@ -93,8 +95,8 @@ func TestJudgeReports(t *testing.T) {
 	}
 }
 
-// TestRemoteOptions: what is refused before a server is asked, and that no password is repeated.
-func TestRemoteOptions(t *testing.T) {
+// TestOptions: what is refused before a server is asked, and that no password is repeated.
+func TestOptions(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		name = filepath.Join(dir, name)
@@ -105,29 +107,29 @@ func TestRemoteOptions(t *testing.T) {
 	}
 	ok := file("ok.creds", "app:pass-word\n")
 	for i, c := range []struct {
-		o    RemoteOptions
+		o    Options
 		want string
 	}{
-		{RemoteOptions{URLs: []string{"tls://n1", "tls://n2:4222"}, Credentials: ok, Attest: ok}, ""},
-		{RemoteOptions{URLs: []string{"nats://app:pass-word@127.0.0.1:4222"}, VouchedBy: "Ops"}, ""},
-		{RemoteOptions{VouchedBy: "Ops"}, "no server is named"},
-		{RemoteOptions{URLs: []string{"n1:4222"}, VouchedBy: "Ops"}, "server 1 is"},
-		{RemoteOptions{URLs: []string{"tls://n1", "https://app:pass-word@n2"}, VouchedBy: "Ops"}, "server 2 is https://n2, expected tls://"},
-		{RemoteOptions{URLs: []string{"tls://app:pass-word@n1:port"}, VouchedBy: "Ops"}, "server 1 is not readable"},
-		{RemoteOptions{URLs: []string{"nats://app:pass-word@n1"}, VouchedBy: "Ops"}, "server 1 is nats://n1: without TLS"},
-		{RemoteOptions{URLs: []string{"tls://n1", "nats://localhost"}, VouchedBy: "Ops"}, "another scheme"},
-		{RemoteOptions{URLs: []string{"tls://app:pass-word@n1", "tls://n2"}, VouchedBy: "Ops"}, "other credentials"},
-		{RemoteOptions{URLs: []string{"tls://app:pass-word@n1"}, Credentials: ok, VouchedBy: "Ops"}, "expected one of them"},
-		{RemoteOptions{URLs: []string{"tls://n1"}}, "nothing says that the servers sync always"},
-		{RemoteOptions{URLs: []string{"tls://n1"}, Attest: ok, VouchedBy: "Ops"}, "expected one of them"},
-		{RemoteOptions{URLs: []string{"tls://n1"}, Attest: filepath.Join(dir, "none")}, "no such file"},
-		{RemoteOptions{URLs: []string{"tls://n1"}, Attest: file("two", "pass-word\nanother:one\n")}, "expected a .creds file"},
-		{RemoteOptions{URLs: []string{"tls://n1"}, Attest: file("seed", "SUpass-word")}, "the seed is not readable"},
-		{RemoteOptions{URLs: []string{"tls://n1"}, Attest: ok, CA: ok}, "has no certificate"},
-		{RemoteOptions{URLs: []string{"nats://[::1]"}, Attest: ok, CA: ok}, "expected tls://"},
-		{RemoteOptions{URLs: []string{"tls://n1"}, Attest: ok, Cert: ok}, "belong together"},
+		{Options{URLs: []string{"tls://n1", "tls://n2:4222"}, Credentials: ok, Attest: ok}, ""},
+		{Options{URLs: []string{"nats://app:pass-word@127.0.0.1:4222"}, VouchedBy: "Ops"}, ""},
+		{Options{VouchedBy: "Ops"}, "no server is named"},
+		{Options{URLs: []string{"n1:4222"}, VouchedBy: "Ops"}, "server 1 is"},
+		{Options{URLs: []string{"tls://n1", "https://app:pass-word@n2"}, VouchedBy: "Ops"}, "server 2 is https://n2, expected tls://"},
+		{Options{URLs: []string{"tls://app:pass-word@n1:port"}, VouchedBy: "Ops"}, "server 1 is not readable"},
+		{Options{URLs: []string{"nats://app:pass-word@n1"}, VouchedBy: "Ops"}, "server 1 is nats://n1: without TLS"},
+		{Options{URLs: []string{"tls://n1", "nats://localhost"}, VouchedBy: "Ops"}, "another scheme"},
+		{Options{URLs: []string{"tls://app:pass-word@n1", "tls://n2"}, VouchedBy: "Ops"}, "other credentials"},
+		{Options{URLs: []string{"tls://app:pass-word@n1"}, Credentials: ok, VouchedBy: "Ops"}, "expected one of them"},
+		{Options{URLs: []string{"tls://n1"}}, "nothing says that the servers sync always"},
+		{Options{URLs: []string{"tls://n1"}, Attest: ok, VouchedBy: "Ops"}, "expected one of them"},
+		{Options{URLs: []string{"tls://n1"}, Attest: filepath.Join(dir, "none")}, "no such file"},
+		{Options{URLs: []string{"tls://n1"}, Attest: file("two", "pass-word\nanother:one\n")}, "expected a .creds file"},
+		{Options{URLs: []string{"tls://n1"}, Attest: file("seed", "SUpass-word")}, "the seed is not readable"},
+		{Options{URLs: []string{"tls://n1"}, Attest: ok, CA: ok}, "has no certificate"},
+		{Options{URLs: []string{"nats://[::1]"}, Attest: ok, CA: ok}, "expected tls://"},
+		{Options{URLs: []string{"tls://n1"}, Attest: ok, Cert: ok}, "belong together"},
 	} {
-		err := CheckRemote(c.o)
+		err := Check(c.o)
 		if text := fmt.Sprint(err); c.want == "" && err != nil || !strings.Contains(text, c.want) || strings.Contains(text, "pass-word") {
 			t.Errorf("%d: %v, want %q", i, err, c.want)
 		}

@@ -1,4 +1,7 @@
-package eventlog
+// Package natslog is the log of a decision server on a NATS cluster that is there. Its servers belong to others, so it
+// watches them: each must report that it syncs always, or somebody vouches for them, and the stream must stay the one
+// that it was.
+package natslog
 
 import (
 	"cmp"
@@ -21,10 +24,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
+
+	"troupe/eventlog"
 )
 
-// RemoteOptions configure OpenRemote.
-type RemoteOptions struct {
+// Options configure Open.
+type Options struct {
 	// Dir holds what this process knows of the log, made if need be; the log is at the servers. Node is this process's
 	// name.
 	Dir, Node string
@@ -51,13 +56,13 @@ type RemoteOptions struct {
 	Logf func(format string, a ...any)
 }
 
-// Remote is the log on a NATS cluster that is there. Its servers belong to others, so it watches them: each must report
+// Log is the log on a NATS cluster that is there. Its servers belong to others, so it watches them: each must report
 // that it syncs always, and the stream must stay the one that it was.
-type Remote struct {
-	opt    RemoteOptions
+type Log struct {
+	opt    Options
 	lock   *os.File
 	nc     *nats.Conn
-	stream *Stream
+	stream *eventlog.Stream
 	id     string // of the log
 	want   jetstream.StreamConfig
 
@@ -66,7 +71,7 @@ type Remote struct {
 	due     bool            // an attestation, before its time
 	servers map[string]bool // that were heard of
 	verdict error
-	denied  context.CancelCauseFunc // ends an OpenRemote whose user may not do what it needs
+	denied  context.CancelCauseFunc // ends an Open whose user may not do what it needs
 	// systemDenied is what the user of the system account may not do, empty for nothing that is known.
 	systemDenied string
 	good         time.Time // of the newest attestation
@@ -75,26 +80,18 @@ type Remote struct {
 }
 
 const (
-	remoteMarker = "troupe-nats"
-	remoteLog    = "troupe-log" // in the stream's description: id of the log
+	logName = "troupe-log" // in the stream's description: id of the log
 
-	remoteEvery = time.Minute
-	remoteTick  = time.Second
-	remoteTries = 3                // silent attestations before the log is not trusted
-	remoteStart = 10 * time.Second // how long a start waits for reports
+	attestEvery = time.Minute
+	watchEvery  = time.Second
+	mostSilent  = 3                // silent attestations before the log is not trusted
+	startWait   = 10 * time.Second // how long a start waits for reports
 	dialWait    = 2 * time.Second
+	answerWait  = 5 * time.Second // for an answer of a server
+	retryEvery  = 50 * time.Millisecond
 )
 
-// GoneError is the error of a log that was there and is not any more, or was never made.
-type GoneError struct{ Stream string }
-
-// Error says in one line what is wrong.
-func (e *GoneError) Error() string {
-	return fmt.Sprintf("the stream %s is gone, which no troupe does: restore it, and do not begin with an empty one",
-		e.Stream)
-}
-
-// NoLogError is the error of a first start without RemoteOptions.Create where there is no log.
+// NoLogError is the error of a first start without Options.Create where there is no log.
 type NoLogError struct{ Stream string }
 
 // Error says in one line what is wrong.
@@ -102,11 +99,8 @@ func (e *NoLogError) Error() string {
 	return fmt.Sprintf("the account has no stream %s, and this is the first start with this directory", e.Stream)
 }
 
-// KnowsRemote reports whether a server on a NATS cluster has begun with a directory.
-func KnowsRemote(dir string) bool { return exists(filepath.Join(dir, remoteMarker)) }
-
-// CheckRemote returns what is wrong with options, without asking a server.
-func CheckRemote(o RemoteOptions) error {
+// Check returns what is wrong with options, without asking a server.
+func Check(o Options) error {
 	_, err := o.dial()
 	return err
 }
@@ -118,7 +112,7 @@ type dialing struct {
 	options []nats.Option
 }
 
-func (o *RemoteOptions) dial() (d dialing, err error) {
+func (o *Options) dial() (d dialing, err error) {
 	if len(o.URLs) == 0 {
 		return d, errors.New("no server is named, expected tls://HOST:PORT,…")
 	}
@@ -187,7 +181,7 @@ func loopbackHost(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func (o *RemoteOptions) tls() (*tls.Config, error) {
+func (o *Options) tls() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CA != "" {
 		pem, err := os.ReadFile(o.CA)
@@ -211,7 +205,7 @@ func (o *RemoteOptions) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// CheckCredentials returns what is wrong with a file of credentials, as in RemoteOptions, without asking a server. No
+// CheckCredentials returns what is wrong with a file of credentials, as in Options, without asking a server. No
 // file is well.
 func CheckCredentials(file string) error {
 	_, err := credentials(file)
@@ -327,7 +321,7 @@ func (d *dialing) refuser(err error, file string, more ...nats.Option) error {
 		if len(servers) > 1 || !refusedConnection(err) {
 			one := dialing{server, d.user, d.options}
 			var nc *nats.Conn
-			if nc, said = one.connect(file, append(slices.Clone(more), nats.Timeout(streamWait))...); said == nil {
+			if nc, said = one.connect(file, append(slices.Clone(more), nats.Timeout(answerWait))...); said == nil {
 				nc.Close()
 			}
 		}
@@ -359,26 +353,23 @@ func refusedConnection(err error) bool {
 		errors.As(err, &unknown) || errors.As(err, &invalid) || errors.As(err, &host)
 }
 
-// OpenRemote opens the log on a NATS cluster: its servers report well, or somebody vouches for them, and its stream is
+// Open opens the log on a NATS cluster: its servers report well, or somebody vouches for them, and its stream is
 // there or is made. It waits for servers that do not answer, as long as ctx allows. An *AttestError says what the
 // servers lack; nothing was written then.
-func OpenRemote(ctx context.Context, o RemoteOptions) (_ *Remote, err error) {
+func Open(ctx context.Context, o Options) (_ *Log, err error) {
 	o.defaults()
 	d, err := o.dial()
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, err
-	}
-	r := newRemote(o)
+	r := newLog(o)
 	defer func() {
 		if err != nil {
 			close(r.done)
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	if r.lock, err = lockDir(o.Dir, true); err != nil {
+	if r.lock, err = eventlog.LockForeign(o.Dir); err != nil {
 		return nil, err
 	}
 	joined, err := r.marker()
@@ -393,35 +384,38 @@ func OpenRemote(ctx context.Context, o RemoteOptions) (_ *Remote, err error) {
 			return nil, err
 		}
 	}
+	id, err := eventlog.NewID()
+	if err != nil {
+		return nil, err
+	}
 	opening, allowed := r.allowed(ctx)
-	r.stream, err = OpenStream(opening, r.nc, StreamOptions{
-		Replicas: o.Replicas, MaxBytes: o.MaxBytes, Create: o.Create && joined == "", Remote: true, Logf: o.Logf,
+	r.stream, err = eventlog.OpenStream(opening, r.nc, eventlog.StreamOptions{
+		Replicas: o.Replicas, MaxBytes: o.MaxBytes, Create: o.Create && joined == "", Remote: true,
+		Metadata: map[string]string{logName: id.String()}, Logf: o.Logf,
 	})
 	if err == nil {
-		r.mayWrite(opening)
+		r.stream.AskToWrite(opening)
 	}
 	if err := allowed(); err != nil {
 		return nil, err
 	}
-	var gone *GoneError
+	var gone *eventlog.GoneError
 	if errors.As(err, &gone) && joined == "" {
 		err = &NoLogError{gone.Stream}
 	}
 	if err != nil {
 		return nil, err
 	}
-	info := r.stream.streams[0].CachedInfo()
-	base := JetStreamOptions{MaxBytes: o.MaxBytes}
-	base.defaults()
-	r.want, r.id = base.streamConfig(0), info.Config.Metadata[remoteLog]
+	info := r.stream.Described()
+	r.want, r.id = eventlog.StreamSettings(o.MaxBytes), info.Config.Metadata[logName]
 	r.want.Replicas = cmp.Or(o.Replicas, info.Config.Replicas)
 	switch {
 	case r.id == "":
 		return nil, fmt.Errorf("the stream %s has no %s in its description, so no troupe server made it for this "+
-			"cluster", info.Config.Name, remoteLog)
+			"cluster", info.Config.Name, logName)
 	case joined != "" && joined != r.id:
-		return nil, &OtherKindError{o.Dir, fmt.Sprintf("what was known of log %s, and the stream has log %s: it is "+
-			"another one", joined, r.id)}
+		return nil, &eventlog.OtherKindError{Dir: o.Dir, Holds: fmt.Sprintf("what was known of log %s, and the "+
+			"stream has log %s: it is another one", joined, r.id)}
 	}
 	if err := r.settings(info); err != nil {
 		return nil, err
@@ -431,7 +425,7 @@ func OpenRemote(ctx context.Context, o RemoteOptions) (_ *Remote, err error) {
 		return nil, err
 	}
 	if joined == "" {
-		if err := writeMarkerFile(o.Dir, remoteMarker, r.markerText()); err != nil {
+		if err := eventlog.MarkForeign(o.Dir, r.markerText()); err != nil {
 			return nil, err
 		}
 	}
@@ -442,17 +436,17 @@ func OpenRemote(ctx context.Context, o RemoteOptions) (_ *Remote, err error) {
 	return r, nil
 }
 
-// ImportRemote makes the log on a NATS cluster from that of a single machine, as ImportLog does: its servers report
+// Import makes the log on a NATS cluster from that of a single machine, as ImportLog does: its servers report
 // well, or a name of VouchedBy stands for them, before and after. o.Dir, o.Node and o.Create are not used. keys names
 // the keys of the event ids in the log, for ImportedKeys.
-func ImportRemote(ctx context.Context, o RemoteOptions, from *JetStream, state *ImportBase, keys string,
-	says func(done, last uint64)) (info Info, err error) {
+func Import(ctx context.Context, o Options, from *eventlog.JetStream, state *eventlog.ImportBase, keys string,
+	says func(done, last uint64)) (info eventlog.Info, err error) {
 	o.defaults()
 	d, err := o.dial()
 	if err != nil {
 		return info, err
 	}
-	r := newRemote(o)
+	r := newLog(o)
 	close(r.done)
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if err := r.reach(ctx, &d); err != nil {
@@ -461,48 +455,44 @@ func ImportRemote(ctx context.Context, o RemoteOptions, from *JetStream, state *
 	if err := r.attestStart(ctx, &d, r.nc.ConnectedClusterName(), nil); err != nil {
 		return info, err
 	}
-	id, err := randomID()
+	id, err := eventlog.NewID()
 	if err != nil {
 		return info, err
 	}
 	importing, allowed := r.allowed(ctx)
-	info, err = importLog(importing, r.nc, from, state, StreamOptions{Replicas: o.Replicas, MaxBytes: o.MaxBytes,
-		Remote: true, Logf: o.Logf},
-		map[string]string{remoteLog: id.String(), importKeys: keys}, says)
+	info, err = eventlog.ImportLog(importing, r.nc, from, state, eventlog.StreamOptions{Replicas: o.Replicas,
+		MaxBytes: o.MaxBytes, Remote: true, Logf: o.Logf,
+		Metadata: map[string]string{logName: id.String(), eventlog.ForeignKeys: keys}}, says)
 	if err := allowed(); err != nil {
 		return info, err
 	}
 	if err != nil {
 		return info, err
 	}
-	js, err := jetstream.New(r.nc)
+	described, err := eventlog.Describe(ctx, r.nc)
 	if err != nil {
 		return info, err
 	}
-	s, err := js.Stream(ctx, streamName(0))
-	if err != nil {
-		return info, err
-	}
-	cluster, peers := r.replicas(s.CachedInfo())
+	cluster, peers := r.replicas(described)
 	return info, r.attestStart(ctx, &d, cluster, peers)
 }
 
-func (o *RemoteOptions) defaults() {
+func (o *Options) defaults() {
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
 	}
 	if o.Every == 0 {
-		o.Every = remoteEvery
+		o.Every = attestEvery
 	}
 }
 
-func newRemote(o RemoteOptions) *Remote {
-	return &Remote{opt: o, due: true, servers: map[string]bool{}, done: make(chan struct{}), stop: func() {}}
+func newLog(o Options) *Log {
+	return &Log{opt: o, due: true, servers: map[string]bool{}, done: make(chan struct{}), stop: func() {}}
 }
 
 // allowed returns a context that ends when the servers say that the user may not do something, and what ends this and
 // says what it was.
-func (r *Remote) allowed(ctx context.Context) (context.Context, func() error) {
+func (r *Log) allowed(ctx context.Context) (context.Context, func() error) {
 	ctx, denied := context.WithCancelCause(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -521,20 +511,20 @@ func (r *Remote) allowed(ctx context.Context) (context.Context, func() error) {
 }
 
 // Stream returns the log.
-func (r *Remote) Stream() *Stream { return r.stream }
+func (r *Log) Stream() *eventlog.Stream { return r.stream }
 
 // MostBatch is the size of the largest batch that the servers take.
-func (r *Remote) MostBatch() int { return r.stream.mostBatch() }
+func (r *Log) MostBatch() int { return r.stream.MostBatch() }
 
 // Verdict returns why the log cannot be trusted at present, nil when it can.
-func (r *Remote) Verdict() error {
+func (r *Log) Verdict() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.verdict
 }
 
 // Close ends the connections and releases the directory.
-func (r *Remote) Close() error {
+func (r *Log) Close() error {
 	r.stop()
 	<-r.done
 	var err error
@@ -553,28 +543,8 @@ func (r *Remote) Close() error {
 }
 
 // marker returns the id of the log that the directory knows, empty for an empty directory.
-func (r *Remote) marker() (id string, err error) {
-	files, err := os.ReadDir(r.opt.Dir)
-	if err != nil {
-		return "", err
-	}
-	for _, f := range files {
-		switch f.Name() {
-		case lockFile, remoteMarker, remoteMarker + ".tmp":
-		case nodeMarker:
-			return "", &OtherKindError{r.opt.Dir,
-				"a replica of a cluster's log, and not what a server keeps of a log on a NATS cluster; give --data " +
-					"another directory"}
-		case markerFile:
-			return "", &OtherKindError{r.opt.Dir,
-				"the log of a single machine, and not what a server keeps of a log on a NATS cluster; give --data " +
-					"another directory"}
-		default:
-			return "", &OtherKindError{r.opt.Dir, f.Name() +
-				", which no server on a NATS cluster makes; give --data another directory"}
-		}
-	}
-	text, err := os.ReadFile(filepath.Join(r.opt.Dir, remoteMarker))
+func (r *Log) marker() (id string, err error) {
+	text, err := os.ReadFile(filepath.Join(r.opt.Dir, eventlog.ForeignMarker))
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
 	}
@@ -590,25 +560,26 @@ func (r *Remote) marker() (id string, err error) {
 			node = value
 		}
 	}
-	of := Remote{opt: RemoteOptions{Node: node}, id: r.id}
+	of := Log{opt: Options{Node: node}, id: r.id}
 	switch {
 	case r.id == "" || of.markerText() != string(text):
 		return "", fmt.Errorf("%s: not the marker of a log on a NATS cluster: %w",
-			filepath.Join(r.opt.Dir, remoteMarker), ErrMalformed)
+			filepath.Join(r.opt.Dir, eventlog.ForeignMarker), eventlog.ErrMalformed)
 	case node != r.opt.Node:
-		return "", &OtherKindError{r.opt.Dir, fmt.Sprintf("what the server %s keeps of its log, and this one is %s",
+		return "", &eventlog.OtherKindError{Dir: r.opt.Dir, Holds: fmt.Sprintf("what the server %s keeps of its log, and "+
+			"this one is %s",
 			node, r.opt.Node)}
 	}
 	return r.id, nil
 }
 
-func (r *Remote) markerText() string {
+func (r *Log) markerText() string {
 	s := fmt.Sprintf("troupe log on a NATS cluster, format 1\nlog %s\nnode %s\n", r.id, r.opt.Node)
-	return s + fmt.Sprintf("crc32c %08x\n", crc32.Checksum([]byte(s), castagnoli))
+	return s + fmt.Sprintf("crc32c %08x\n", crc32.Checksum([]byte(s), crc32.MakeTable(crc32.Castagnoli)))
 }
 
 // reach connects to a server, as soon as one answers.
-func (r *Remote) reach(ctx context.Context, d *dialing) (err error) {
+func (r *Log) reach(ctx context.Context, d *dialing) (err error) {
 	var more []nats.Option
 	if d.user != nil {
 		password, _ := d.user.Password()
@@ -619,9 +590,9 @@ func (r *Remote) reach(ctx context.Context, d *dialing) (err error) {
 	said := time.Time{}
 	for {
 		if r.nc, err = d.connect(r.opt.Credentials, more...); err == nil {
-			if payload := r.nc.MaxPayload(); payload < MaxBatch {
+			if payload := r.nc.MaxPayload(); payload < eventlog.MaxBatch {
 				return fmt.Errorf("the NATS servers take messages of %d bytes, expected at least %d: set max_payload",
-					payload, MaxBatch)
+					payload, eventlog.MaxBatch)
 			}
 			return nil
 		}
@@ -635,28 +606,28 @@ func (r *Remote) reach(ctx context.Context, d *dialing) (err error) {
 			said = time.Now()
 			r.opt.Logf("waiting for %s: %v", d.servers, err)
 		}
-		if !pause(ctx, firstRetry) {
+		if !pause(ctx, retryEvery) {
 			return ctx.Err()
 		}
 	}
 }
 
 // attestStart attests at the start. Servers that keep silent are asked again for a while.
-func (r *Remote) attestStart(ctx context.Context, d *dialing, cluster string, peers []Replica) error {
+func (r *Log) attestStart(ctx context.Context, d *dialing, cluster string, peers []eventlog.Replica) error {
 	for since := time.Now(); ; {
 		err := r.attest(ctx, d, cluster, peers)
 		var a *AttestError
-		if err == nil || !errors.As(err, &a) || !a.Silent || time.Since(since) > remoteStart {
+		if err == nil || !errors.As(err, &a) || !a.Silent || time.Since(since) > startWait {
 			return err
 		}
-		if !pause(ctx, firstRetry) {
+		if !pause(ctx, retryEvery) {
 			return ctx.Err()
 		}
 	}
 }
 
 // attest asks the servers for their reports and judges them. What goes wrong on the way is an *AttestError.
-func (r *Remote) attest(ctx context.Context, d *dialing, cluster string, peers []Replica) error {
+func (r *Log) attest(ctx context.Context, d *dialing, cluster string, peers []eventlog.Replica) error {
 	if r.opt.VouchedBy != "" {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -670,7 +641,7 @@ func (r *Remote) attest(ctx context.Context, d *dialing, cluster string, peers [
 			r.due = true
 		}
 		system, err := d.connect(r.opt.Attest, nats.DisconnectErrHandler(nudge), nats.ReconnectErrHandler(nudge),
-			nats.Timeout(streamWait), nats.NoCallbacksAfterClientClose(), nats.ErrorHandler(r.complains(true)))
+			nats.Timeout(answerWait), nats.NoCallbacksAfterClientClose(), nats.ErrorHandler(r.complains(true)))
 		if err != nil && refusedConnection(err) {
 			err = d.refuser(err, r.opt.Attest)
 			return &AttestError{"", "the system account of the NATS servers cannot be entered: " + err.Error(), false}
@@ -707,9 +678,9 @@ func (r *Remote) attest(ctx context.Context, d *dialing, cluster string, peers [
 	return nil
 }
 
-// complains takes what a server says outside of answers. That something is not allowed ends an OpenRemote; the same
+// complains takes what a server says outside of answers. That something is not allowed ends an Open; the same
 // text is logged each 10 s at most.
-func (r *Remote) complains(system bool) nats.ErrHandler {
+func (r *Log) complains(system bool) nats.ErrHandler {
 	said := map[string]time.Time{}
 	return func(nc *nats.Conn, _ *nats.Subscription, err error) {
 		text := err.Error()
@@ -735,22 +706,11 @@ func (r *Remote) complains(system bool) nats.ErrHandler {
 
 const complainEvery = 10 * time.Second
 
-// mayWrite asks the servers to refuse a message to the log, and one to the bases, which they do only if the user may
-// publish. Where no log was trimmed there is no stream of bases, and no answer is expected.
-func (r *Remote) mayWrite(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, streamWait)
-	defer cancel()
-	for _, subject := range []string{subjectName(0), baseSubject(0, "asks")} {
-		_, _ = r.stream.js.PublishMsg(ctx, &nats.Msg{Subject: subject}, jetstream.WithExpectStream("TROUPE_ASKS"),
-			jetstream.WithExpectLastSequence(1<<53), jetstream.WithRetryAttempts(0))
-	}
-}
-
 // serverAlive is where each server says that it is alive, at its start and each 10 s.
 const serverAlive = "$SYS.SERVER.*.STATSZ"
 
 // alive asks for reports when a server was started.
-func (r *Remote) alive(m *nats.Msg) {
+func (r *Log) alive(m *nats.Msg) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.servers) > mostServer {
@@ -762,12 +722,12 @@ func (r *Remote) alive(m *nats.Msg) {
 }
 
 // settings returns how the stream is another one than it was made.
-func (r *Remote) settings(info *jetstream.StreamInfo) error {
+func (r *Log) settings(info *jetstream.StreamInfo) error {
 	cfg := info.Config
-	if id := cfg.Metadata[remoteLog]; id != r.id {
+	if id := cfg.Metadata[logName]; id != r.id {
 		return fmt.Errorf("the stream %s is another one: its log is %q, ours %q", cfg.Name, id, r.id)
 	}
-	d := configDiff(r.want, cfg)
+	d := eventlog.SettingsDiff(r.want, cfg)
 	for _, x := range []struct {
 		name string
 		bad  bool
@@ -794,44 +754,44 @@ func (r *Remote) settings(info *jetstream.StreamInfo) error {
 }
 
 // replicas returns the cluster of NATS that has the stream, and its servers. A server without a cluster is alone.
-func (r *Remote) replicas(info *jetstream.StreamInfo) (cluster string, peers []Replica) {
+func (r *Log) replicas(info *jetstream.StreamInfo) (cluster string, peers []eventlog.Replica) {
 	if info.Cluster != nil {
 		cluster = info.Cluster.Name
 		for _, p := range info.Cluster.Replicas {
-			peers = append(peers, Replica{Name: p.Name, Current: p.Current, Offline: p.Offline, Active: p.Active})
+			peers = append(peers, eventlog.Replica{Name: p.Name, Current: p.Current, Offline: p.Offline,
+				Active: p.Active})
 		}
 		if info.Cluster.Leader != "" {
-			peers = append(peers, Replica{Name: info.Cluster.Leader, Leader: true, Current: true})
+			peers = append(peers, eventlog.Replica{Name: info.Cluster.Leader, Leader: true, Current: true})
 		}
 	}
 	if len(peers) == 0 {
-		peers = []Replica{{Name: r.nc.ConnectedServerName(), Leader: true}}
+		peers = []eventlog.Replica{{Name: r.nc.ConnectedServerName(), Leader: true}}
 	}
-	slices.SortFunc(peers, func(a, b Replica) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(peers, func(a, b eventlog.Replica) int { return strings.Compare(a.Name, b.Name) })
 	return cluster, peers
 }
 
 // watch looks at the stream each second, and asks the servers for reports each Every, when one was started, when the
 // set of replicas changes, and when the connection of the system account was lost.
-func (r *Remote) watch(ctx context.Context, d *dialing) {
+func (r *Log) watch(ctx context.Context, d *dialing) {
 	defer close(r.done)
-	tick := time.NewTicker(remoteTick)
+	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	var stream, trust error // what is wrong with each
 	had, silent := "", 0
 	for {
-		tctx, cancel := context.WithTimeout(ctx, apiTry)
-		s, err := r.stream.js.Stream(tctx, streamName(0))
-		cancel()
+		info, err := r.stream.Describe(ctx)
+		var gone *eventlog.GoneError
 		switch {
-		case errors.Is(err, jetstream.ErrStreamNotFound):
-			stream = &GoneError{streamName(0)}
+		case errors.As(err, &gone):
+			stream = gone
 		case err == nil:
-			stream = r.settings(s.CachedInfo())
-			cluster, peers := r.replicas(s.CachedInfo())
+			stream = r.settings(info)
+			cluster, peers := r.replicas(info)
 			set := cluster
 			for _, p := range peers {
-				set += fmt.Sprintf(" %s %t", p.Name, p.away())
+				set += fmt.Sprintf(" %s %t", p.Name, away(&p))
 			}
 			r.mu.Lock()
 			due := r.due || trust != nil || silent > 0 || set != had || time.Since(r.good) >= r.opt.Every
@@ -845,7 +805,7 @@ func (r *Remote) watch(ctx context.Context, d *dialing) {
 			var a *AttestError
 			if silent++; err == nil {
 				silent, trust = 0, nil
-			} else if !errors.As(err, &a) || !a.Silent || silent >= remoteTries {
+			} else if !errors.As(err, &a) || !a.Silent || silent >= mostSilent {
 				trust = err
 			}
 		case !r.nc.IsConnected() && refusedUser(r.nc.LastError()):
@@ -866,7 +826,7 @@ func (r *Remote) watch(ctx context.Context, d *dialing) {
 }
 
 // note keeps what is to be said, and tells the operator when it is new.
-func (r *Remote) note(verdict error) {
+func (r *Log) note(verdict error) {
 	r.mu.Lock()
 	was := r.verdict
 	r.verdict = verdict
@@ -876,5 +836,17 @@ func (r *Remote) note(verdict error) {
 		r.opt.Logf("the log is not trusted: %v", verdict)
 	case verdict == nil && was != nil:
 		r.opt.Logf("the log is trusted again")
+	}
+}
+
+// pause waits, and reports false when ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
 	}
 }

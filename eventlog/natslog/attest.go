@@ -1,4 +1,4 @@
-package eventlog
+package natslog
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"troupe/eventlog"
 )
 
 // What a server of a NATS cluster that others run must say of itself before a log is kept there: that it syncs every
@@ -56,7 +58,7 @@ type serverReport struct {
 			SyncInterval time.Duration `json:"sync_interval"`
 		} `json:"config"`
 		Meta *struct {
-			Replicas []Replica `json:"replicas"` // of the engine's own group, from its leader only
+			Replicas []eventlog.Replica `json:"replicas"` // of the engine's own group, from its leader only
 		} `json:"meta_cluster"`
 	} `json:"data"`
 	Error *struct {
@@ -68,7 +70,7 @@ type serverReport struct {
 // may. Every server with JetStream in the cluster must report well, because the engine may place the log on any of
 // them. A server that has the log must report, unless it is away; then those that report must be a majority. peers is
 // empty before there is a log: then replicas servers must report.
-func judgeReports(cluster string, peers []Replica, replicas int, reports []serverReport) error {
+func judgeReports(cluster string, peers []eventlog.Replica, replicas int, reports []serverReport) error {
 	reported, answered := map[string]bool{}, map[string]bool{}
 	for _, r := range reports {
 		s := r.Server
@@ -76,7 +78,7 @@ func judgeReports(cluster string, peers []Replica, replicas int, reports []serve
 		if s.Cluster != cluster {
 			continue
 		}
-		has := slices.ContainsFunc(peers, func(p Replica) bool { return p.Name == s.Name })
+		has := slices.ContainsFunc(peers, func(p eventlog.Replica) bool { return p.Name == s.Name })
 		switch {
 		case r.Error != nil:
 			return &AttestError{s.Name, "reports an error: " + r.Error.Description, false}
@@ -105,7 +107,7 @@ func judgeReports(cluster string, peers []Replica, replicas int, reports []serve
 			continue
 		}
 		for _, p := range r.Data.Meta.Replicas {
-			if !answered[p.Name] && !p.away() {
+			if !answered[p.Name] && !away(&p) {
 				return &AttestError{p.Name, "may have the log and does not report", true}
 			}
 		}
@@ -115,7 +117,7 @@ func judgeReports(cluster string, peers []Replica, replicas int, reports []serve
 		switch {
 		case reported[p.Name]:
 			here++
-		case !p.away():
+		case !away(&p):
 			return &AttestError{p.Name, "has the log and does not report", true}
 		}
 	}
@@ -133,7 +135,7 @@ func judgeReports(cluster string, peers []Replica, replicas int, reports []serve
 // away reports whether a server is stopped or cut off, so that it acknowledges nothing: the leader of its group has not
 // heard of it. Of one that was killed the engine itself says so after minutes only, and a leader that never heard of it
 // says 0.
-func (p *Replica) away() bool {
+func away(p *eventlog.Replica) bool {
 	return p.Offline || !p.Leader && (p.Active > peerAway || p.Active == 0 && !p.Current)
 }
 
@@ -167,7 +169,7 @@ const (
 
 // askServers collects the reports of all servers over a connection of the system account. It returns when those of the
 // replicas and of the servers in the engine's own group are there, or after reportWait.
-func askServers(ctx context.Context, nc *nats.Conn, peers []Replica) ([]serverReport, error) {
+func askServers(ctx context.Context, nc *nats.Conn, peers []eventlog.Replica) ([]serverReport, error) {
 	ctx, cancel := context.WithTimeout(ctx, reportWait)
 	defer cancel()
 	inbox := nats.NewInbox()
@@ -181,7 +183,7 @@ func askServers(ctx context.Context, nc *nats.Conn, peers []Replica) ([]serverRe
 	}
 	missing, group := map[string]bool{}, false
 	for _, p := range peers {
-		missing[p.Name] = !p.away()
+		missing[p.Name] = !away(&p)
 	}
 	var out []serverReport
 	for len(out) < mostServer {
@@ -210,7 +212,7 @@ func askServers(ctx context.Context, nc *nats.Conn, peers []Replica) ([]serverRe
 			group = true
 			for _, p := range r.Data.Meta.Replicas {
 				if _, known := missing[p.Name]; !known {
-					missing[p.Name] = !p.away()
+					missing[p.Name] = !away(&p)
 				}
 			}
 		}
