@@ -57,7 +57,7 @@ var layers = map[string]string{
 	"serve/api":             "internal/decimal serve spec eventlog internal/rows logged ope report/chart report/coin report/forest serve/joined playground/page",
 	"serve/personalizer":    "serve serve/api serve/joined",
 	"client":                "",
-	"process":               "rng bandit spec policy",
+	"process":               "rng bandit spec actionset policy env",
 	"env":                   "rng bandit spec budget actionset dataset feature internal/linalg internal/logs internal/lockstep",
 	"env/vw":                "rng bandit spec actionset env feature logged",
 	"episode":               "rng bandit spec internal/logs",

@@ -3,6 +3,7 @@ package process
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -60,14 +61,14 @@ func start(o *Options) (*child, error) {
 	}
 	c.pipe, c.from = pipe, from
 	c.in, c.out = bufio.NewWriterSize(pipe, 64<<10), bufio.NewReaderSize(from, 64<<10)
-	if err := c.greet(!o.Lines); err != nil {
+	if err := c.greet(cmp.Or(o.role, rolePolicy), !o.Lines); err != nil {
 		return nil, c.kill("the greeting", err)
 	}
 	return c, nil
 }
 
-func (c *child) greet(packed bool) error {
-	b, err := json.Marshal(hello{Type: "hello", Protocol: Protocol, Role: "policy", Packed: packed})
+func (c *child) greet(role string, packed bool) error {
+	b, err := json.Marshal(hello{Type: "hello", Protocol: Protocol, Role: role, Packed: packed})
 	if err != nil {
 		return err
 	}
@@ -94,6 +95,8 @@ func (c *child) greet(packed bool) error {
 		return fmt.Errorf(`its first message has type %q, expected "hello"`, h.Type)
 	case h.Protocol != Protocol:
 		return fmt.Errorf("it speaks protocol %d, expected %d", h.Protocol, Protocol)
+	case h.Role != "" && h.Role != role, h.Role == "" && role != rolePolicy:
+		return fmt.Errorf("it is a %s, expected a program that answers role %q", cmp.Or(h.Role, rolePolicy), role)
 	case h.Packed && !packed:
 		return errors.New("it answers packed = true, which was not offered")
 	}

@@ -30,6 +30,7 @@ type Options struct {
 	Memory  string   `key:"memory" default:"none" doc:"address space of the program, such as 4GB (Linux)"`
 	Lines   bool     `key:"lines" doc:"lines of JSON also for a program that reads frames"`
 
+	role    string // of the program in its greeting; "" for a policy
 	dir     string // of the spec
 	timeout time.Duration
 	bytes   int64

@@ -18,11 +18,17 @@ const Protocol = 1
 // mostBytes bounds a message in both directions: a set of 8 million numbers, or a snapshot.
 const mostBytes = 64 << 20
 
+// Roles of a program.
+const (
+	rolePolicy      = "policy"
+	roleEnvironment = "environment"
+)
+
 // hello is the first message in both directions.
 type hello struct {
 	Type     string            `json:"type"`
 	Protocol int               `json:"protocol"`
-	Role     string            `json:"role,omitempty"`     // to the program: "policy"
+	Role     string            `json:"role,omitempty"`     // to the program: "policy" or "environment"; its answer may repeat it
 	Name     string            `json:"name,omitempty"`     // of the program
 	Versions map[string]string `json:"versions,omitempty"` // of its interpreter and packages
 	Packed   bool              `json:"packed,omitempty"`   // it reads and writes frames
@@ -64,6 +70,15 @@ type answer struct {
 	Law     []float64 `json:"law,omitempty"`
 	State   string    `json:"state,omitempty"`
 	Message string    `json:"message,omitempty"`
+
+	// Of an environment.
+	Dim     int         `json:"dim,omitempty"`            // ready
+	Sigma   float64     `json:"sigma,omitempty"`          // ready: subgaussian constant of the noise, 0 for none
+	Largest float64     `json:"largest_regret,omitempty"` // ready: what a round costs at most, 0 for no bound
+	Arms    [][]float64 `json:"arms,omitempty"`           // set; left out when they are those before
+	Set     string      `json:"set,omitempty"`            // set: "ball"
+	Reward  *float64    `json:"reward,omitempty"`
+	Regret  *float64    `json:"regret,omitempty"`
 }
 
 // Kinds of frames. A frame is a byte of value mark, a byte with its kind, and the length of what follows in 4 bytes; all

@@ -41,6 +41,7 @@ func Kinds() Catalogue {
 	policies["process"] = func() policy.Options { return process.NewOptions() }
 	environments := maps.Clone(env.Kinds)
 	environments["vw"] = func() env.Options { return vw.New() }
+	environments["process"] = func() env.Options { return process.NewWorldOptions() }
 	return Catalogue{
 		Environments: environments,
 		Policies:     policies,

@@ -32,6 +32,9 @@ func (r *runner) build(c cell) (bandit.Environment, bandit.Policy, rng.Key, erro
 		return nil, nil, key, err
 	}
 	pol, err := r.x.Policies[c.p].Options.New(r.problem(world, c.e, key))
+	if err != nil {
+		leave(world)
+	}
 	return world, pol, key, err
 }
 
@@ -47,6 +50,7 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
+	defer leave(world)
 	defer leave(pol)
 	start := r.start(c)
 	if start.At > 0 {

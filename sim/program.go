@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 
-	"troupe/bandit"
 	"troupe/policy"
 )
 
@@ -102,9 +101,9 @@ func (x *Experiment) Close() {
 	}
 }
 
-// leave ends what a policy holds outside of this process.
-func leave(pol bandit.Policy) {
-	if c, ok := pol.(io.Closer); ok {
+// leave ends what a policy or an environment holds outside of this process.
+func leave(who any) {
+	if c, ok := who.(io.Closer); ok {
 		c.Close() //nolint:errcheck // the cell has its numbers
 	}
 }

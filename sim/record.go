@@ -105,6 +105,7 @@ type diary struct {
 	spent  float64
 
 	counts  [ranks]int // by rank of the arm
+	width   int        // how many of them are recorded: as many as there are arms in round 1
 	arm     bandit.Action
 	largest float64 // distance_max
 	probes  []probe
@@ -135,7 +136,10 @@ func (x *Experiment) newDiary(world bandit.Environment, set bandit.ActionSet, po
 			w.sigma = s
 		}
 	}
-	_, finite := set.(bandit.Finite)
+	list, finite := set.(bandit.Finite)
+	if finite {
+		w.width = min(ranks, list.Len())
+	}
 	reg := regressionOf(bandit.Innermost(pol))
 	members, has := membersOf(bandit.Innermost(pol), 0)
 	w.actions = slices.Contains(record, "actions") && finite
@@ -283,7 +287,7 @@ func (w *diary) rank(t int, regret float64, mark bool) error {
 	if !mark {
 		return nil
 	}
-	for k := range min(ranks, set.Len()) {
+	for k := range w.width {
 		if err := w.put(fmt.Sprintf("action_%d", k+1), float64(w.counts[k])/float64(t)); err != nil {
 			return err
 		}

@@ -300,6 +300,7 @@ func (r *runner) indifferent(e, p, horizon int) bool {
 	if err != nil {
 		return false
 	}
+	defer leave(world)
 	var both [2]bandit.Policy
 	for i, T := range []int{horizon, r.x.HorizonOf(e)} {
 		problem := r.problem(world, e, key)

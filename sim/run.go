@@ -353,9 +353,13 @@ func (r *runner) rehearse() error {
 			return err
 		}
 		for p := range x.Policies {
-			if err := r.rehearsePolicy(e, p, world, offered, key, recorded); err != nil {
-				return err
+			if err = r.rehearsePolicy(e, p, world, offered, key, recorded); err != nil {
+				break
 			}
+		}
+		leave(world)
+		if err != nil {
+			return err
 		}
 	}
 	for _, name := range x.Record {

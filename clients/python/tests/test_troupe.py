@@ -269,6 +269,50 @@ class TestProgram(unittest.TestCase):
             with self.subTest(fault), self.assertRaisesRegex(AssertionError, want):
                 troupe.conform(Fair, {"fault": fault})
 
+    def test_environment(self):
+        """An environment of a class, and five faults that the suite names."""
+
+        class Coins(troupe.Environment):
+            dim, largest_regret, sigma = 2, 1.0, 0.5
+
+            def begin(self):
+                self.means = [self.draw.random.random(), self.draw.random.random()]
+
+            def offer(self, draw):
+                if self.options.get("fault") == "offer" and random.random() < 0.5:
+                    return [[0.0, 1.0], [1.0, 0.0]]
+                return [[1.0, 0.0], [0.0, 2.0 if self.options.get("fault") == "long" else 1.0]]
+
+            def reward(self, index, x, draw):
+                luck = random if self.options.get("fault") == "reward" else draw.random
+                return float(luck.random() < self.means[index])
+
+            def regret(self, index, x):
+                fault = self.options.get("fault")
+                lost = max(self.means) - self.means[index]
+                return {"best": lost + 1, "less": lost - 0.5}.get(fault, lost)
+
+        troupe.conform_environment(Coins)
+        for fault, want in (("offer", "offer different"), ("long", "longer than 1"), ("reward", "pay"), ("best", "no arm has regret 0"), ("less", "regret -")):
+            with self.subTest(fault), self.assertRaisesRegex(AssertionError, want):
+                troupe.conform_environment(Coins, {"fault": fault})
+        with tempfile.TemporaryDirectory() as room:
+            program = Path(room) / "coins.py"
+            program.write_text(
+                "from troupe import Environment\n"
+                "class Coins(Environment):\n"
+                "    dim, sigma = 2, 0.5\n"
+                "    def offer(self, draw):\n        return [[1.0, 0.0], [0.0, 1.0]]\n"
+                "    def reward(self, index, x, draw):\n        return float(draw.random.random() < (0.2, 0.7)[index])\n"
+                "    def regret(self, index, x):\n        return (0.5, 0.0)[index]\n"
+                "Coins.main()\n")
+            spec = dict(self.spec, horizon=50, replications=2, environment=[
+                {"kind": "process", "command": [sys.executable, str(program)], "env": [f"PYTHONPATH={HERE.parent}"]}],
+                policy=[{"kind": "fixed"}, {"kind": "linucb"}])
+            run = troupe.run(spec, progress=lambda e: None, report=False)
+            fixed = [float(r["regret"]) for r in run.rows() if r["policy"] == "fixed" and int(r["round"]) == 50]
+            self.assertEqual(fixed, [25.0, 25.0])
+
     def test_policy(self):
         """A class beside built-in policies, from a dict."""
         with tempfile.TemporaryDirectory() as room:

@@ -143,6 +143,162 @@ class Policy:
             pass
 
 
+class Environment:
+    """One cell of an environment: one replication, as one policy plays it. Subclass it and call main.
+
+        [[environment]]
+        kind    = "process"
+        command = ["python3", "world.py"]
+
+    begin sets self.dim, and may set self.sigma, the subgaussian constant of the noise, and self.largest_regret, what a
+    round costs at most. Take all randomness from the draws: two cells with equal draws are the same world, and every
+    policy meets the same noise.
+    """
+
+    #: reported to troupe; a change of name or versions makes troupe play the cells again
+    name: str = ""
+    #: number of features of an arm
+    dim: int = 0
+    #: subgaussian constant of the noise; 0 where there is none or it is not known
+    sigma: float = 0.0
+    #: what a round costs at most, the same in every cell; 0 where no bound is known
+    largest_regret: float = 0.0
+
+    def __init__(self, options: Dict[str, Any], draw: Draw) -> None:
+        self.options = options
+        self.draw = draw
+        self.begin()
+
+    def begin(self) -> None:
+        """Called once, before round 1. self.options and self.draw are set."""
+
+    def offer(self, draw: Draw) -> Any:
+        """Return the arms of the round, rows of norm at most 1; None for the unit ball."""
+        raise NotImplementedError
+
+    def reward(self, index: int, x: Any, draw: Draw) -> float:
+        """Return the reward of arm index with features x; index is -1 for a vector of the ball."""
+        raise NotImplementedError
+
+    def regret(self, index: int, x: Any) -> float:
+        """Return what the mean of the action lacks to the best of the round, at least 0. It changes nothing."""
+        raise NotImplementedError
+
+    @classmethod
+    def versions(cls) -> Dict[str, str]:
+        """What the numbers depend on, by name."""
+        return Policy.versions()
+
+    @classmethod
+    def main(cls) -> None:
+        """Play cells until standard input ends. Text that is printed goes to standard error."""
+        out = sys.stdout.buffer
+        sys.stdout = sys.stderr  # a print of the environment is no message
+        try:
+            _Worlds(cls, sys.stdin.buffer, out).run()
+        except (BrokenPipeError, KeyboardInterrupt):
+            pass
+
+
+def conform_environment(cls: type, options: Optional[Dict[str, Any]] = None, *, rounds: int = 60) -> None:
+    """Hold an environment to the rules of docs/reference/process.md; AssertionError says which one is broken and when.
+
+    Two cells with equal draws offer equal arms, also when different arms are played, and pay equal rewards for equal
+    arms; arms are of the dimension and in the unit ball; some arm has regret 0, and none has less.
+    """
+    first, second = cls(dict(options or {}), Draw(0, 1)), cls(dict(options or {}), Draw(0, 1))
+    world = random.Random(rounds)
+    assert first.dim >= 1, f"begin left dim at {first.dim}, expected the number of features of an arm"
+    for t in range(1, rounds + 1):
+        arms, other = _rows(first.offer(Draw(t, 1000 + t))), _rows(second.offer(Draw(t, 1000 + t)))
+        assert arms == other, f"round {t}: two cells with equal draws offer different arms: take all randomness from draw"
+        if arms is None:
+            x = [world.gauss(0, 1) for _ in range(first.dim)]
+            norm = sum(v * v for v in x) ** 0.5
+            arms = [[v / norm for v in x]]
+            indices = [-1]
+        else:
+            indices = list(range(len(arms)))
+            assert min(first.regret(i, arms[i]) for i in indices) <= 1e-9, f"round {t}: no arm has regret 0"
+        for i in indices:
+            assert len(arms[i]) == first.dim, f"round {t}: arm {i} has {len(arms[i])} numbers, expected {first.dim}"
+            assert sum(v * v for v in arms[i]) <= 1 + 1e-9, f"round {t}: arm {i} is longer than 1"
+            cost, again = first.regret(i, arms[i]), first.regret(i, arms[i])
+            assert cost == again, f"round {t}: regret twice returned {cost} and {again}"
+            assert cost >= -1e-9, f"round {t}: arm {i} has regret {cost}, expected at least 0"
+            top = first.largest_regret
+            assert not top or cost <= top * (1 + 1e-9), f"round {t}: arm {i} has regret {cost}, above largest_regret {top}"
+        i = world.choice(indices)
+        paid = float(first.reward(i, arms[i], Draw(t, 5000 + t)))
+        same = float(second.reward(i, arms[i], Draw(t, 5000 + t)))
+        assert paid == same, f"round {t}: two cells with equal draws pay {paid} and {same}: take all randomness from draw"
+        assert paid - paid == 0, f"round {t}: the reward is {paid}, expected a finite number"
+
+
+def _rows(arms: Any) -> Optional[List[List[float]]]:
+    """Arms as lists of numbers."""
+    return None if arms is None else [[float(v) for v in row] for row in arms]
+
+
+class _Worlds:
+    """Reads the messages to an environment, lines of JSON, and answers them."""
+
+    def __init__(self, cls: type, source: BinaryIO, sink: BinaryIO) -> None:
+        self.cls = cls
+        self.source = source
+        self.sink = sink
+        self.cells: Dict[int, Any] = {}
+        self.arms: Dict[int, Any] = {}  # of each cell, as they were offered last
+
+    def run(self) -> None:
+        line = self.source.readline()
+        if not line:
+            return
+        hello = json.loads(line)
+        if hello.get("type") != "hello" or hello.get("protocol") != PROTOCOL:
+            raise SystemExit(f"expected hello with protocol {PROTOCOL}, got {hello}")
+        self.say({"type": "hello", "protocol": PROTOCOL, "role": "environment", "name": self.cls.name or self.cls.__name__,
+                  "versions": self.cls.versions()})
+        for line in self.source:
+            self.message(json.loads(line))
+
+    def say(self, message: Dict[str, Any]) -> None:
+        self.sink.write(json.dumps(message, allow_nan=False).encode() + b"\n")
+        self.sink.flush()
+
+    def message(self, m: Dict[str, Any]) -> None:
+        kind, cell = m["type"], m["cell"]
+        draw = Draw(m.get("round", 0), m.get("seed", 0))
+        if kind == "init":
+            world = self.cells[cell] = self.cls(m["options"], draw)
+            self.say({"type": "ready", "cell": cell, "dim": int(world.dim), "sigma": float(world.sigma),
+                      "largest_regret": float(world.largest_regret)})
+        elif kind == "end":
+            self.cells.pop(cell, None)
+            self.arms.pop(cell, None)
+        elif kind == "offer":
+            arms = _rows(self.cells[cell].offer(draw))
+            answer = {"type": "set", "cell": cell}
+            if arms is None:
+                answer["set"] = "ball"
+            elif self.arms.get(cell) != arms:
+                answer["arms"] = arms
+            self.arms[cell] = arms
+            self.say(answer)
+        elif kind in ("reward", "regret"):
+            world, index, x = self.cells[cell], m.get("index", -1), m.get("x")
+            if x is None:
+                x = self.arms[cell][index]
+            if numpy is not None:
+                x = numpy.array(x, dtype=float)
+            answer = {"type": kind, "cell": cell, "regret": float(world.regret(index, x))}
+            if kind == "reward":
+                answer["reward"] = float(world.reward(index, x, draw))
+            self.say(answer)
+        else:
+            raise SystemExit(f"a message of type {kind} is not known")
+
+
 def conform(cls: type, options: Optional[Dict[str, Any]] = None, *, dim: int = 4, arms: int = 6, rounds: int = 60) -> None:
     """Hold a policy to the rules of docs/reference/process.md; AssertionError says which one is broken and when.
 

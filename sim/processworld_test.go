@@ -1,0 +1,176 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// segments is an environment in Python: each round shows the arms of a segment; its option is the noise.
+const segments = `
+from troupe.policy import Environment
+
+class Segments(Environment):
+    dim, largest_regret = 3, 2.0
+
+    def begin(self):
+        self.sigma = self.options["sigma"]
+        x = [self.draw.random.gauss(0, 1) for _ in range(3)]
+        norm = sum(v * v for v in x) ** 0.5
+        self.theta = [v / norm for v in x]
+
+    def mean(self, x):
+        return sum(float(a) * b for a, b in zip(x, self.theta))
+
+    def offer(self, draw):
+        k = draw.random.randrange(2)
+        self.arms = [[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0], [0.6, 0.8, 0]][k:]
+        return self.arms
+
+    def reward(self, index, x, draw):
+        return self.mean(x) + self.sigma * draw.random.gauss(0, 1)
+
+    def regret(self, index, x):
+        return max(self.mean(a) for a in self.arms) - self.mean(x)
+
+if __name__ == "__main__":
+    Segments.main()
+`
+
+const segmentsSpec = `
+horizon = 30
+replications = 3
+record = ["actions"]
+
+[[environment]]
+kind = "process"
+name = "segments"
+command = ["python3", "segments.py"]
+options = { sigma = [0.1, 1.0] }
+env = ["PYTHONPATH=MODULE", "PYTHONDONTWRITEBYTECODE=1"]
+
+[[policy]]
+kind = "ensemble"
+m = 6
+
+[[policy]]
+kind = "linucb"
+
+[[policy]]
+kind = "process"
+name = "mean"
+command = ["python3", "mean.py"]
+options = { first = 1.0 }
+env = ["PYTHONPATH=MODULE", "PYTHONDONTWRITEBYTECODE=1"]
+`
+
+// A spec plays an environment that is a program with the same bytes for any number of workers, beside a policy that is
+// one, records what it records elsewhere, sweeps its options, keeps its cells, plays them again when its file has
+// changed, and says what a fault was.
+func TestProcessEnvironment(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("there is no python3")
+	}
+	module, err := filepath.Abs("../clients/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("segments.py", segments)
+	write("mean.py", strings.NewReplacer("self.problem.arms", "4", "zip(self.sums, self.counts)]", "zip(self.sums, self.counts)][:len(arms)]").Replace(mean))
+	text := strings.ReplaceAll(segmentsSpec, "MODULE", module)
+	file := filepath.Join(dir, "spec.toml")
+	write("spec.toml", text)
+	play := func(o Options, text string) (*Outcome, error) {
+		t.Helper()
+		x, err := Parse(file, text, Kinds())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Run(context.Background(), x, o)
+	}
+	run := func(o Options) (*Outcome, error) {
+		t.Helper()
+		x, err := Parse(file, text, Kinds())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(x.Environments); n != 2 || x.Environments[1].Name != "segments(sigma=1)" {
+			t.Fatalf("%d environments, the second is %q", n, x.Environments[1].Name)
+		}
+		if c := x.Commands(1, 0); len(c) != 1 || c[0] != "python3 segments.py" {
+			t.Errorf("cells of a built-in policy start %q", c)
+		}
+		return Run(context.Background(), x, o)
+	}
+	one, err := run(Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "out")
+	many, err := run(Options{Workers: 6, Dir: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(one.Results, many.Results) {
+		t.Error("another number of workers gives other bytes")
+	}
+	if again, err := run(Options{Dir: out}); err != nil || again.Played != 0 {
+		t.Errorf("the same program plays %d cells again, %v", again.Played, err)
+	}
+	write("segments.py", segments+"# changed\n")
+	if again, err := run(Options{Dir: out, Force: true}); err != nil || again.Played != 18 {
+		t.Errorf("a changed program plays %d cells, expected 18; %v", again.Played, err)
+	}
+	// Each fault with one cell.
+	small, _, _ := strings.Cut(text, "[[policy]]\nkind = \"linucb\"")
+	small = strings.Replace(strings.Replace(small, "replications = 3", "replications = 1", 1), "[0.1, 1.0]", "1.0", 1)
+	const pays = "        return self.mean(x) + self.sigma * draw.random.gauss(0, 1)"
+	const costs = "        return max(self.mean(a) for a in self.arms) - self.mean(x)"
+	for _, c := range []struct{ from, to, want string }{
+		{pays, "        raise ValueError('no money')", "ValueError: no money"},
+		{pays, "        return float('nan')", "Out of range float values are not JSON compliant"},
+		{costs, "        return -1.0", "its regret is -1, expected at least 0"},
+		{costs, "        return 3.0", "its regret is 3, above its largest_regret 2"},
+		{"[0.6, 0.8, 0]", "[0.6, 0.9, 0]", "unit ball"},
+		{"[0.6, 0.8, 0]", "[0.6, 0.8]", "length"},
+		{"dim, largest_regret = 3, 2.0", "dim, largest_regret = 2, 2.0", "its arms have 3 numbers, expected 2"},
+		{"dim, largest_regret = 3, 2.0", "dim, largest_regret = 0, 2.0", "dim 0, expected 1 to 20000"},
+		{"        k = draw", "        print('hello', flush=True)\n        import os; os.write(1, b'x\\n')\n        k = draw", "is no message of the protocol"},
+		{"Segments.main()", "from troupe.policy import Policy; Policy.main()", `it is a policy, expected a program that answers role "environment"`},
+	} {
+		broken := strings.Replace(segments, c.from, c.to, 1)
+		if broken == segments {
+			t.Fatalf("the program has no %q", c.from)
+		}
+		write("segments.py", broken)
+		if _, err := play(Options{Workers: 1}, small); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, expected %q", c.to, err, c.want)
+		}
+	}
+	// In the middle of a run: the cells fail, and the run says which.
+	write("segments.py", strings.Replace(segments, pays, "        if draw.round > 20 and self.sigma == 1: raise ValueError('late')\n"+pays, 1))
+	text, _, _ = strings.Cut(text, "[[policy]]\nkind = \"linucb\"")
+	got, err := play(Options{Workers: 1}, text)
+	var lost *LostError
+	if !errors.As(err, &lost) || !strings.Contains(err.Error(), "ValueError: late") {
+		t.Fatalf("an environment that fails late: %v", err)
+	}
+	if got.Manifest.Done != 3 {
+		t.Errorf("%d cells were played, expected the 3 of the other environment", got.Manifest.Done)
+	}
+}
