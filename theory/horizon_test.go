@@ -75,6 +75,9 @@ func TestLostByForGood(t *testing.T) {
 			}
 		}
 	}
+	if p, q := LostBy(4, 1, 1, 1e-4, 1e12), LostBy(4, 1, 1, 1e-4, math.Inf(1)); p < 0.99 || q < 0.99 || math.Abs(p-q) > 0.001 {
+		t.Errorf("gap 1e-4: %v, for good %v", p, q)
+	}
 	if p, want := LostBy(7, 1, 1, 1, 2), 0.5+normalTail(1/math.Sqrt(3))/2; math.Abs(p-want) > 1e-6 {
 		t.Errorf("T = 2: %v, expected %v", p, want) // neither of two rounds is waited
 	}

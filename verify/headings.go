@@ -61,6 +61,7 @@ var Headings = []Heading{
 	{"atoms", "Atoms", "Members redrawn instead of accumulated", "Ours"},
 	{"few", "Few", "The price of few frozen members", "Ours"},
 	{"few-exponent", "Few, exponent", "The exponent of the price", "Ours"},
+	{"few-horizon", "Few, horizon", "How many members for T rounds", "Ours"},
 }
 
 // HeadingOf returns the heading of a label.

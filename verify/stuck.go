@@ -123,7 +123,7 @@ func (s stuck) score(x *tape) (worse float64) {
 			break
 		}
 		if changed {
-			r = s.beta(p.arms[0].n, worse)
+			r = s.betaOf(p.arms)
 		}
 		u := p.rest.Uint64N(2 * uint64(s.m))
 		j, scale := int(u>>1), r
@@ -226,6 +226,18 @@ func (p *play) steps(n int) (sum float64) {
 // beta is r·β^δ after a pulls of the better arm and b of the other.
 func (s stuck) beta(a, b float64) float64 {
 	return s.r * (math.Sqrt(s.lambda) + math.Sqrt(math.Log((1+a/s.lambda)*(1+b/s.lambda))-2*math.Log(s.delta)))
+}
+
+// betaOf is r·β^δ after the pulls of the arms so far.
+func (s stuck) betaOf(arms []arm) float64 {
+	if len(arms) == 2 {
+		return s.beta(arms[0].n, arms[1].n)
+	}
+	det := 1.0
+	for _, a := range arms {
+		det *= 1 + a.n/s.lambda
+	}
+	return s.r * (math.Sqrt(s.lambda) + math.Sqrt(math.Log(det)-2*math.Log(s.delta)))
 }
 
 // half is the score from which a run is stuck.

@@ -15,6 +15,7 @@ var heavy = []string{
 	"atoms (optimism) corrected",
 	"claim:noise-subgaussian (sharper constants) corrected",
 	"few (rare) corrected",
+	"few-horizon (curve) corrected",
 	"lem:initialisation (m ≥ 10d) printed",
 	"remark:es-improve-bound printed",
 	"remark:es-sym-2 printed",
