@@ -197,11 +197,11 @@ func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
 	if name == "reward_first" && paid && row.state == "" {
 		row.expired = true // the first reward closes the window
 	}
-	if *cut || row.state == "pending" || row.state == "" && !row.expired {
+	if open := *cut || row.state == "pending" || row.state == "" && !row.expired; open && !r.o.Open {
 		*cut = true
 		return errSkip("pending")
 	}
-	if !paid {
+	if !paid && !r.o.Open {
 		switch {
 		case row.hasDefault:
 			y = row.defaulted

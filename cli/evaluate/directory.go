@@ -121,6 +121,9 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context,
 		if err == nil {
 			err = d.j.End(emit)
 		}
+		if err == nil && e.plan.on {
+			err = openLaws(d.j, emit)
+		}
 		if f := d.j.Fold(); err == nil && f != nil { // the directory may have no snapshot that says whose log it is
 			for _, p := range e.learned {
 				if e.after < p.origin.Seq && slices.ContainsFunc(p.origin.Models,
@@ -145,6 +148,20 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context,
 	}
 	d.first = ev
 	return &filtered{r: d, from: e.began, until: e.until}, nil
+}
+
+// openLaws emits the decisions whose rewards may still come: a plan looks at no rewards.
+func openLaws(j *joined.Joiner, emit func(*joined.Decided) error) error {
+	for x := range j.Rest() {
+		if !x.Played() {
+			continue
+		}
+		x.State = joined.None
+		if err := emit(x); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // nothing says why there is no event.

@@ -337,7 +337,7 @@ func (e *evaluation) open() (*filtered, error) {
 	}
 	name, o := e.source, e.read
 	if e.fetched != "" {
-		name, o.Format = e.fetched, "export"
+		name, o.Format, o.Open = e.fetched, "export", e.plan.on
 	}
 	r, err := logged.Open(name, o)
 	if err != nil {

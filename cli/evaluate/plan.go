@@ -202,13 +202,24 @@ func (e *evaluation) planLog(ctx context.Context, out io.Writer, o *ope.Options,
 			return evaluationError(err)
 		}
 		if a.Rewards = *o.Rewards; len(a.Targets) == 0 {
-			a.Warnings = append(a.Warnings, e.logWarnings(f)...)
+			a.Warnings = append(a.Warnings, e.lawWarnings(f)...)
 		}
 		if err := e.addPlan(a, t.Name(), p); err != nil {
 			return err
 		}
 	}
 	return e.printPlan(out, a)
+}
+
+// lawWarnings are the warnings of the log but those about rewards, which a plan does not look at.
+func (e *evaluation) lawWarnings(f *filtered) []string {
+	if d, ok := f.r.(*directoryReader); ok {
+		return d.j.Notes
+	}
+	if e.log != nil {
+		return e.log.Notes
+	}
+	return f.r.Warnings()
 }
 
 func (e *evaluation) printPlan(out io.Writer, a *PlanAnswer) error {
