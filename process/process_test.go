@@ -23,6 +23,10 @@ import (
 // TestMain is also the program of the tests: a follower of the leader that reads lines of JSON, with a fault where
 // PROCESS_FAULT names one.
 func TestMain(m *testing.M) {
+	if os.Getenv("PROCESS_ANSWERS") != "" {
+		answerLinUCB()
+		return
+	}
 	if os.Getenv("PROCESS_CHILD") != "" {
 		follow(os.Getenv("PROCESS_FAULT"))
 		return
