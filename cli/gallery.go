@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -37,8 +38,9 @@ func galleryCommand(line string) *cobra.Command {
 		Use:   "gallery DIR|FILE...",
 		Short: "Make a static site from runs: an index with verdicts, a page for each, comparisons",
 		Long: `Makes a site that opens from a disk, without network and without scripts: an index with the verdict of
-each run and filters by policy, environment and group, the page of each run, and for runs of one
-experiment what changed from one to the next. A DIR is a result directory, or one that has result
+each run and filters by policy, environment and group, the page of each run, for runs of one experiment
+what changed from one to the next and against the first, and the score by kind of difficulty of runs
+with uniform play. A DIR is a result directory, or one that has result
 directories below it; a FILE is one of troupe share.
 
 Every page is made anew from the numbers; pages of the runs are not used, and no command of a spec is
@@ -196,6 +198,15 @@ func (g *gallery) write() error {
 				return err
 			}
 		}
+		if d := report.DifficultyOf(e.Run); d != nil {
+			if err := writePage(filepath.Join(dir, "difficulty.html"), d.WriteHTML); err != nil {
+				return err
+			}
+			e.Difficulty = name + "/difficulty.html"
+		}
+	}
+	if err := g.compareMany(); err != nil {
+		return err
 	}
 	var b bytes.Buffer
 	if err := report.WriteGallery(&b, g.entries, report.GalleryMeta{Title: g.title, Command: g.line,
@@ -203,6 +214,44 @@ func (g *gallery) write() error {
 		return err
 	}
 	return chart.WriteFile(filepath.Join(g.work, "index.html"), b.Bytes())
+}
+
+// writePage writes a page.
+func writePage(name string, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	return chart.WriteFile(name, b.Bytes())
+}
+
+// compareMany writes for each experiment with three runs or more what changed against the first of them.
+func (g *gallery) compareMany() error {
+	for from := 0; from < len(g.entries); {
+		to := from + 1
+		for to < len(g.entries) && g.entries[to].Run.Manifest.Experiment == g.entries[from].Run.Manifest.Experiment {
+			to++
+		}
+		if to-from >= 3 {
+			var runs []*report.Run
+			var names []string
+			for i := from; i < to; i++ {
+				runs = append(runs, g.entries[i].Run)
+				names = append(names, fmt.Sprintf("run %d", i-from+1))
+			}
+			s := report.CompareMany(runs, names)
+			first := &g.entries[from]
+			to := filepath.Dir(first.Page) + "/many.html"
+			if err := writePage(filepath.Join(g.work, filepath.FromSlash(to)), s.WriteHTML); err != nil {
+				return err
+			}
+			head, _ := s.Verdict()
+			first.Compared = append(first.Compared, report.GalleryPair{Many: true, With: fmt.Sprintf("All %d runs compared with this one",
+				len(runs)), Page: to, Verdict: head.String()})
+		}
+		from = to
+	}
+	return nil
 }
 
 // name is a name for the directory of a run that no other one has.

@@ -64,13 +64,32 @@ func Compare(dirA, dirB string) (*Comparison, error) {
 	return compareRuns(a, b), nil
 }
 
-func compareRuns(a, b *Run) *Comparison {
-	c := &Comparison{A: a, B: b,
+func compareRuns(a, b *Run) *Comparison { return compareAll(a, []*Run{b})[0] }
+
+// compareAll compares a run with each of others; the intervals hold for all rows of all comparisons at once. The estimand is
+// that of all runs, the mean where they fix different ones.
+func compareAll(a *Run, others []*Run) []*Comparison {
+	e := a.estimand()
+	for _, b := range others {
+		if b.estimand() != e {
+			e = infer.Mean
+		}
+	}
+	var all []*Comparison
+	var contrasts []infer.Contrast
+	for _, b := range others {
+		c, more := pairUp(a, b, e)
+		all, contrasts = append(all, c), append(contrasts, more...)
+	}
+	judge(all, contrasts)
+	return all
+}
+
+// pairUp finds what two runs have in common: a row and a contrast, B minus A, for each environment and policy of both.
+func pairUp(a, b *Run, estimand infer.Estimand) (*Comparison, []infer.Contrast) {
+	c := &Comparison{A: a, B: b, Estimand: estimand,
 		SameSpec: a.Manifest.SpecSHA256 == b.Manifest.SpecSHA256 && a.Manifest.Spec == b.Manifest.Spec,
 		SameSeed: a.Manifest.Seed == b.Manifest.Seed}
-	if e := a.estimand(); e == b.estimand() {
-		c.Estimand = e
-	}
 	c.looks, _ = looksOf(a.Manifest.Policies)
 	envB, polB := map[string]int{}, map[string]int{}
 	for i, e := range b.Manifest.Environments {
@@ -106,21 +125,26 @@ func compareRuns(a, b *Run) *Comparison {
 			}
 		}
 	}
-	c.judge(contrasts)
-	return c
+	return c, contrasts
 }
 
-// judge fills in the intervals, which hold for all rows at once.
-func (c *Comparison) judge(contrasts []infer.Contrast) {
+// judge fills in the intervals, which hold for all rows of all comparisons at once. All have one run A and one estimand.
+func judge(all []*Comparison, contrasts []infer.Contrast) {
+	var rows []*Change
 	streams := map[int]rng.Stream{} // rows with different numbers of replications are resampled apart
-	for _, ch := range c.Rows {
-		streams[ch.R] = rng.NewKey(c.A.Manifest.Seed).Child("compare").At(uint64(ch.R)).Stream(rng.Resample)
+	for _, c := range all {
+		for i := range c.Rows {
+			n := c.Rows[i].R
+			streams[n] = rng.NewKey(c.A.Manifest.Seed).Child("compare").At(uint64(n)).Stream(rng.Resample)
+			rows = append(rows, &c.Rows[i])
+		}
 	}
+	c := all[0]
 	f := infer.Simultaneous(c.Estimand, contrasts, level, func(reps, b, i, n int) int {
 		return streams[reps].Round(uint64(b)).Intn(i, n)
 	})
 	for k, i := range f.Each {
-		ch := &c.Rows[k]
+		ch := rows[k]
 		if c.Estimand != infer.Mean {
 			ch.MeanA, ch.MeanB = c.Estimand.Of(contrasts[k].Y), c.Estimand.Of(contrasts[k].X)
 		}

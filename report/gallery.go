@@ -23,10 +23,13 @@ type GalleryEntry struct {
 	Run      *Run
 	Page     string // its page, relative to the index
 	Compared []GalleryPair
+	// Difficulty is the page with its score by kind of difficulty, "" for none.
+	Difficulty string
 }
 
 // GalleryPair is a page that compares a run with another one of the same experiment.
 type GalleryPair struct {
+	Many    bool   // all runs of the experiment, which With says in words
 	With    string // the other run, in words
 	Page    string
 	Verdict string
@@ -42,6 +45,8 @@ type GalleryMeta struct {
 // galleryRun is a run on the index.
 type galleryRun struct {
 	Name, Page, Class, Facts, Score string
+	Difficulty                      string
+	Claims                          []Prose
 	Verdict                         Prose
 	Compared                        []GalleryPair
 }
@@ -74,7 +79,7 @@ func WriteGallery(w io.Writer, entries []GalleryEntry, meta GalleryMeta) error {
 	for _, e := range entries {
 		m := &e.Run.Manifest
 		r := galleryRun{Name: cmp.Or(m.Experiment, "experiment"), Page: e.Page, Facts: galleryFacts(m),
-			Compared: e.Compared}
+			Compared: e.Compared, Difficulty: e.Difficulty, Claims: ClaimsSaid(e.Run)}
 		r.Verdict, r.Score = e.Run.verdict()
 		var classes []string
 		for _, p := range m.Policies {

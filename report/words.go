@@ -360,6 +360,18 @@ func ranking(all []*Analysis) (head Prose, lead []Prose) {
 	default:
 		head, lead = t.manyWinners(all)
 	}
+	if t.decided == 0 { // nothing is said that chance may have done
+		least, most := all[0].R(), all[0].R()
+		for _, a := range all {
+			least, most = min(least, a.R()), max(most, a.R())
+		}
+		text := chart.Count(least)
+		if least < most {
+			text += " to " + chart.Count(most)
+		}
+		lead = slices.Insert(lead, 0, head)
+		head = say("Too few replications to compare (", text, ").")
+	}
 	return head, append(lead, t.beside(all)...)
 }
 
