@@ -225,6 +225,109 @@ func TestNumpy(t *testing.T) {
 	}
 }
 
+// blocks is a world with a context of unit length in every round and a parameter for each arm: arm i is the context at
+// the place of block i. It is what packages with a model for each arm play.
+type blocks struct {
+	arms, dim int
+	theta     []float64
+	set       *actionset.Finite
+}
+
+func (b *blocks) Dim() int { return b.arms * b.dim }
+
+func (b *blocks) Offer(draw rng.Source) (bandit.ActionSet, error) {
+	rows := make([][]float64, b.arms)
+	for i := range rows {
+		rows[i] = make([]float64, b.Dim())
+		draw.Sphere(rows[i][i*b.dim:(i+1)*b.dim], 0)
+	}
+	var err error
+	b.set, err = actionset.NewFinite(rows)
+	return b.set, err
+}
+
+func (b *blocks) mean(x []float64) (m float64) {
+	for i, v := range x {
+		m += float64(v * b.theta[i])
+	}
+	return m
+}
+
+func (b *blocks) Reward(a bandit.Action, draw rng.Source) (float64, error) {
+	return b.mean(a.X) + draw.Normal(0), nil
+}
+
+func (b *blocks) Regret(a bandit.Action) (float64, error) {
+	best := math.Inf(-1)
+	for i := range b.set.Len() {
+		best = max(best, b.mean(b.set.At(i)))
+	}
+	return best - b.mean(a.X), nil
+}
+
+func (b *blocks) Settle(a bandit.Action, draw rng.Source) (float64, float64, error) {
+	y, err := b.Reward(a, draw)
+	regret, _ := b.Regret(a)
+	return y, regret, err
+}
+
+// TestRivalsRecord plays learners of other packages beside troupe's, for docs/record/process.md. TROUPE_RIVALS lists,
+// with colons, the directories of checkouts of coba and mabwiser, which are not part of troupe.
+func TestRivalsRecord(t *testing.T) {
+	packages := os.Getenv("TROUPE_RIVALS")
+	if packages == "" {
+		t.Skip("set TROUPE_RIVALS to checkouts of coba and mabwiser, with colons between them")
+	}
+	const rounds, runs = 300, 5
+	for _, rival := range []string{"coba", "mabwiser"} {
+		o := numpy(t, rival, false)
+		o.Command[1] = "rivals.py"
+		o.Options = Table{"alpha": 0.7}
+		for i, e := range o.Env {
+			if strings.HasPrefix(e, "PYTHONPATH=") {
+				o.Env[i] = e + ":" + packages
+			}
+		}
+		same := 0
+		for rep := range uint64(runs) {
+			key := rng.NewKey(13).At(rep)
+			build := func() (bandit.Environment, policy.Problem) {
+				if rival == "coba" {
+					return linear(t, 5, 20, true, key)
+				}
+				b := &blocks{arms: 4, dim: 3, theta: make([]float64, 12)}
+				key.Stream(rng.Instance).Round(0).Sphere(b.theta, 0)
+				return b, policy.Problem{Dim: 12, Arms: 4, Sigma: 1, Init: key.Stream(rng.Init)}
+			}
+			w, problem := build()
+			own, err := policy.NewLinUCB(policy.LinUCBOptions{Scale: policy.Constant(0.7)}, problem)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, _ := trajectory(t, w, own, key, rounds)
+			w, _ = build()
+			other, err := o.New(problem)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := trajectory(t, w, other, key, rounds)
+			part := -1
+			for i := range want {
+				if got[i] != want[i] {
+					part = i
+					break
+				}
+			}
+			if part < 0 {
+				same++
+			} else {
+				t.Errorf("%s, replication %d, round %d: it plays %d, troupe %d", rival, rep, part+1, got[part], want[part])
+			}
+		}
+		t.Logf("%s: equal actions in all of %d rounds in %d of %d replications", rival, rounds, same, runs)
+	}
+}
+
 // processor returns the processor time of this process and of the programs that have ended.
 func processor(t *testing.T) time.Duration {
 	t.Helper()
