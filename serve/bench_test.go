@@ -310,10 +310,7 @@ func BenchmarkLateReward(b *testing.B) {
 					}
 				}
 				if order != "known" {
-					for i := range s.recent {
-						p := &s.recent[i]
-						p.m, p.queue, p.head, p.bytes = nil, nil, 0, 0
-					}
+					s.recent.Forget()
 				}
 				if order == "random" {
 					rand.New(rand.NewPCG(1, 2)).Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })

@@ -10,6 +10,7 @@ import (
 	"troupe/serve/choose"
 	"troupe/serve/decide"
 	"troupe/serve/fold"
+	"troupe/serve/recent"
 )
 
 // newDecider connects package decide to this server.
@@ -147,7 +148,7 @@ func (d deciding) Leave() { d.s.end() }
 // Put implements decide.Recent.
 func (d deciding) Put(m decide.Model, name string, q *DecideRequest, r *eventlog.Decision, key eventlog.Event,
 	seq uint64) {
-	d.s.recent.put(key, known{seq, r.Model, r.X, r.Atoms, r.Slot, r.Deferred}, recentBytes)
+	d.s.recent.Put(key, recent.Of(seq, r))
 	if m.(*entry).pace.due(r.Time) {
 		d.s.shown.put(name, key, seq, q)
 	}

@@ -21,7 +21,7 @@ func (s *Server) Event(ctx context.Context, eventID string) (EventView, error) {
 		return EventView{}, err
 	}
 	defer done()
-	id, d, err := s.findWhole(ctx, eventID)
+	id, d, err := s.recent.Whole(ctx, eventID)
 	if err != nil {
 		return EventView{}, err
 	}
@@ -91,14 +91,14 @@ func (s *Server) Owner(ctx context.Context, eventID string) (Owner, error) {
 		return Owner{}, err
 	}
 	defer done()
-	_, d, err := s.find(ctx, eventID)
+	_, d, err := s.recent.Find(ctx, eventID)
 	if err != nil {
 		return Owner{}, err
 	}
-	out := Owner{Slot: d.slot}
+	out := Owner{Slot: d.Slot}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if m := s.fold.Model(d.model); m != nil {
+	if m := s.fold.Model(d.Model); m != nil {
 		out.Model = s.fold.Current(m).Name()
 	}
 	return out, nil
@@ -111,7 +111,7 @@ func (s *Server) Replay(ctx context.Context, eventID string) (Replayed, error) {
 		return Replayed{}, err
 	}
 	defer done()
-	id, d, err := s.findWhole(ctx, eventID)
+	id, d, err := s.recent.Whole(ctx, eventID)
 	if err != nil {
 		return Replayed{}, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
+	"troupe/serve/recent"
 )
 
 // Cluster makes a server one of several that share a log. Each decides, takes rewards and folds the whole log; what
@@ -266,8 +267,9 @@ func (s *Server) hear(d eventlog.Delivery) error {
 				continue
 			}
 			// A reward may come to any node. The memory of a delivery is used again.
-			s.recent.put(d.Key(i), known{d.Seq, r.Model, slices.Clone(r.X), slices.Clone(r.Atoms), r.Slot, r.Deferred},
-				recentBytes)
+			k := recent.Of(d.Seq, r)
+			k.X, k.Atoms = slices.Clone(k.X), slices.Clone(k.Atoms)
+			s.recent.Put(d.Key(i), k)
 		}
 	}
 	if concerns {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -34,7 +35,7 @@ func (s *Server) Reward(ctx context.Context, r RewardRequest) (RewardResult, err
 // RewardBatch implements Service.
 func (s *Server) RewardBatch(ctx context.Context, rs []RewardRequest) ([]RewardItem, error) {
 	if len(rs) == 0 || len(rs) > s.opt.Limits.Rewards {
-		return nil, invalid("rewards", len(rs), "expected 1 to %d rewards", s.opt.Limits.Rewards)
+		return nil, fault.Invalidf("rewards", len(rs), "expected 1 to %d rewards", s.opt.Limits.Rewards)
 	}
 	done, err := s.beginWrite(ctx)
 	if err != nil {
@@ -91,15 +92,12 @@ func (s *Server) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog
 		return nil, RewardResult{}, err
 	}
 	if r.Value-r.Value != 0 {
-		return nil, RewardResult{}, invalid("value", r.Value, "expected a finite number")
+		return nil, RewardResult{}, fault.Invalidf("value", r.Value, "expected a finite number")
 	}
-	if err := checkText("key", r.Key); err != nil {
-		return nil, RewardResult{}, err
+	if err := cmp.Or(model.CheckText("key", r.Key), model.CheckText("caller", r.Caller)); err != nil {
+		return nil, RewardResult{}, fault.Refused(err)
 	}
-	if err := checkText("caller", r.Caller); err != nil {
-		return nil, RewardResult{}, err
-	}
-	id, d, err := s.find(ctx, r.EventID)
+	id, d, err := s.recent.Find(ctx, r.EventID)
 	if err != nil {
 		return nil, RewardResult{}, err
 	}
@@ -111,7 +109,7 @@ func (s *Server) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog
 	s.mu.RLock()
 	seq, known := s.fold.Seq(), false
 	var cfg *model.Compiled
-	if m := s.fold.Model(d.model); m != nil {
+	if m := s.fold.Model(d.Model); m != nil {
 		cfg, known = s.fold.Current(m).Compiled, s.fold.Known(id.Event, key)
 		if r.OnlyCost {
 			known = s.fold.KnownCost(id.Event, key)
@@ -130,16 +128,16 @@ func (s *Server) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog
 	if cfg != nil && !r.OnlyCost {
 		switch c := cfg.Config.Reward; {
 		case c.Adapt && !(math.Abs(r.Value) <= maxReward):
-			return nil, RewardResult{}, invalid("value", r.Value, "expected a number of at most %v", maxReward)
+			return nil, RewardResult{}, fault.Invalidf("value", r.Value, "expected a number of at most %v", maxReward)
 		case !c.Adapt && (r.Value < c.Min || r.Value > c.Max):
-			return nil, RewardResult{}, invalid("value", r.Value,
+			return nil, RewardResult{}, fault.Invalidf("value", r.Value,
 				"expected a number in [%v, %v], the range of the model (reward.min, reward.max)", c.Min, c.Max)
 		}
 	}
 	if known {
 		return nil, RewardResult{Duplicate, seq}, nil
 	}
-	return &eventlog.Reward{Event: id.Event, Model: d.model, X: d.x, Atoms: d.atoms, Y: r.Value, Source: r.Caller,
+	return &eventlog.Reward{Event: id.Event, Model: d.Model, X: d.X, Atoms: d.Atoms, Y: r.Value, Source: r.Caller,
 		Time: s.opt.Now().UnixNano(), Key: key, Cost: cost, Costed: r.Cost != nil, OnlyCost: r.OnlyCost}, RewardResult{}, nil
 }
 
@@ -147,11 +145,11 @@ func (s *Server) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog
 func (r *RewardRequest) cost(lawful bool) (float64, error) {
 	switch {
 	case r.Cost == nil && r.OnlyCost:
-		return 0, invalid("cost", "", "is missing, expected a number")
+		return 0, fault.Invalidf("cost", "", "is missing, expected a number")
 	case r.Cost == nil:
 		return 0, nil
 	case budget.Cost(*r.Cost) != nil:
-		return 0, invalid("cost", *r.Cost, "expected a cost from 0 to %v", budget.Most)
+		return 0, fault.Invalidf("cost", *r.Cost, "expected a cost from 0 to %v", budget.Most)
 	case !lawful:
 		return 0, &Error{Code: Conflict, Field: "cost",
 			Want: "costs need log version 2: start the server without --log-version 1"}
@@ -166,14 +164,14 @@ func (s *Server) Activate(ctx context.Context, eventID, caller string) (Activate
 		return ActivateResult{}, err
 	}
 	defer done()
-	id, d, err := s.find(ctx, eventID)
+	id, d, err := s.recent.Find(ctx, eventID)
 	if err != nil {
 		return ActivateResult{}, err
 	}
-	if !d.deferred {
-		return ActivateResult{Duplicate, d.seq}, nil
+	if !d.Deferred {
+		return ActivateResult{Duplicate, d.Seq}, nil
 	}
-	out, seq, err := s.write(ctx, &eventlog.Activate{Event: id.Event, Time: s.opt.Now().UnixNano(), Model: d.model})
+	out, seq, err := s.write(ctx, &eventlog.Activate{Event: id.Event, Time: s.opt.Now().UnixNano(), Model: d.Model})
 	if err != nil {
 		return ActivateResult{}, fault.Advise(err, againReward)
 	}

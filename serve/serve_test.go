@@ -297,14 +297,13 @@ func TestLateRewardsReadTogether(t *testing.T) {
 	// Who waits for another's reading waits no longer than he has time.
 	far := must(s.keys.Parse(ids[0]))
 	far.Hint = 999
-	reading := s.reading[far.Hint%uint64(len(s.reading))]
-	reading <- struct{}{}
+	done := must(s.recent.Turn(ctx, far.Hint))
 	far.Event.Batch = 77 // not in memory
 	short, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
 	_, err := s.Reward(short, RewardRequest{EventID: s.keys.Format(far), Value: 0.5})
 	wantCode(t, err, Unavailable)
-	<-reading
+	done()
 	before := s.Health().Missing
 	far = must(s.keys.Parse(ids[0]))
 	far.Event.Index = 99

@@ -17,6 +17,7 @@ import (
 	"troupe/serve/choose"
 	"troupe/serve/decide"
 	"troupe/serve/fold"
+	"troupe/serve/recent"
 )
 
 // Server is the Service of one data directory.
@@ -45,11 +46,8 @@ type Server struct {
 	due       chan struct{} // a model may have enough rewards to learn a schema
 	recasting sync.Mutex    // one copy with another policy at a time
 	calls     calls
-	recent    recent            // the newest decisions
-	shown     shown             // the newest requests
-	reread    recent            // decisions of entries that were read again
-	reading   [64]chan struct{} // semaphores by entry: one caller reads it, the others wait
-	wanted    wanted
+	recent    *recent.Decisions
+	shown     shown // the newest requests
 	decider   *decide.Decider
 	choosing  chan struct{} // semaphore: one decision for each processor chooses at a time
 	windows   windows
@@ -67,8 +65,6 @@ type Server struct {
 	full     atomic.Bool
 	space    space
 	refused  atomic.Uint64
-	forged   atomic.Uint64
-	missing  atomic.Uint64
 	open     atomic.Int64
 	known    atomic.Int64 // idempotency keys
 	joint    bool         // several nodes have written the log
@@ -112,9 +108,6 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	s.calls.idle, s.calls.done = make(chan struct{}), s.end
 	s.lagging.step = bandit.Work.Step
 	s.choosing = make(chan struct{}, min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
-	for i := range s.reading {
-		s.reading[i] = make(chan struct{}, 1)
-	}
 	defer func() {
 		if err != nil {
 			s.stop()
@@ -283,6 +276,7 @@ func (s *Server) recover(ctx context.Context) error {
 	s.past = &fold.History{Log: logReader{s}, Nearest: s.snapshots.files.Nearest, Keys: s.batches,
 		KeysKept: s.opt.keysKept}
 	s.past.First.Store(info.First)
+	s.recent = recent.New(recent.Options{Keys: s.keys, Log: s.log, Past: s.past, Here: s.here, Logger: s.opt.Logger})
 	s.snapshots.base = s.past.Base.Load
 	s.bases = bases{log: s.log, batches: s.batches, past: s.past, files: s.snapshots.files, logger: s.opt.Logger}
 	if s.nodes != nil {

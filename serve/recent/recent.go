@@ -1,0 +1,266 @@
+// Package recent finds decisions by their event ids. It keeps the newest ones in memory, so that a reward need not read
+// the log, and those of entries that were asked for twice.
+package recent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/serve/fault"
+	"troupe/serve/fold"
+)
+
+// memory keeps decisions. It has parts, so that the callers of one batch do not queue for one mutex.
+type memory [16]part
+
+type part struct {
+	mu    sync.Mutex
+	m     map[eventlog.Event]Known
+	queue []kept // oldest first, from head on
+	head  int
+	bytes int
+}
+
+// kept is a decision that is kept, and what it takes.
+type kept struct {
+	eventlog.Event
+	size int
+}
+
+// Known is what rewards need of a decision.
+type Known struct {
+	Seq      uint64
+	Model    eventlog.ID
+	X        []float64
+	Atoms    []byte
+	Slot     string
+	Deferred bool
+}
+
+// Of returns what rewards need of a record in entry seq. X and Atoms stay the record's.
+func Of(seq uint64, d *eventlog.Decision) Known {
+	return Known{seq, d.Model, d.X, d.Atoms, d.Slot, d.Deferred}
+}
+
+func (k Known) size() int { return 8*len(k.X) + len(k.Atoms) + 256 }
+
+// newestBytes bounds the newest decisions, rereadBytes those that were read again, about.
+const (
+	newestBytes = 32 << 20
+	rereadBytes = 16 << 20
+)
+
+func (c *memory) put(key eventlog.Event, k Known, limit int) {
+	c[key.Index%uint32(len(c))].put(key, k, limit/len(c))
+}
+
+func (c *memory) get(key eventlog.Event) (Known, bool) { return c[key.Index%uint32(len(c))].get(key) }
+
+func (c *part) put(key eventlog.Event, k Known, limit int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil {
+		c.m = map[eventlog.Event]Known{}
+	}
+	before := len(c.m)
+	if c.m[key] = k; len(c.m) == before { // it was known, and the same
+		return
+	}
+	size := k.size()
+	c.queue = append(c.queue, kept{key, size})
+	for c.bytes += size; c.bytes > limit; c.head++ {
+		c.bytes -= c.queue[c.head].size
+		delete(c.m, c.queue[c.head].Event)
+	}
+	if c.head > 1024 && c.head > len(c.queue)/2 {
+		c.queue, c.head = append(c.queue[:0], c.queue[c.head:]...), 0
+	}
+}
+
+func (c *part) get(key eventlog.Event) (Known, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, ok := c.m[key]
+	return k, ok
+}
+
+// wanted are the entries that were read from the log last.
+type wanted struct {
+	mu   sync.Mutex
+	seqs [128]uint64
+	at   int
+}
+
+// again reports whether an entry is among them, and adds it.
+func (w *wanted) again(seq uint64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if slices.Contains(w.seqs[:], seq) {
+		return true
+	}
+	w.seqs[w.at] = seq
+	w.at = (w.at + 1) % len(w.seqs)
+	return false
+}
+
+// turns let one caller read an entry at a time; entries share them.
+type turns [64]chan struct{}
+
+func (t *turns) init() {
+	for i := range t {
+		t[i] = make(chan struct{}, 1)
+	}
+}
+
+// take waits for the turn of an entry. done gives it back.
+func (t *turns) take(ctx context.Context, seq uint64) (done func(), err error) {
+	turn := t[seq%uint64(len(t))]
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, &fault.Error{Code: fault.Unavailable, Want: "the log does not answer", RetryAfter: time.Second,
+			Err: ctx.Err()}
+	}
+}
+
+// Options configure New.
+type Options struct {
+	Keys eventlog.IDKeys // of event ids
+	Log  eventlog.Log
+	Past *fold.History // reads a decision from the log
+	// Here waits until an entry that another node has answered is applied.
+	Here   func(ctx context.Context, seq uint64) error
+	Logger *slog.Logger
+}
+
+// Decisions finds decisions by their event ids, the newest ones without reading the log. It is safe for concurrent use.
+type Decisions struct {
+	opt    Options
+	newest memory
+	reread memory // decisions of entries that were read again
+	turns  turns
+	wanted wanted
+
+	forged  atomic.Uint64
+	missing atomic.Uint64
+}
+
+// New returns Decisions that remember none.
+func New(o Options) *Decisions {
+	d := &Decisions{opt: o}
+	d.turns.init()
+	return d
+}
+
+// Put remembers a decision, and keeps the slices of k.
+func (d *Decisions) Put(key eventlog.Event, k Known) { d.newest.put(key, k, newestBytes) }
+
+// Forget lets go of all decisions.
+func (d *Decisions) Forget() {
+	for _, m := range []*memory{&d.newest, &d.reread} {
+		for i := range m {
+			p := &m[i]
+			p.mu.Lock()
+			p.m, p.queue, p.head, p.bytes = nil, nil, 0, 0
+			p.mu.Unlock()
+		}
+	}
+}
+
+// Forged counts event ids that this server did not make, Missing those whose decision the log has lost.
+func (d *Decisions) Forged() uint64 { return d.forged.Load() }
+
+// Missing is explained at Forged.
+func (d *Decisions) Missing() uint64 { return d.missing.Load() }
+
+// Turn waits until no other caller reads an entry, or one that shares its turn. done lets the next one go on.
+func (d *Decisions) Turn(ctx context.Context, seq uint64) (done func(), err error) {
+	return d.turns.take(ctx, seq)
+}
+
+// Find returns what is known of the decision of an event id, from memory or from the log.
+func (d *Decisions) Find(ctx context.Context, text string) (eventlog.EventID, Known, error) {
+	id, err := d.parse(text)
+	if err != nil {
+		return id, Known{}, err
+	}
+	if k, ok := d.newest.get(id.Event); ok {
+		return id, k, nil
+	}
+	if k, ok := d.reread.get(id.Event); ok {
+		return id, k, nil
+	}
+	if err := d.opt.Here(ctx, id.Hint); err != nil {
+		return id, Known{}, err
+	}
+	// After a restart, or when many decisions are newer, late rewards often come for several decisions of one
+	// entry. The second time that an entry is wanted, all its decisions are kept; the first time that would
+	// only cost more.
+	done, err := d.turns.take(ctx, id.Hint)
+	if err != nil {
+		return id, Known{}, err
+	}
+	defer done()
+	if k, ok := d.reread.get(id.Event); ok {
+		return id, k, nil
+	}
+	var r *eventlog.Decision
+	if d.wanted.again(id.Hint) {
+		r, err = d.opt.Past.DecisionAmong(id.Event, id.Hint, func(key eventlog.Event, r *eventlog.Decision) {
+			d.reread.put(key, Of(id.Hint, r), rereadBytes)
+		})
+	} else {
+		r, err = d.opt.Past.Decision(id.Event, id.Hint)
+	}
+	if err != nil {
+		return id, Known{}, d.lost(ctx, id, err)
+	}
+	return id, Of(id.Hint, r), nil
+}
+
+// Whole returns the decision of an event id, with its candidates, from the log.
+func (d *Decisions) Whole(ctx context.Context, text string) (eventlog.EventID, *eventlog.Decision, error) {
+	id, err := d.parse(text)
+	if err != nil {
+		return id, nil, err
+	}
+	if err := d.opt.Here(ctx, id.Hint); err != nil {
+		return id, nil, err
+	}
+	r, err := d.opt.Past.Decision(id.Event, id.Hint)
+	if err != nil {
+		return id, nil, d.lost(ctx, id, err)
+	}
+	return id, r, nil
+}
+
+func (d *Decisions) parse(text string) (eventlog.EventID, error) {
+	id, err := d.opt.Keys.Parse(text)
+	if err != nil || id.Shard != 0 || id.Token {
+		d.forged.Add(1)
+		return id, &fault.Error{Code: fault.BadEventID, Field: "event_id", Want: "expected an event id of this server", Err: err}
+	}
+	return id, nil
+}
+
+// lost returns why a decision was not found in the log.
+func (d *Decisions) lost(ctx context.Context, id eventlog.EventID, err error) error {
+	if !errors.Is(err, eventlog.ErrNotFound) {
+		return &fault.Error{Code: fault.Unavailable, Want: "the log cannot be read", RetryAfter: time.Second, Err: err}
+	}
+	if info, e := d.opt.Log.Info(ctx, 0); e == nil && id.Hint < info.First {
+		return &fault.Error{Code: fault.Gone, Field: "event_id", Want: "the decision is no longer kept"}
+	}
+	// An id is signed only after its decision is durable, so the log has lost something.
+	d.missing.Add(1)
+	d.opt.Logger.Error("an acknowledged decision is not in the log", "seq", id.Hint, "batch", id.Event.Batch, "epoch",
+		id.Event.Epoch.String())
+	return &fault.Error{Code: fault.NotFound, Field: "event_id", Want: "the decision is not in the log", Err: err}
+}
