@@ -145,8 +145,9 @@ type Decision struct {
 type Play uint32
 
 const (
-	PlayLaw  Play = 0 // the law
-	PlayStop Play = 1 // the hard stop of a budget has taken actions away; Law has what was left, with the floor in it
+	PlayLaw    Play = 0 // the law
+	PlayStop   Play = 1 // the hard stop of a budget has taken actions away; Law has what was left, with the floor in it
+	PlayFloors Play = 3 // actions that have entered have floors; Law has them and the floor in it
 )
 
 // Kind implements Record.
@@ -188,9 +189,9 @@ func (r *Decision) checkNew() error {
 		return fmt.Errorf("decision: %d costs of %d candidates: %w", len(r.Costs), r.Offered, ErrMalformed)
 	}
 	switch {
-	case r.Play > PlayStop:
+	case r.Play > PlayStop && r.Play != PlayFloors:
 		return fmt.Errorf("decision: play = %d is unknown: %w", r.Play, ErrMalformed)
-	case r.Price == 0 && (r.Expects != 0 || r.Play != 0):
+	case r.Price == 0 && (r.Expects != 0 || r.Play == PlayStop):
 		return fmt.Errorf("decision: expects = %v, play = %d without a price: %w", r.Expects, r.Play, ErrMalformed)
 	case r.Price != 0 && len(r.Costs) == 0:
 		return fmt.Errorf("decision: price = %v without costs: %w", r.Price, ErrMalformed)

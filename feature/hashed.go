@@ -291,6 +291,16 @@ func (h *Hashed) Coordinate(action uint64, context ...uint64) uint32 {
 // IDAtom returns the hash of an action's first atom, that of its id.
 func (h *Hashed) IDAtom(id string) uint64 { return h.idAtom([]byte(id)) }
 
+// EnteredAtom is IDAtom of an action that has entered so many times: the hash of another action for every number.
+func (h *Hashed) EnteredAtom(id string, times uint32) uint64 { return h.enteredAtom([]byte(id), times) }
+
+func (h *Hashed) enteredAtom(id []byte, times uint32) uint64 {
+	if times == 0 {
+		return h.idAtom(id)
+	}
+	return h.tag(seedID, bandit.LevelRole, mix(hash64(seedID, id)+uint64(times)))
+}
+
 func (h *Hashed) idAtom(id []byte) uint64 { return h.tag(seedID, bandit.LevelRole, hash64(seedID, id)) }
 
 // Part is an atom of a number feature in words.
@@ -402,6 +412,7 @@ type HashedBatch struct {
 	enc   *Hashed
 	stats *Statistics
 	ready bool
+	times map[string]uint32 // how often actions have entered
 
 	atoms   []Atom // of the context, then of every action
 	bounds  []int  // atoms of the context end at bounds[0], of action i at bounds[i+1]
@@ -454,6 +465,9 @@ func (b *HashedBatch) Values(f func(Given)) {
 func NewHashedBatch(h *Hashed, s *Statistics) *HashedBatch {
 	return &HashedBatch{enc: h, stats: s}
 }
+
+// Enter says how often actions have entered, by id: the first atom of such an action is EnteredAtom. It holds for the requests that follow.
+func (b *HashedBatch) Enter(times map[string]uint32) { b.times = times }
 
 // Use replaces the statistics for the requests that follow.
 func (b *HashedBatch) Use(s *Statistics) { b.stats = s }
@@ -605,7 +619,7 @@ func (b *HashedBatch) id(id string) error {
 		return &Error{Code: Value, Path: where(), Problem: notUTF8}
 	}
 	b.text = append(b.text[:0], id...)
-	b.atoms = append(b.atoms, Atom{b.enc.idAtom(b.text), 1})
+	b.atoms = append(b.atoms, Atom{b.enc.enteredAtom(b.text, b.times[id]), 1})
 	return nil
 }
 

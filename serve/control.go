@@ -368,6 +368,7 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 		if err != nil {
 			return nil, err
 		}
+		config = config.Settled()
 		config.ID = r.Name
 		cfg, err := config.Compile(s.opt.Limits.model())
 		if err != nil {
@@ -433,6 +434,7 @@ func (s *Server) recast(r *CloneRequest) (*model.Compiled, eventlog.ID, error) {
 	if err != nil {
 		return nil, 0, refused(err)
 	}
+	cfg.Config = cfg.Config.Settled()
 	cfg.Config.ID = r.Name
 	if cfg, err = cfg.Config.Compile(s.opt.Limits.model()); err != nil {
 		return nil, 0, refused(err)

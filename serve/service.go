@@ -105,6 +105,7 @@ type (
 	PolicySpec   = model.PolicySpec
 	FeatureSpec  = model.FeatureSpec
 	Entry        = model.Entry
+	Prior        = model.Prior
 	Duration     = model.Duration
 	Maybe        = model.Maybe
 	Mode         = model.Mode

@@ -129,3 +129,78 @@ func optionalIfMatch(s string) (uint64, error) {
 	}
 	return readIfMatch(s)
 }
+
+type enterBody struct {
+	ID        string     `json:"id" doc:"of the action"`
+	Floor     float64    `json:"floor,omitempty" doc:"it is played with this probability at least, for the next decisions of the model"`
+	Decisions int        `json:"decisions,omitempty" doc:"so many"`
+	Prior     *priorBody `json:"prior,omitempty"`
+}
+
+type priorBody struct {
+	Mean   float64 `json:"mean" doc:"a guess of its mean reward"`
+	Events int     `json:"events" doc:"so many events without a context of this reward, 1 to 1000"`
+}
+
+type livesIn struct {
+	Model   string `path:"model" maxLength:"64" doc:"name of the model"`
+	RawBody []byte
+}
+
+// enterAction lets an action enter: the first atom of its requests is another one from then on.
+func (a *API) enterAction(ctx context.Context, in *livesIn) (*modelOut, error) {
+	if err := a.allow(ctx, Admin, in.Model); err != nil {
+		return nil, err
+	}
+	var b enterBody
+	if err := decodeJSON(in.RawBody, &b); err != nil {
+		return nil, err
+	}
+	var prior serve.Prior
+	if b.Prior != nil {
+		if prior = (serve.Prior{Mean: b.Prior.Mean, Events: b.Prior.Events}); prior.Events < 1 {
+			return nil, &fieldError{Field: "prior.events", Want: "expected 1 to 1000"}
+		}
+	}
+	if b.Floor < 0 {
+		return nil, &fieldError{Field: "floor", Want: "expected a number above 0 and at most 1, with at most 6 decimals"}
+	}
+	if _, err := a.svc.Log(ctx, in.Model, 0, 1); err != nil { // it waits until every decision so far is counted
+		return nil, err
+	}
+	m, err := a.svc.GetModel(ctx, in.Model)
+	if err != nil {
+		return nil, err
+	}
+	if h := m.Config.Features.Hashed; h == nil || h.Learn.After > 0 {
+		return nil, &fieldError{Field: "id", Want: "cannot begin anew: with a schema, dim or features.learn a model " +
+			"knows actions by their features and not by their ids; send other features"}
+	}
+	made := m.Counts.Decisions
+	return answerModel(a.edit(ctx, in.Model, 0, func(c *serve.ModelConfig) (err error) {
+		if *c, err = c.Enter(b.ID, b.Floor, b.Decisions, prior, made); err != nil {
+			return serve.ConfigError(err)
+		}
+		return nil
+	}))
+}
+
+type leaveBody struct {
+	ID string `json:"id" doc:"of the action"`
+}
+
+func (a *API) leaveAction(ctx context.Context, in *livesIn) (*modelOut, error) {
+	if err := a.allow(ctx, Admin, in.Model); err != nil {
+		return nil, err
+	}
+	var b leaveBody
+	if err := decodeJSON(in.RawBody, &b); err != nil {
+		return nil, err
+	}
+	return answerModel(a.edit(ctx, in.Model, 0, func(c *serve.ModelConfig) (err error) {
+		if *c, err = c.Leave(b.ID); err != nil {
+			return serve.ConfigError(err)
+		}
+		return nil
+	}))
+}

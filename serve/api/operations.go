@@ -161,6 +161,13 @@ func (a *API) catalogueOperations() []op {
 		{id: "deleteAction", method: "DELETE", path: "/v1/models/{model}/actions/{action}", scope: Admin,
 			summary: "Take an action out of the catalogue",
 			route:   on(a.deleteAction)},
+		{id: "enterAction", method: "POST", path: "/v1/models/{model}/actions:enter", scope: Admin, body: enterBody{},
+			summary: "Let an action begin anew",
+			doc:     "What was learned of its id is not known of it any more, and nothing changes for others.",
+			route:   on(a.enterAction)},
+		{id: "leaveAction", method: "POST", path: "/v1/models/{model}/actions:leave", scope: Admin, body: leaveBody{},
+			summary: "Decide without an action until it enters",
+			route:   on(a.leaveAction)},
 	}
 }
 

@@ -159,36 +159,53 @@ func (m *market) remains(group int) bool {
 	return false
 }
 
-// stoppedLaw is the law after the hard stop with the floor in it, as votes of each candidate:
+// wholeLaw is the law of what the hard stop has left with the floor in it, as votes of each candidate:
 //
 //	((b−a)·c·K' + a·V·g)·(L/g)  of  b·V·K'·L,   ε = a/b,
 //
-// K' candidates are left, L is the least common multiple of the sizes g of their groups. Where that is above 2⁵³ it is
+// and the floors of actions that have entered over it (see floors). K' candidates are left, L is the least common multiple of the sizes g of their groups. Where that is above 2⁵³ it is
 // rounded to 2⁵³, and the largest takes the rest.
-func (w *Worker) stoppedLaw() (law []uint64, voters uint64) {
+func (w *Worker) wholeLaw() (law []uint64, voters uint64) {
 	g, m := &w.groups, &w.market
-	a, b, k := w.Version.Compiled.FloorNum, w.Version.Compiled.FloorDen, uint64(m.kept)
+	a, b, k := w.Version.Compiled.FloorNum, w.Version.Compiled.FloorDen, uint64(len(g.of))
+	left := make([]bool, len(g.first))
+	for x := range left {
+		left[x] = !m.stopped
+	}
+	if m.stopped {
+		k = uint64(m.kept)
+		for _, x := range m.keep {
+			left[x] = true
+		}
+	}
 	if a == 0 {
 		b, k = 1, 1
 	}
 	l := uint64(1)
-	for _, x := range m.keep {
-		if l = lcm(l, uint64(g.size[x])); l == 0 {
+	for x, size := range g.size {
+		if !left[x] {
+			continue
+		}
+		if l = lcm(l, uint64(size)); l == 0 {
 			break
 		}
 	}
 	law = make([]uint64, len(g.of))
-	left := make([]bool, len(g.first))
-	for _, x := range m.keep {
-		left[x] = true
+	voters = product(product(g.total, l), product(b, k))
+	unit := uint64(1)
+	if w.floors.sum > 0 {
+		unit = floorUnit
 	}
-	if voters = product(product(g.total, l), product(b, k)); voters > 0 && voters <= 1<<53 {
+	if all := product(voters, unit); all > 0 && all <= 1<<53 {
 		for i, x := range g.of {
 			if size := uint64(g.size[x]); left[x] {
 				law[i] = ((b-a)*g.votes[x]*k + a*g.total*size) * (l / size)
 			}
+			if unit > 1 {
+				law[i], _ = w.floors.floored(i, law[i], voters)
+			}
 		}
-		return law, voters
+		return law, all
 	}
 	voters = 1 << 53
 	var sum uint64

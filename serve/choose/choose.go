@@ -23,6 +23,7 @@ type Choice struct {
 	// actions away.
 	Price, Expects float64
 	Stopped        bool
+	Floored        bool // candidates that have entered have floors
 }
 
 // draw returns the source of a decision's choice.
@@ -39,7 +40,7 @@ func (w *Worker) Choose(nonce eventlog.ID, shared bool) (Choice, error) {
 		return w.share(nonce)
 	}
 	v := w.Version
-	w.groups.of = nil
+	w.groups.of, w.floors.sum = nil, 0
 	set, err := actionset.FiniteOf(v.Compiled.Dim, w.X)
 	if err != nil {
 		return Choice{}, err
@@ -71,7 +72,8 @@ func (w *Worker) Choose(nonce eventlog.ID, shared bool) (Choice, error) {
 // Propensity returns the probability of candidate i under the floor. See the package comment.
 func (w *Worker) Propensity(i int) (num, den uint64) {
 	if w.groups.of != nil {
-		return w.sharedPropensity(i)
+		num, den = w.sharedPropensity(i)
+		return w.floors.floored(i, num, den)
 	}
 	a, b, k := w.Version.Compiled.FloorNum, w.Version.Compiled.FloorDen, uint64(len(w.law.Atoms))
 	atom, total := w.law.Atoms[i], w.law.Total

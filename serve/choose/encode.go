@@ -97,6 +97,9 @@ func (w *Worker) CheckCount(r *Request, most int) error {
 // *model.Error.
 func (w *Worker) Encode(r *Request) error {
 	b, cfg := w.encoder(), w.Version.Compiled
+	if w.hashed != nil {
+		w.hashed.Enter(cfg.Times())
+	}
 	if err := b.Begin(r.Context); err != nil {
 		return model.FeatureError(err)
 	}
@@ -243,12 +246,13 @@ func (w *Worker) mask(r *Request) error {
 	}
 	w.places = w.places[:0]
 	for i := range k {
-		if (r.Available == nil || r.Available[i]) && !slices.Contains(r.Exclude, w.IDs[i]) {
+		if (r.Available == nil || r.Available[i]) && !slices.Contains(r.Exclude, w.IDs[i]) &&
+			!w.Version.Compiled.HasLeft(w.IDs[i]) {
 			w.places = append(w.places, i)
 		}
 	}
 	if len(w.places) == 0 {
-		return model.Invalid("actions", "", "expected at least one action that is available")
+		return model.Invalid("actions", "", "expected at least one action that is available and has not left")
 	}
 	all := len(w.places) == k
 	for to, i := range w.places[:min(len(w.places), len(w.costs))] { // none of them without costs

@@ -145,8 +145,8 @@ func (w *Worker) Law() (law []uint64, of []uint32, voters uint64) {
 	if k := len(g.of); k < 2 || k > MaxLaw {
 		return nil, nil, 0
 	}
-	if w.market.stopped {
-		law, voters = w.stoppedLaw()
+	if w.market.stopped || w.floors.sum > 0 {
+		law, voters = w.wholeLaw()
 		return law, nil, voters
 	}
 	law = make([]uint64, len(g.of))
@@ -322,8 +322,9 @@ func (w *Worker) share(nonce eventlog.ID) (Choice, error) {
 	if err := w.vote(set, source); err != nil {
 		return Choice{}, err
 	}
+	w.setFloors()
 	if m.on {
-		c.Price, c.Expects = m.price, w.expects()
+		c.Price, c.Expects = m.price, w.withFloors(w.expects())
 		if c.Stopped, err = w.stop(); err != nil {
 			return Choice{}, err
 		}
@@ -335,7 +336,9 @@ func (w *Worker) share(nonce eventlog.ID) (Choice, error) {
 				return Choice{}, err
 			}
 		}
+		w.stopFloors()
 	}
+	c.Floored = w.floors.sum > 0
 	if c.Index, err = w.chosen(source); err != nil {
 		return Choice{}, err
 	}
@@ -391,6 +394,9 @@ func (w *Worker) one(set bandit.ActionSet, source rng.Source) (int, error) {
 // chosen is the candidate of the group that the policy has chosen, or that of the floor.
 func (w *Worker) chosen(source rng.Source) (int, error) {
 	g, c := &w.groups, w.Version.Compiled
+	if i := w.floors.drawn(source); i >= 0 {
+		return i, nil
+	}
 	n, of := w.action.Index, len(g.first)
 	if w.market.anew {
 		of = len(w.market.keep)

@@ -31,6 +31,7 @@ type Version struct {
 	Keeps    bool         // decisions keep their requests, see fold.Learning
 	Notes    [5]uint64    // decisions with each note, up to Seq, in the order of their bits
 	Spending budget.Pacer // of a model with a budget, after Seq
+	Floors   []model.ActionFloor
 }
 
 // Meanwhile returns the version of a model that lags behind its log (fold.Fold.Defer): the state of v, with what else
@@ -55,6 +56,7 @@ func VersionOf(m *fold.Model, seq uint64) (*Version, error) {
 	if m.Spending != nil {
 		v.Spending = m.Spending.Pacer
 	}
+	v.Floors = m.Compiled.Floors(m.Counts.Decisions)
 	return v, nil
 }
 
@@ -148,6 +150,7 @@ type Worker struct {
 	groups groups
 	each   bool // the actions of the request have their own costs
 	market market
+	floors floors
 	law    bandit.Law
 	action bandit.Action
 }

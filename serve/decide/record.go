@@ -69,8 +69,12 @@ func (d *Decider) record(w *choose.Worker, r *Request, c choose.Choice, now time
 		record.Law, record.Groups, record.Voters = w.Law()
 		record.Floor = uint32(v.Compiled.FloorNum * (eventlog.FloorUnit / v.Compiled.FloorDen))
 		record.Config = v.Number
-		if record.Price, record.Expects = c.Price, c.Expects; c.Stopped {
-			record.Play, record.Floor = eventlog.PlayStop, 0 // the law has the floor in it
+		record.Price, record.Expects = c.Price, c.Expects
+		switch { // the law has the floor in it
+		case c.Stopped:
+			record.Play, record.Floor = eventlog.PlayStop, 0
+		case c.Floored:
+			record.Play, record.Floor = eventlog.PlayFloors, 0
 		}
 	}
 	n := len(record.Full) + len(record.Atoms) + max(0, 6*len(record.Law)-roomForLaw) + 8*len(record.Costs)

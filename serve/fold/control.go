@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/feature"
 	"troupe/rng"
 	"troupe/serve/model"
 )
@@ -105,7 +106,7 @@ func (f *Fold) control(d eventlog.Delivery, r *eventlog.Control) (Outcome, error
 		if r.Base != 0 && r.Base != m.Version { // made from a configuration that is not the present one
 			return Conflict, nil
 		}
-		return f.configure(m, cfg, at)
+		return f.configure(d, m, cfg, at)
 	}
 	if r.Act == eventlog.Adopt {
 		return f.adopt(m, cfg, r, at)
@@ -208,7 +209,7 @@ func (f *Fold) rollback(r *eventlog.Control, at Stamp) (Outcome, error) {
 }
 
 // configure replaces a configuration. The first one with features gives the model its policy.
-func (f *Fold) configure(m *Model, cfg *model.Compiled, at Stamp) (Outcome, error) {
+func (f *Fold) configure(d eventlog.Delivery, m *Model, cfg *model.Compiled, at Stamp) (Outcome, error) {
 	shape := m.Compiled
 	if m.uncast != nil {
 		shape = m.uncast
@@ -218,9 +219,9 @@ func (f *Fold) configure(m *Model, cfg *model.Compiled, at Stamp) (Outcome, erro
 	}
 	f.Settle(m) // decisions with the new configuration replay on a state of this entry
 	learned := !m.Compiled.Ready() && cfg.Ready()
-	was := m.Compiled.Config.Budget
+	was := m.Compiled
 	m.Compiled = cfg
-	m.beginBudget(was)
+	m.beginBudget(was.Config.Budget)
 	if err := f.recast(m, cfg); err != nil {
 		return None, err
 	}
@@ -233,7 +234,26 @@ func (f *Fold) configure(m *Model, cfg *model.Compiled, at Stamp) (Outcome, erro
 		}
 		return Accepted, f.LayAside(m)
 	}
-	return Accepted, nil
+	return Accepted, f.priors(d, m, was)
+}
+
+// priorEpoch tells the random targets of priors from those of events.
+const priorEpoch = eventlog.ID(0x70726965725f6576)
+
+// priors teaches a model the guesses of actions that have entered since an earlier configuration: so many events without a
+// context, of the mean reward.
+func (f *Fold) priors(d eventlog.Delivery, m *Model, since *model.Compiled) error {
+	atoms, priors := m.Compiled.Priors(since)
+	for i, p := range priors {
+		x := Features{Atoms: feature.AppendAtoms(feature.AppendAtoms(nil, nil), atoms[i:i+1])}
+		for n := range p.Events {
+			key := eventlog.Event{Epoch: d.Epoch ^ priorEpoch ^ eventlog.ID(i), Batch: d.No, Index: uint32(n)}
+			if err := f.learn(m, x, p.Mean, false, key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (f *Fold) remove(m *Model) {

@@ -197,6 +197,9 @@ func (f *Fold) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision) Out
 	}
 	h := f.Current(m)
 	h.Counts.Decisions++
+	if h.Compiled.FloorEnds(h.Counts.Decisions) {
+		f.markChanged(h)
+	}
 	h.Counts.Open++
 	f.waiting++
 	h.Counts.Last = time.Unix(0, r.Time).UTC()

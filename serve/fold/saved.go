@@ -137,7 +137,7 @@ func (s *Saved) readBody(b []byte) (model.Policy, error) {
 // Records returns the records that make a model of this name from s: the act, and the state in pieces of size bytes.
 // The model is there when the fold has applied the last one.
 func (s *Saved) Records(id eventlog.ID, name, caller string, now int64, size int) ([]eventlog.Record, error) {
-	config := s.Compiled.Config
+	config := s.Compiled.Config.Settled()
 	config.ID = name
 	b, err := ControlConfig(config, &s.Seed)
 	if err != nil {

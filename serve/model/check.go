@@ -78,6 +78,9 @@ func (c Config) check(limits Limits) error {
 	if parts := c.Floor * floorDen; !(c.Floor >= 0 && c.Floor <= 1) || math.Abs(parts-math.Round(parts)) > 1e-6 {
 		return Invalid("config.floor", c.Floor, "expected a number in [0, 1] with at most 6 decimals")
 	}
+	if err := c.checkEntered(); err != nil {
+		return err
+	}
 	ids := map[string]bool{}
 	for i, a := range c.Actions {
 		field := fmt.Sprintf("config.actions[%d].id", i)

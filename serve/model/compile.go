@@ -36,6 +36,9 @@ type Compiled struct {
 	JSON               []byte         // of Config
 	Warnings           []string
 	Start              int // bytes of the policy's snapshot before the first event
+
+	times map[string]uint32 // of Config.Entered
+	left  map[string]bool
 }
 
 // Cost returns that of an action in the catalogue, nil where it states none.
@@ -77,6 +80,7 @@ func (c Config) compile(limits Limits, known *Shapes) (*Compiled, error) {
 	for i, a := range c.Actions {
 		out.Catalogue[a.ID] = i
 	}
+	out.enter()
 	parts := uint64(math.Round(c.Floor * floorDen))
 	g := gcd(parts, floorDen)
 	out.FloorNum, out.FloorDen = parts/g, floorDen/g

@@ -101,6 +101,13 @@ func (c Config) MarshalJSON() ([]byte, error) {
 		}
 		out["actions"] = rows
 	}
+	if len(c.Entered) > 0 {
+		rows := make([]map[string]any, len(c.Entered))
+		for i := range c.Entered {
+			rows[i] = c.Entered[i].table()
+		}
+		out["entered"] = rows
+	}
 	return json.Marshal(out)
 }
 

@@ -1,0 +1,96 @@
+package choose
+
+import (
+	"math"
+
+	"troupe/eventlog"
+	"troupe/rng"
+)
+
+// floors are those of actions that have entered. With f_i the floor of candidate i, F = Σ f_i over the candidates that may be played, and
+// q the law that the policy, the hard stop and the floor of all candidates give,
+//
+//	p_i = (1 − F)·q_i + f_i.
+//
+// Σ p_i = (1 − F) + F = 1, p_i ≥ f_i, and p_i > 0 wherever q_i > 0 and F < 1: no candidate loses its support. A number below F/unit,
+// drawn apart from every other one, plays candidate i with probability f_i; otherwise the draw is that of q. f_i is a multiple
+// of 1/unit and q_i a quotient of integers, so p_i is one: with q_i = c_i/V it is (c_i·(unit − N) + N_i·V)/(V·unit), N_i = unit·f_i. The
+// floor of an action that the hard stop took away has no part in F: its money is not there.
+type floors struct {
+	parts []uint64 // N_i
+	sum   uint64   // N of those that may be played; 0: there is none
+}
+
+const floorUnit = eventlog.FloorUnit
+
+// setFloors finds the floors of the candidates, which are known by their first atoms.
+func (w *Worker) setFloors() {
+	f := &w.floors
+	if f.sum = 0; len(w.Version.Floors) == 0 || w.hashed == nil {
+		return
+	}
+	f.parts = append(f.parts[:0], make([]uint64, len(w.groups.of))...)
+	for i := range f.parts {
+		for _, x := range w.Version.Floors {
+			if w.sparse.actions[i][0].Hash == x.Atom {
+				f.parts[i] = x.Parts
+				f.sum += x.Parts
+			}
+		}
+	}
+}
+
+// stopFloors takes away the floors of what the hard stop has taken away.
+func (w *Worker) stopFloors() {
+	f := &w.floors
+	if f.sum == 0 || !w.market.stopped {
+		return
+	}
+	for i, n := range f.parts {
+		if n > 0 && !w.market.remains(w.groups.of[i]) {
+			f.parts[i], f.sum = 0, f.sum-n
+		}
+	}
+}
+
+// drawn returns the candidate that a floor plays, −1 when none does.
+func (f *floors) drawn(source rng.Source) int {
+	if f.sum == 0 {
+		return -1
+	}
+	n := uint64(source.Sub(3).Intn(0, floorUnit))
+	for i, parts := range f.parts {
+		if n < parts {
+			return i
+		}
+		n -= parts
+	}
+	return -1
+}
+
+// withFloors returns what a decision costs in expectation where the law without the floors costs q.
+func (w *Worker) withFloors(q float64) float64 {
+	f := &w.floors
+	if f.sum == 0 {
+		return q
+	}
+	e := float64(float64(floorUnit-f.sum) / floorUnit * q)
+	for i, n := range f.parts {
+		if n > 0 {
+			e += float64(float64(n) / floorUnit * w.costs[i])
+		}
+	}
+	return e
+}
+
+// floored returns p_i of q_i = num/den, as a quotient over 2⁵³ where the exact one is too large.
+func (f *floors) floored(i int, num, den uint64) (uint64, uint64) {
+	if f.sum == 0 {
+		return num, den
+	}
+	if all := product(den, floorUnit); all > 0 {
+		return num*(floorUnit-f.sum) + f.parts[i]*den, all
+	}
+	p := float64(float64(floorUnit-f.sum)/floorUnit*(float64(num)/float64(den))) + float64(float64(f.parts[i])/floorUnit)
+	return uint64(math.Round(min(p, 1) * (1 << 53))), 1 << 53
+}
