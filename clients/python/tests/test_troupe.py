@@ -1,8 +1,11 @@
 """Tests against the real program: TROUPE_BIN=… python3 -m unittest discover tests"""
 
+import ast
 import asyncio
+import contextlib
 import doctest
 import hashlib
+import io
 import json
 import os
 import random
@@ -344,6 +347,56 @@ class TestProgram(unittest.TestCase):
         self.assertGreater(target.interval[1], 0.5)
         self.assertTrue(0.4 < target.value < 0.55, target.value)
         self.assertIn("better", target.verdict)
+
+
+class TestNotebook(unittest.TestCase):
+    """The cells of examples/first.ipynb run in order and give the outputs that it has. They are executed by exec, not by
+    jupyter, which Debian's Python does not have. TROUPE_UPDATE=1 writes the outputs."""
+
+    def test_first(self):
+        file = HERE.parent / "examples" / "first.ipynb"
+        book = json.loads(file.read_text(encoding="utf-8"))
+        room: dict = {}
+        n = 0
+        for cell in book["cells"]:
+            if cell["cell_type"] != "code":
+                continue
+            n += 1
+            outputs = self.play("".join(cell["source"]), room)
+            with self.subTest(cell["id"]):
+                if os.environ.get("TROUPE_UPDATE"):
+                    for o in outputs:
+                        if o["output_type"] == "execute_result":
+                            o["execution_count"] = n
+                    cell["outputs"], cell["execution_count"] = outputs, n
+                self.assertTrue(cell["outputs"])
+                self.assertEqual([self.content(o) for o in outputs], [self.content(o) for o in cell["outputs"]])
+        self.assertIn("<svg", room["run"].figure())
+        if os.environ.get("TROUPE_UPDATE"):
+            file.write_text(json.dumps(book, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def play(self, source, room):
+        """Execute a cell: what it prints, then its last expression."""
+        tree = ast.parse(source)
+        value = None
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+            exec(compile(tree, "cell", "exec"), room)
+            if last is not None:
+                value = eval(compile(ast.Expression(last.value), "cell", "eval"), room)
+        outputs = []
+        if said.getvalue():
+            outputs.append({"name": "stdout", "output_type": "stream", "text": said.getvalue().splitlines(True)})
+        if value is not None:
+            data = {"text/plain": [type(value).__name__]}
+            if hasattr(value, "_repr_html_"):
+                data["text/html"] = value._repr_html_().splitlines(True)
+            outputs.append({"data": data, "execution_count": None, "metadata": {}, "output_type": "execute_result"})
+        return outputs
+
+    def content(self, output):
+        return "".join(output["text"]) if "text" in output else {k: "".join(v) for k, v in output["data"].items()}
 
 
 class TestPackage(unittest.TestCase):
