@@ -109,7 +109,6 @@ func (c *waiting) long(t float64) (sum float64) {
 // waiting is the sum V of the waits of LostBy.
 type waiting struct {
 	m, r, lambda, gap, pulls float64
-	pull                     float64      // λ level, how far λ pulls the estimate down against the level
 	table                    []complex128 // 1 − E z^wait for each base
 }
 

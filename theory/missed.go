@@ -85,7 +85,7 @@ func simpson(step float64, f func(u float64) (v, rest float64)) (sum float64) {
 		v, rest := f(float64(i) * step)
 		switch {
 		case i%2 == 1:
-			sum += 4 * v
+			sum += float64(4 * v)
 			continue
 		case i > 0 && rest >= 0:
 			return float64((sum+v)*step)/3 + rest
@@ -148,7 +148,7 @@ func (f Few) AtMost(n, T int) (float64, error) {
 	}
 	best := 1.0
 	for _, part := range [...]float64{0.1, 0.2, 0.35, 0.5} {
-		s := part * (f.Best - f.Other)
+		s := float64(part * (f.Best - f.Other))
 		lost := f.missed(1, f.Other+s, math.Inf(1))
 		x, over := f.unlearned(s, lost/10)
 		if x+n+1 > T || over > best {
@@ -212,7 +212,7 @@ func (f Few) stages(c float64, n, rounds int) float64 {
 	for k := 0; k <= n; k++ {
 		once := f.missed(k, c, 1)
 		if once < 1e-20 {
-			after += once * float64(n-k+1)
+			after += float64(once * float64(n-k+1))
 			break
 		}
 		if k >= most || once < 1e-9 {
@@ -269,7 +269,7 @@ func (f Few) Over(s float64, x int) (sum float64) {
 	for j := x; ; j++ {
 		p := f.over(s, float64(j))
 		sum += p
-		if rest := p * fall / (1 - fall); rest < 1e-6*sum {
+		if rest := float64(p*fall) / (1 - fall); rest < 1e-6*sum {
 			return 2 * f.Draws * (sum + rest)
 		}
 	}
