@@ -18,7 +18,7 @@ var horizonChecks = []Check{
 		Label: "few-horizon", Part: "one arm", Reading: Corrected, Kind: Probability, Expect: Holds,
 		Statement: "arms e_1 and 0, θ* = Δ, constant r: P(e_1 is pulled at most n times in T rounds) ≥ max_{k≤n} E(1 − " +
 			"G_k/(2m))^T",
-		Note:  "policy.Ensemble with m = 4, r = 0.5, λ = 1, Δ = 0.1, n = 1, T = 12, where a third of the bound are runs with a good model.",
+		Note:  "policy.Ensemble with m = 4, r = 0.5, λ = 1, Δ = 0.1, n = 1, T = 12, where an eighth of the bound are runs with a good model.",
 		Plant: "members redrawn for each decision",
 		run:   horizonOneArm,
 	},
