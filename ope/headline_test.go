@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -210,6 +211,23 @@ func TestUnplayed(t *testing.T) {
 		long.wrw, long.ww = long.second(vWR, vW), long.second(vW, vW)
 		if short != long {
 			t.Fatalf("event %d: %+v, want %+v", i, short, long)
+		}
+	}
+}
+
+// TestApart: an interval that leaves 0 out does not print an end as 0.
+func TestApart(t *testing.T) {
+	for _, x := range []struct {
+		p    *Pair
+		want int
+	}{{nil, 2}, {&Pair{0.0045, 0.88}, 3}, {&Pair{-0.9, -0.0004}, 4}, {&Pair{0.0051, 0.9}, 2}, {&Pair{-0.0001, 0.9}, 2}, {&Pair{0, 1}, 2}, {&Pair{1e-30, 1}, 9},
+		{&Pair{0.2, math.Inf(1)}, 2}} {
+		got := Apart(x.p, 2)
+		if got != x.want {
+			t.Errorf("%v: %d decimals, want %d", x.p, got, x.want)
+		}
+		if x.p != nil && x.p[0] > 1e-9 && strings.Trim(strconv.FormatFloat(x.p[0], 'f', got, 64), "0.") == "" {
+			t.Errorf("%v prints as 0 with %d decimals", x.p, got)
 		}
 	}
 }

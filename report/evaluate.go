@@ -249,6 +249,9 @@ func pairText(p *ope.Pair, dec int, sign bool) string {
 	if p == nil {
 		return "–"
 	}
+	if sign {
+		dec = ope.Apart(p, dec)
+	}
 	switch {
 	case math.IsInf(p[1], 1):
 		return "at least " + valueText(&p[0], dec, sign)
@@ -277,7 +280,7 @@ func evaluateView(r *ope.Result, t *ope.Evaluated, i, dec int) evaluateTarget {
 		v.Learns = "This target learns while it is evaluated; its value is the average on the way."
 	}
 	if u := t.Uplift; u != nil {
-		v.Difference = []evaluateRow{{"difference", valueText(u.Value, dec, true), pairText(u.Sequence, dec, true),
+		v.Difference = []evaluateRow{{"difference", valueText(u.Value, ope.Apart(u.Sequence, dec), true), pairText(u.Sequence, dec, true),
 			doubted(pairText(u.Normal, dec, true), u.Doubt)}}
 		if u.Marginal != nil {
 			v.Difference = append(v.Difference, evaluateRow{"without the members of each decision", "",

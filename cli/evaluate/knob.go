@@ -268,7 +268,7 @@ func printKnobs(w io.Writer, r *ope.KnobResult, source, page string) {
 				mark = "◆ "
 			}
 			rows = append(rows, []string{mark + short(b.Bandwidth), signed(b.Value, decimals, false),
-				interval(&b.Sequence, decimals, false), signed(b.Difference, decimals, true),
+				interval(&b.Sequence, decimals, false), signed(b.Difference, ope.Apart(&b.Uplift, decimals), true),
 				interval(&b.Uplift, decimals, true), figures(b.ESS), figures(b.WeightMean)})
 		}
 		fmt.Fprintln(w, t.Name)

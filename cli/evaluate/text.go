@@ -144,6 +144,9 @@ func interval(p *ope.Pair, decimals int, sign bool) string {
 	if p == nil {
 		return "–"
 	}
+	if sign {
+		decimals = ope.Apart(p, decimals)
+	}
 	switch {
 	case math.IsInf(p[1], 1):
 		return "at least " + signed(p[0], decimals, sign)
@@ -176,7 +179,10 @@ func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
 		if v == nil {
 			return "–"
 		}
-		return signed(*v, decimals, sign)
+		if sign {
+			return signed(*v, ope.Apart(t.Uplift.Sequence, decimals), true)
+		}
+		return signed(*v, decimals, false)
 	}
 	if u := t.Uplift; u != nil {
 		rows = append(rows, [4]string{"difference", value(u.Value, true), interval(u.Sequence, decimals, true),
