@@ -20,9 +20,9 @@
 //
 // # The way of a call
 //
-// A decision: [Server.Decide] → ready (the newest version) → choose (a worker encodes the candidates and draws)
-// → append (durable) → answer. A reward: [Server.Reward] → find (the decision, from memory or the log) → append
-// → applied (the fold has it). The applier follows the log: fold.Apply → publish → the waiting callers.
+// A decision: [Server.Decide] → package decide (the newest version, a worker that encodes the candidates and draws, the
+// record) → append (durable) → answer. A reward: [Server.Reward] → package recent (the decision, from memory or the log)
+// → append → applied (the fold has it). The applier follows the log: fold.Apply → publish → the waiting callers.
 //
 // # What is random
 //
