@@ -129,7 +129,8 @@ func (a *Analysis) Best() int { return a.Order[0] }
 // Label returns the name of policy i of the analysis.
 func (a *Analysis) Label(i int) string { return a.Run.Manifest.Policies[a.Policies[i]].Name }
 
-// value returns what the estimand is about, by replication: the regrets at T of policy i, or which replications were lost.
+// value returns what the estimand is about, by replication: the regrets at T of policy i, or which replications were
+// lost.
 func (a *Analysis) value(i int) []float64 {
 	if a.Estimand == infer.ShareLost {
 		return a.Summary[i].lost
@@ -165,9 +166,9 @@ func (a *Analysis) Contenders() []int {
 }
 
 // Analyze computes the analysis of environment env. The resampling stream is named by the run's seed and the
-// environment, so equal files give equal numbers. Intervals and verdicts hold for all environments at once, so the first
-// call reads all of them. It returns nil when no replication is complete. It is made once: a run that was analysed does
-// not change. Safe for concurrent use; callers do not change what they get.
+// environment, so equal files give equal numbers. Intervals and verdicts hold for all environments at once, so the
+// first call reads all of them. It returns nil when no replication is complete. It is made once: a run that was
+// analysed does not change. Safe for concurrent use; callers do not change what they get.
 func Analyze(run *Run, env int) *Analysis {
 	v, _ := run.analyses.LoadOrStore(env, new(analysed))
 	x := v.(*analysed)

@@ -34,9 +34,9 @@ const (
 )
 
 // Claims answers the claims of the spec. They were stated before the run, so their intervals hold for all claims in all
-// their environments at once, and other pairs do not count; claims that were written when results were there hold with all
-// pairs of the run. A claim holds where its interval lies below zero in each of its environments, and is contradicted where
-// it lies above zero in one.
+// their environments at once, and other pairs do not count; claims that were written when results were there hold with
+// all pairs of the run. A claim holds where its interval lies below zero in each of its environments, and is
+// contradicted where it lies above zero in one.
 func (run *Run) Claims() []Claim {
 	m := &run.Manifest
 	var contrasts []infer.Contrast
@@ -76,9 +76,7 @@ func (run *Run) Claims() []Claim {
 		}
 	}
 	stream := run.stream("claims")
-	f := infer.Simultaneous(run.estimand(), all, level, func(_, b, i, n int) int {
-		return stream.Round(uint64(b)).Intn(i, n)
-	})
+	f := infer.Simultaneous(run.estimand(), all, level, drawFrom(stream))
 	for k, p := range at {
 		out[p.claim].Each[p.each].Interval = f.Each[k]
 	}
@@ -176,7 +174,8 @@ func ClaimsSaid(run *Run) []Prose {
 	}
 	level := "The intervals hold for all claims at once (95" + chart.Narrow + "%)."
 	if run.Manifest.Restated {
-		level = "The claims or the estimand were written when results were there, so the intervals hold for all pairs of " +
+		level = "The claims or the estimand were written when results were there, so the intervals hold for all " +
+			"pairs of " +
 			"the run, too (95" + chart.Narrow + "%)."
 	}
 	return append(out, say(level))

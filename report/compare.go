@@ -66,8 +66,8 @@ func Compare(dirA, dirB string) (*Comparison, error) {
 
 func compareRuns(a, b *Run) *Comparison { return compareAll(a, []*Run{b})[0] }
 
-// compareAll compares a run with each of others; the intervals hold for all rows of all comparisons at once. The estimand is
-// that of all runs, the mean where they fix different ones.
+// compareAll compares a run with each of others; the intervals hold for all rows of all comparisons at once. The
+// estimand is that of all runs, the mean where they fix different ones.
 func compareAll(a *Run, others []*Run) []*Comparison {
 	e := a.estimand()
 	for _, b := range others {
@@ -128,7 +128,8 @@ func pairUp(a, b *Run, estimand infer.Estimand) (*Comparison, []infer.Contrast) 
 	return c, contrasts
 }
 
-// judge fills in the intervals, which hold for all rows of all comparisons at once. All have one run A and one estimand.
+// judge fills in the intervals, which hold for all rows of all comparisons at once. All have one run A and one
+// estimand.
 func judge(all []*Comparison, contrasts []infer.Contrast) {
 	var rows []*Change
 	streams := map[int]rng.Stream{} // rows with different numbers of replications are resampled apart
@@ -258,7 +259,8 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 			c.A.Manifest.Seed, c.B.Manifest.Seed)))
 	}
 	if a, b := c.A.estimand(), c.B.estimand(); a != b {
-		lead = append(lead, say(fmt.Sprintf("The runs fix different estimands (%v and %v), so their means are compared.", a, b)))
+		lead = append(lead, say(fmt.Sprintf("The runs fix different estimands (%v and %v), so their means are "+
+			"compared.", a, b)))
 	}
 	several := len(c.A.Manifest.Environments) > 1
 	var changed []Prose
@@ -268,17 +270,7 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 		case !r.OK:
 			few++
 		case r.Lo > 0 || r.Hi < 0:
-			word := "more"
-			lo, hi := r.Lo, r.Hi
-			if r.Mean < 0 {
-				word, lo, hi = "less", -r.Hi, -r.Lo
-			}
-			p := say(name(r.Policy), " lost ", chart.Amount(math.Abs(r.Mean), r.Dec), " ", word, " in B [",
-				chart.Amount(lo, r.Dec), ", ", chart.Amount(hi, r.Dec), "]")
-			if c.Estimand != infer.Mean {
-				p = say("The ", nounOf(c.Estimand), " of ", name(r.Policy), " is ", chart.Amount(math.Abs(r.Mean), r.Dec), " ", word,
-					" in B [", chart.Amount(lo, r.Dec), ", ", chart.Amount(hi, r.Dec), "]")
-			}
+			p := r.changed(c.Estimand)
 			if several {
 				p = say(p, " in ", r.Env)
 			}
@@ -321,6 +313,20 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 	return head, lead
 }
 
+// changed says by how much a policy lost more or less in B.
+func (r *Change) changed(e infer.Estimand) Prose {
+	word, lo, hi := "more", r.Lo, r.Hi
+	if r.Mean < 0 {
+		word, lo, hi = "less", -r.Hi, -r.Lo
+	}
+	p := say(name(r.Policy), " lost ")
+	if e != infer.Mean {
+		p = say("The ", nounOf(e), " of ", name(r.Policy), " is ")
+	}
+	return say(p, chart.Amount(math.Abs(r.Mean), r.Dec), " ", word, " in B [", chart.Amount(lo, r.Dec), ", ",
+		chart.Amount(hi, r.Dec), "]")
+}
+
 // paired says how the differences are taken: with different seeds the runs are independent.
 func (c *Comparison) paired() string {
 	if c.SameSeed {
@@ -335,7 +341,8 @@ func (c *Comparison) Table() *chart.Table {
 	for _, r := range c.Rows {
 		dec = max(dec, r.Dec)
 	}
-	title, note := "Regret in B minus regret in A", "The intervals hold together for all rows (largest studentised change "+
+	title, note := "Regret in B minus regret in A", "The intervals hold together for all rows (largest "+
+		"studentised change "+
 		"over resampled replications, 95 %)."
 	if c.Estimand != infer.Mean {
 		title = upperFirst(nounOf(c.Estimand)) + " in B minus that in A"

@@ -19,7 +19,7 @@ const (
 	plainWorld = "none of these"
 	dimension  = "dimension" // 20 or more
 	manyArms   = "arms"      // 100 or more, or a set that is no list
-	noisy      = "noise"     // another law than the Gaussian, a part that is not linear, or a parameter below half its norm
+	noisy      = "noise"     // another law than the Gaussian, a part that is not linear, or small gaps (a norm below ½)
 	changing   = "change"    // of the rewards
 	delayed    = "delay"     // of the rewards
 	fewMembers = "few members"
@@ -46,7 +46,8 @@ func difficulties(e sim.EnvironmentRow) (kinds []string) {
 		{manyArms, arms >= 100 || hasSet && arms == 0 && set["kind"] != "finite"},
 		{noisy, noise != nil && noise != "gaussian" || number("misspecification") > 0 ||
 			number("norm") > 0 && number("norm") < 0.5},
-		{changing, number("drift") > 0 || e.Options["change"] != nil && e.Options["change"] != "none" || e.Kind == "adversary"},
+		{changing, number("drift") > 0 || e.Options["change"] != nil && e.Options["change"] != "none" ||
+			e.Kind == "adversary"},
 		{delayed, e.Feedback != nil},
 	} {
 		if k.is {
@@ -77,8 +78,8 @@ type DifficultyRow struct {
 	shares map[string][]float64      // by kind: their mean is the score
 }
 
-// DifficultyOf returns the scores; nil for a run without uniform play, below 20 replications, with one kind of difficulty
-// only, or whose spec fixes another estimand than the mean.
+// DifficultyOf returns the scores; nil for a run without uniform play, below 20 replications, with one kind of
+// difficulty only, or whose spec fixes another estimand than the mean.
 func DifficultyOf(run *Run) *Difficulty {
 	m := &run.Manifest
 	uniform := slices.IndexFunc(m.Policies, func(p sim.PolicyRow) bool { return p.Kind == "uniform" })
@@ -89,7 +90,7 @@ func DifficultyOf(run *Run) *Difficulty {
 	kinds := map[string][]int{} // by kind: places in envs
 	for e, row := range m.Environments {
 		a := prepare(run, e)
-		if a == nil || a.index(m.Policies[uniform].Name) < 0 || len(a.Missing) > 0 || a.R() < minReps || a.R() != m.Replications ||
+		if a == nil || len(a.Missing) > 0 || a.R() < minReps || a.R() != m.Replications ||
 			!(mean(a.Final(a.index(m.Policies[uniform].Name))) > 0) {
 			continue
 		}
@@ -124,7 +125,8 @@ func DifficultyOf(run *Run) *Difficulty {
 		everywhere[i] = i
 	}
 	for p, row := range m.Policies {
-		r := DifficultyRow{Policy: row.Name, Score: map[string]infer.Interval{}, place: p, shares: map[string][]float64{}}
+		r := DifficultyRow{Policy: row.Name, Score: map[string]infer.Interval{}, place: p,
+			shares: map[string][]float64{}}
 		if p != uniform {
 			for _, k := range d.Kinds {
 				add(r, k, kinds[k])
@@ -136,7 +138,7 @@ func DifficultyOf(run *Run) *Difficulty {
 		d.Rows = append(d.Rows, r)
 	}
 	stream := rng.NewKey(m.Seed).Child("report").Child("difficulty").Stream(rng.Resample)
-	f := infer.Simultaneous(infer.Mean, contrasts, level, func(_, b, i, n int) int { return stream.Round(uint64(b)).Intn(i, n) })
+	f := infer.Simultaneous(infer.Mean, contrasts, level, drawFrom(stream))
 	for k, p := range at {
 		x := d.Rows[p.row].Score[p.kind]
 		x.Lo, x.Hi, x.OK = around(x.Value, f.Each[k])
@@ -164,12 +166,13 @@ func (d *Difficulty) places() {
 					continue
 				}
 				at[pair{k, i, j}] = len(contrasts)
-				contrasts = append(contrasts, infer.Contrast{X: d.Rows[i].shares[kind], Y: d.Rows[j].shares[kind], Group: k})
+				contrasts = append(contrasts, infer.Contrast{X: d.Rows[i].shares[kind], Y: d.Rows[j].shares[kind],
+					Group: k})
 			}
 		}
 	}
 	stream := rng.NewKey(d.Run.Manifest.Seed).Child("report").Child("difficulty").Child("pairs").Stream(rng.Resample)
-	f := infer.Simultaneous(infer.Mean, contrasts, level, func(_, b, i, n int) int { return stream.Round(uint64(b)).Intn(i, n) })
+	f := infer.Simultaneous(infer.Mean, contrasts, level, drawFrom(stream))
 	for k, kind := range d.Kinds {
 		if kind == fewMembers {
 			continue
@@ -233,7 +236,8 @@ func (d *Difficulty) Figure(id string) *chart.Figure {
 	low := 0.0
 	p := &chart.Panel{Look: -1, X: ax}
 	for n, r := range rows {
-		m := chart.Mark{Kind: chart.Interval, Look: r.place, Name: r.Policy, Aside: 0.7 / float64(len(d.Kinds)*len(rows)) * (float64(n) - float64(len(rows)-1)/2)}
+		m := chart.Mark{Kind: chart.Interval, Look: r.place, Name: r.Policy,
+			Aside: 0.7 / float64(len(d.Kinds)*len(rows)) * (float64(n) - float64(len(rows)-1)/2)}
 		last := 0.0
 		for i, k := range d.Kinds {
 			s, ok := r.Score[k]
@@ -253,7 +257,8 @@ func (d *Difficulty) Figure(id string) *chart.Figure {
 	}
 	t := chart.LinearTicks(low, 1, 4)
 	p.Y = chart.Axis{Caption: "Score", Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t}
-	how := fmt.Sprintf("1 − regret/(regret of uniform play), the mean over the environments of each kind, with 95%s%% intervals for "+
+	how := fmt.Sprintf("1 − regret/(regret of uniform play), the mean over the environments of each kind, with "+
+		"95%s%% intervals for "+
 		"all kinds and policies at once; %s.", chart.Narrow, many(d.Run.Manifest.Replications, "replication"))
 	if n := len(d.Rows) - len(rows); n > 0 {
 		how += fmt.Sprintf(" The best %d policies; %d more are in the table.", shownPolicies, n)
@@ -264,8 +269,10 @@ func (d *Difficulty) Figure(id string) *chart.Figure {
 // Table has the scores of all policies.
 func (d *Difficulty) Table(id string) *chart.Table {
 	t := &chart.Table{ID: id, Title: "Score by kind of difficulty",
-		Note: "Dimension: 20 or more. Arms: 100 or more, or a set that is no list. Noise: not Gaussian, a reward that is not linear, or " +
-			"small gaps. Change: of the rewards. Delay: of the rewards. Few members: the score over all environments of policies with " +
+		Note: "Dimension: 20 or more. Arms: 100 or more, or a set that is no list. Noise: not Gaussian, a reward " +
+			"that is not linear, or " +
+			"small gaps. Change: of the rewards. Delay: of the rewards. Few members: the score over all " +
+			"environments of policies with " +
 			"at most 8. An environment may be of several kinds.",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}}}
 	for _, k := range d.Kinds {
@@ -306,7 +313,8 @@ func (d *Difficulty) WriteHTML(w io.Writer) error {
 	m := d.Run.Manifest
 	looks, _ := d.Run.looks()
 	s := &Sheet{Title: cmp.Or(m.Experiment, "experiment") + ": score by kind of difficulty",
-		Head: say("Which policies may be first, by kind of difficulty (95", chart.Narrow, "%, all pairs and kinds at once)."), Foot: "Made by troupe from a result directory.",
+		Head: say("Which policies may be first, by kind of difficulty (95", chart.Narrow,
+			"%, all pairs and kinds at once)."), Foot: "Made by troupe from a result directory.",
 		Facts: []string{galleryFacts(&m)}}
 	for _, k := range d.Kinds {
 		switch first := d.First[k]; {

@@ -26,9 +26,11 @@ func meaning(e infer.Estimand) string {
 	case infer.Median:
 		return "Policies are compared by the median of their regrets." + fixed
 	case infer.CVaR5:
-		return "Policies are compared by the mean regret of the worst 5" + chart.Narrow + "% of their replications." + fixed
+		return "Policies are compared by the mean regret of the worst 5" + chart.Narrow + "% of their " +
+			"replications." + fixed
 	case infer.ShareLost:
-		return "Policies are compared by the share of their replications that are lost: regret stays linear, so that it " +
+		return "Policies are compared by the share of their replications that are lost: regret stays linear, so " +
+			"that it " +
 			"has an exponent of at least 0.9 over the last doubling of the rounds." + fixed
 	}
 	return ""
@@ -119,19 +121,24 @@ func (a *Analysis) byEstimand() (head Prose, lead []Prose) {
 	case a.R() < a.Estimand.Least():
 		head = say("Too few replications to compare (", chart.Count(a.R()), ").")
 		lead = append(lead, say(after, "the lowest ", noun, " is ", A, "’s, ", lowest, ". From ",
-			chart.Count(a.Estimand.Least()), " replications on the report says which differences of it are more than chance."))
+			chart.Count(a.Estimand.Least()), " replications on the report says which differences of it are more "+
+				"than chance."))
 	case a.allSame():
 		head = say("The ", noun, " is the same for all ", chart.Count(n), " policies.")
-		lead = append(lead, say(after, "it is ", lowest, ", and no two of them differ in any of ", many(a.R(), "replication"),
+		lead = append(lead, say(after, "it is ", lowest, ", and no two of them differ in any of ", many(a.R(),
+			"replication"),
 			"."))
 	case len(open) == 0:
 		d := a.Diff[next]
 		head = say(A, has, " the lowest ", noun, ".")
-		lead = append(lead, say(after, "it is ", lowest, "; the next, of ", name(a.Label(next)), ", is ", a.amount(d.Mean),
-			" more [", a.amount(d.Lo), ", ", a.amount(d.Hi), "]. All margins are more than chance explains ", a.chance(), "."))
+		lead = append(lead, say(after, "it is ", lowest, "; the next, of ", name(a.Label(next)), ", is ",
+			a.amount(d.Mean),
+			" more [", a.amount(d.Lo), ", ", a.amount(d.Hi), "]. All margins are more than chance explains ",
+			a.chance(), "."))
 	case len(worse) == 0:
 		head = say("No policy stands out.")
-		lead = append(lead, say(after, "the lowest ", noun, " is ", A, "’s, ", lowest, "; every difference may be chance at ",
+		lead = append(lead, say(after, "the lowest ", noun, " is ", A, "’s, ", lowest,
+			"; every difference may be chance at ",
 			many(a.R(), "replication"), "."))
 	default:
 		others := any(open)

@@ -24,6 +24,11 @@ func (run *Run) stream(name string) rng.Stream {
 	return rng.NewKey(run.Manifest.Seed).Child("report").Child(name).Stream(rng.Resample)
 }
 
+// drawFrom draws resamples from a stream.
+func drawFrom(stream rng.Stream) infer.Draw {
+	return func(_, b, i, n int) int { return stream.Round(uint64(b)).Intn(i, n) }
+}
+
 // family computes the intervals of all pairs. It is made once.
 func (run *Run) family() *family {
 	run.once.Do(func() {

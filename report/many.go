@@ -74,9 +74,11 @@ func (s *Series) Verdict() (head Prose, lead []Prose) {
 func (s *Series) Table() *chart.Table {
 	e := s.Each[0].Estimand
 	t := &chart.Table{ID: "many", Title: upperFirst(nounOf(e)) + ", and its change from the first run",
-		Note: "▲ more and ▼ less than in the first run, ≈ cannot be told apart, = the same in every replication. The intervals hold " +
+		Note: "▲ more and ▼ less than in the first run, ≈ cannot be told apart, = the same in each replication. " +
+			"The intervals hold " +
 			"together for all rows and runs (95 %).",
-		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "environment", Head: "Environment", Text: true},
+		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "environment", Head: "Environment",
+			Text: true},
 			{Key: "first", Head: s.names[0], Dec: 2}}}
 	type key struct{ env, policy string }
 	at := map[key]int{}
@@ -96,7 +98,8 @@ func (s *Series) Table() *chart.Table {
 		for _, r := range c.Rows {
 			text := r.mark(e)
 			if r.OK && r.Same < r.R {
-				text += fmt.Sprintf(" %s [%s, %s]", chart.Signed(r.Mean, r.Dec), chart.Signed(r.Lo, r.Dec), chart.Signed(r.Hi, r.Dec))
+				text += fmt.Sprintf(" %s [%s, %s]", chart.Signed(r.Mean, r.Dec), chart.Signed(r.Lo, r.Dec),
+					chart.Signed(r.Hi, r.Dec))
 			}
 			row := &t.Rows[at[key{r.Env, r.Policy}]]
 			row.Cells = append(row.Cells, chart.Num(r.MeanB), chart.TextCell(text))
@@ -127,11 +130,13 @@ func (r *Change) mark(e infer.Estimand) string {
 
 // WriteHTML writes the comparison as a page.
 func (s *Series) WriteHTML(w io.Writer) error {
-	sheet := &Sheet{Title: fmt.Sprintf("%d runs compared", len(s.Runs)), Foot: "Made by troupe from result directories."}
+	sheet := &Sheet{Title: fmt.Sprintf("%d runs compared", len(s.Runs)),
+		Foot: "Made by troupe from result directories."}
 	sheet.Head, sheet.Lead = s.Verdict()
 	for i, run := range s.Runs {
 		m := run.Manifest
-		sheet.Facts = append(sheet.Facts, fmt.Sprintf("%s: %s, %s, seed %d, troupe %s, engine %d", s.names[i], when(m.Started),
+		sheet.Facts = append(sheet.Facts, fmt.Sprintf("%s: %s, %s, seed %d, troupe %s, engine %d", s.names[i],
+			when(m.Started),
 			many(m.Replications, "replication"), m.Seed, m.Troupe, m.Engine))
 	}
 	t := s.Table()

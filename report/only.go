@@ -11,18 +11,19 @@ import (
 	"troupe/sim"
 )
 
-// choice is what a run is a part of: the run with all policies and environments, and the places of those that are shown.
+// choice is what a run is a part of: the run with all policies and environments, and the places of those that are
+// shown.
 type choice struct {
 	of           *Run
 	environments []int
 	policies     []int
 }
 
-// Only returns the run with some of its policies and environments, for pages and figures that show these alone. A pattern
-// is a name, in which * stands for any text: it chooses policies, environments, or both where it names both; with
-// "policy=" or "environment=" before it, these only. Where no pattern names a policy all are shown, and likewise for
-// environments. Intervals and verdicts hold for everything in the run, as on its own page: what is shown was chosen when
-// the results were there. A pattern that names nothing is an error.
+// Only returns the run with some of its policies and environments, for pages and figures that show these alone. A
+// pattern is a name, in which * stands for any text: it chooses policies, environments, or both where it names both;
+// with "policy=" or "environment=" before it, these only. Where no pattern names a policy all are shown, and likewise
+// for environments. Intervals and verdicts hold for everything in the run, as on its own page: what is shown was chosen
+// when the results were there. A pattern that names nothing is an error.
 func (run *Run) Only(patterns []string) (*Run, error) {
 	m := &run.Manifest
 	var policies, environments []string
@@ -119,7 +120,8 @@ func (c *choice) make() *Run {
 		}
 		run.Envs = append(run.Envs, data)
 	}
-	m.Notes = append(slices.Clone(m.Notes), fmt.Sprintf("Shown are %d of %d policies and %d of %d environments. Intervals and "+
+	m.Notes = append(slices.Clone(m.Notes), fmt.Sprintf("Shown are %d of %d policies and %d of %d environments. "+
+		"Intervals and "+
 		"verdicts hold for all of them.", len(m.Policies), len(c.of.Manifest.Policies), len(m.Environments),
 		len(c.of.Manifest.Environments)))
 	return run
@@ -173,8 +175,8 @@ func (run *Run) looks() (looks []chart.Look, repeats bool) {
 
 // Together returns one run of two, with the policies of both in the environments that both have, so that a figure can
 // draw from both. Policies of one name are called NAME (A) and NAME (B). Environments of one name must be the same in
-// their options, feedback, horizon and data; the checkpoints are those of both. Replications are paired by number; where the
-// seeds differ, they are of different instances, which pairing does not harm.
+// their options, feedback, horizon and data; the checkpoints are those of both. Replications are paired by number;
+// where the seeds differ, they are of different instances, which pairing does not harm.
 func Together(a, b *Run) (*Run, error) {
 	if a.estimand() != b.estimand() {
 		return nil, fmt.Errorf("the runs fix different estimands, %v and %v", a.estimand(), b.estimand())
@@ -239,7 +241,8 @@ func Together(a, b *Run) (*Run, error) {
 	}
 	m.Notes = append(m.Notes, fmt.Sprintf("Two runs: A is %s, B is %s.", a.Dir, b.Dir))
 	if run.apart = a.Manifest.Seed != b.Manifest.Seed; run.apart {
-		m.Notes = append(m.Notes, fmt.Sprintf("The seeds differ (%d and %d), so policies of A and B did not meet the same instances.",
+		m.Notes = append(m.Notes, fmt.Sprintf("The seeds differ (%d and %d), so policies of A and B did not meet "+
+			"the same instances.",
 			a.Manifest.Seed, b.Manifest.Seed))
 	}
 	if left != nil {
@@ -292,7 +295,8 @@ func joined(a, b *EnvData, replications int) EnvData {
 				}
 				row[r] = &CellRun{}
 				for _, k := range at[side] {
-					row[r].Regret, row[r].Reward = append(row[r].Regret, c.Regret[k]), append(row[r].Reward, c.Reward[k])
+					row[r].Regret, row[r].Reward = append(row[r].Regret, c.Regret[k]), append(row[r].Reward,
+						c.Reward[k])
 				}
 			}
 			out.Cells = append(out.Cells, row)

@@ -157,15 +157,15 @@ func (r *ScoreRow) add(e int, regret, uniform []float64) (ok bool) {
 	return true
 }
 
-// compare computes intervals of the scores, each for itself, and of all their differences at once, and which policies may
-// be first. The rows are in their order. With few replications nothing of it holds, and nothing is computed.
+// compare computes intervals of the scores, each for itself, and of all their differences at once, and which policies
+// may be first. The rows are in their order. With few replications nothing of it holds, and nothing is computed.
 func (s *Score) compare() {
 	n := len(s.Rows)
 	if s.R < minReps || n == 0 {
 		return
 	}
 	stream := rng.NewKey(s.Seed).Child("report").Child("score").Stream(rng.Resample)
-	draw := func(_, b, i, n int) int { return stream.Round(uint64(b)).Intn(i, n) }
+	draw := drawFrom(stream)
 	ask := func(c ...infer.Contrast) []infer.Interval { return infer.Simultaneous(infer.Mean, c, level, draw).Each }
 	var pairs []infer.Contrast
 	at := map[[2]int]int{}
@@ -191,8 +191,8 @@ func (s *Score) compare() {
 	}
 }
 
-// around is the interval of a score, or of a difference of two: that of the mean of the shares, which is the score but for
-// rounding.
+// around is the interval of a score, or of a difference of two: that of the mean of the shares, which is the score but
+// for rounding.
 func around(score float64, i infer.Interval) (lo, hi float64, told bool) {
 	if !(i.SE > 1e-12) { // the same in every replication but for rounding, as uniform play beside itself
 		return score, score, true

@@ -18,8 +18,8 @@ import (
 type Claim struct {
 	Less        string  `key:"less" doc:"name of the policy that is expected to lose less" json:"less"`
 	Than        string  `key:"than" doc:"name of the policy that it is compared with" json:"than"`
-	Times       float64 `key:"times" doc:"less than so many times what the other one loses: 0.5 for half" json:"times,omitempty"`
-	Environment string  `key:"environment" doc:"name of the environment that it is about" default:"each of them" json:"environment,omitempty"`
+	Times       float64 `key:"times" doc:"less than so many times what the other one loses: 0.5 for half" json:"times,omitzero"`
+	Environment string  `key:"environment" doc:"name of the environment it is about" default:"each of them" json:"environment,omitzero"`
 }
 
 // ClaimKeys lists the keys of a table [[claim]].
@@ -28,8 +28,8 @@ func ClaimKeys() []spec.Option { return spec.Options(&Claim{Times: 1}) }
 // maxClaims bounds the claims of an experiment.
 const maxClaims = 100
 
-// decodeQuestion decodes what the report is asked: the estimand and the claims. Policies, environments and checkpoints are
-// there already.
+// decodeQuestion decodes what the report is asked: the estimand and the claims. Policies, environments and checkpoints
+// are there already.
 func (x *Experiment) decodeQuestion(h *header, tree spec.Raw) error {
 	e, ok := infer.Named(h.Estimand)
 	if !ok || h.Estimand == "" {
@@ -38,15 +38,18 @@ func (x *Experiment) decodeQuestion(h *header, tree spec.Raw) error {
 	if e != infer.Mean {
 		x.Estimand = h.Estimand
 		if x.Reference != "" {
-			return spec.Errorf("reference", "reference compares means, and the estimand is %q; a [[claim]] compares two policies by it",
+			return spec.Errorf("reference", "reference compares means, and the estimand is %q; a [[claim]] "+
+				"compares two policies by it",
 				x.Estimand)
 		}
 		if x.Until != "" {
-			return spec.Errorf("until", "until is about means, and the estimand is %q; leave one of them out", x.Estimand)
+			return spec.Errorf("until", "until is about means, and the estimand is %q; leave one of them out",
+				x.Estimand)
 		}
 	}
 	if e == infer.ShareLost && infer.Halfway(x.Checkpoints) < 0 {
-		return spec.Errorf("estimand", "is %q, which needs a checkpoint near half the horizon, from %d to %d", h.Estimand,
+		return spec.Errorf("estimand", "is %q, which needs a checkpoint near half the horizon, from %d to %d",
+			h.Estimand,
 			int(math.Ceil(float64(x.Horizon)/2.4)), int(float64(x.Horizon)/2*1.2))
 	}
 	return x.decodeClaims(tree)
@@ -91,7 +94,8 @@ func (x *Experiment) decodeClaims(tree spec.Raw) error {
 				return spec.Errorf(at, "%s is missing, expected the name of a policy", name.key)
 			}
 			if !slices.Contains(name.valid, name.value) {
-				return spec.Errorf(spec.Join(at, name.key), "is %q, which is no %s of this experiment%s", name.value, name.what,
+				return spec.Errorf(spec.Join(at, name.key), "is %q, which is no %s of this experiment%s", name.value,
+					name.what,
 					spec.Suggest(name.value, name.valid))
 			}
 		}

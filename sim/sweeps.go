@@ -58,13 +58,14 @@ func (r *runner) marks(i int) int { return len(r.x.CheckpointsOf(r.envOf(i))) }
 
 // zipKey describes the key zip for listings.
 var zipKey = spec.Option{Key: spec.ZipKey, Type: "[]string",
-	Doc: "sweeps that go together, first values with first ones: [\"m\", \"scale.value\"]; a list of lists for several groups"}
+	Doc: "sweeps that go together, first values with first ones: [\"m\", \"scale.value\"]; a list of lists for " +
+		"several groups"}
 
 // ownKeys are the keys of an environment beside the options of its kind.
 var ownKeys = []string{"feedback", "horizon", "seed"}
 
-// inherit moves sweeps of the head into the environments: horizon = [1_000, 10_000] is that of every [[environment]] that
-// has none. The head keeps the largest horizon, and the first seed.
+// inherit moves sweeps of the head into the environments: horizon = [1_000, 10_000] is that of every [[environment]]
+// that has none. The head keeps the largest horizon, and the first seed.
 func inherit(tree spec.Raw) error {
 	for _, key := range []string{"horizon", "seed"} {
 		list, ok := tree[key].([]any)
@@ -134,8 +135,8 @@ func ownOf(table spec.Raw, at string) (own Own, err error) {
 	return own, nil
 }
 
-// expandTable multiplies out the sweeps of a table [[key]]: those that zip binds first, then those of what stands beside
-// the options of an environment, then those of the options.
+// expandTable multiplies out the sweeps of a table [[key]]: those that zip binds first, then those of what stands
+// beside the options of an environment, then those of the options.
 func expandTable[T any](kinds spec.Registry[T], table spec.Raw, at, key string) ([]spec.Choice, error) {
 	bound, err := spec.Zip(table, at)
 	if err != nil {
@@ -191,7 +192,8 @@ func expandOwn(table spec.Raw) []spec.Choice {
 			for _, a := range alts {
 				t := maps.Clone(c.Value.(spec.Raw))
 				t[key] = a.Value
-				if next = append(next, spec.Choice{Value: t, Swept: slices.Concat(c.Swept, a.Swept)}); len(next) > spec.MaxChoices {
+				if next = append(next, spec.Choice{Value: t, Swept: slices.Concat(c.Swept,
+					a.Swept)}); len(next) > spec.MaxChoices {
 					return next
 				}
 			}
@@ -218,7 +220,8 @@ func (x *Experiment) settleHorizons() {
 	}
 }
 
-// ownCheckpoints gives environments with a horizon of their own their checkpoints: those that are stated up to it, and it.
+// ownCheckpoints gives environments with a horizon of their own their checkpoints: those that are stated up to it, and
+// it.
 func (x *Experiment) ownCheckpoints(stated []int, given bool) {
 	for e := range x.Environments {
 		c := &x.Environments[e]

@@ -12,9 +12,9 @@ const ZipKey = "zip"
 //	scale = { kind = "constant", value = [0.5, 0.7, 1.0] }
 //	zip = ["m", "scale.value"]
 //
-// A list of lists is several groups, which multiply out. The tables that it returns have no key zip; what it chose is in
-// Swept. A table without the key gives itself alone. A name that is no list, lists of different lengths, and a name that
-// stands twice are errors.
+// A list of lists is several groups, which multiply out. The tables that it returns have no key zip; what it chose is
+// in Swept. A table without the key gives itself alone. A name that is no list, lists of different lengths, and a name
+// that stands twice are errors.
 func Zip(raw Raw, path string) ([]Choice, error) {
 	v, ok := raw[ZipKey]
 	if !ok {
@@ -45,10 +45,12 @@ func Zip(raw Raw, path string) ([]Choice, error) {
 			case seen[key]:
 				return nil, Errorf(place, "is %q, which stands in zip already", key)
 			case list == nil:
-				return nil, Errorf(place, "is %q, which is no sweep of this table: expected the path of a list with values%s", key,
+				return nil, Errorf(place, "is %q, which is no sweep of this table: expected the path of a list "+
+					"with values%s", key,
 					Suggest(key, sweepsIn(rest, "")))
 			case i > 0 && len(list) != n:
-				return nil, Errorf(Join(path, where), "has %d values, and %s has %d: sweeps in zip have the same number", len(list),
+				return nil, Errorf(Join(path, where), "has %d values, and %s has %d: sweeps in zip have the same "+
+					"number", len(list),
 					keys[0], n)
 			}
 			seen[key], n = true, len(list)

@@ -115,8 +115,8 @@ func Halfway(rounds []int) int {
 // lostExponent is the exponent from which on regret counts as linear.
 const lostExponent = 0.9
 
-// Lost reports whether a replication's regret stays linear: with R(t) its regret after t rounds, T the horizon and h the
-// checkpoint Halfway, R(T) > 0 and the exponent of its last doubling is at least 0.9,
+// Lost reports whether a replication's regret stays linear: with R(t) its regret after t rounds, T the horizon and h
+// the checkpoint Halfway, R(T) > 0 and the exponent of its last doubling is at least 0.9,
 //
 //	log(R(T)/R(h)) ≥ 0.9 log(T/h);
 //
@@ -169,8 +169,8 @@ func (i Interval) Above() bool { return i.OK && !i.Same && i.Lo > 0 }
 // Family is statements that are printed together.
 type Family struct {
 	Each []Interval // by contrast
-	// Factor is what an interval is made with, Value ± Factor·SE, by contrast; 0 where it is of another form or does not
-	// exist.
+	// Factor is what an interval is made with, Value ± Factor·SE, by contrast; 0 where it is of another form or does
+	// not exist.
 	Factor []float64
 }
 
@@ -180,14 +180,15 @@ type Draw func(reps, b, i, n int) int
 // Simultaneous returns intervals that hold for all contrasts at once with probability about level, each contrast of at
 // least one replication.
 //
-// Mean and CVaR5: the studentised bootstrap of the largest deviation (stats.Resamples.Largest), of the values or of what
-// they add to the estimate. Median: the same with the standard errors of the resampled medians. ShareLost: intervals by
-// betting (stats.BettingInterval), which hold for every law, shared out by Bonferroni.
+// Mean and CVaR5: the studentised bootstrap of the largest deviation (stats.Resamples.Largest), of the values or of
+// what they add to the estimate. Median: the same with the standard errors of the resampled medians. ShareLost:
+// intervals by betting (stats.BettingInterval), which hold for every law, shared out by Bonferroni.
 //
-// Groups have factors of their own, so that one with heavy tails does not widen the intervals of the others: each is the
-// quantile of its group's largest deviation at one probability, the smallest at which all of them hold together
-// (balanced: Beran 1988). Contrasts of different numbers of replications are resampled apart and share the error evenly. draw gets the number of replications, so that each group
-// has a stream; equal calls give equal intervals. Without draw there are estimates only.
+// Groups have factors of their own, so that one with heavy tails does not widen the intervals of the others: each is
+// the quantile of its group's largest deviation at one probability, the smallest at which all of them hold together
+// (balanced: Beran 1988). Contrasts of different numbers of replications are resampled apart and share the error
+// evenly. draw gets the number of replications, so that each group has a stream; equal calls give equal intervals.
+// Without draw there are estimates only.
 //
 // There is no interval below Estimand.Least replications, nor for a mean that fewer than five replications decide
 // (stats.Estimable). Cost: 2000 resamples of each contrast.
@@ -396,7 +397,7 @@ func (f *family) medians() {
 			for b := range dev {
 				dev[b] = x[b] - float64(c.times()*y[b])
 			}
-			if i.SE = math.Sqrt(stats.Variance(dev)); i.SE == 0 { // one value in most replications: its spread is unknown
+			if i.SE = math.Sqrt(stats.Variance(dev)); i.SE == 0 { // one value in most replications: no spread is known
 				continue
 			}
 			if worst[g] == nil {
@@ -418,9 +419,9 @@ func (f *family) medians() {
 }
 
 // Places returns the places that unit i of n may have, the first being the smallest: one more than the number of units
-// that are smaller by more than chance, up to n less the number of those that are larger. between returns the interval of
-// unit i minus unit j. All sets hold together where the intervals of all pairs do (Mogstad, Romano, Shaikh and Wilhelm
-// 2024).
+// that are smaller by more than chance, up to n less the number of those that are larger. between returns the interval
+// of unit i minus unit j. All sets hold together where the intervals of all pairs do (Mogstad, Romano, Shaikh and
+// Wilhelm 2024).
 func Places(i, n int, between func(i, j int) Interval) (from, to int) {
 	from, to = 1, n
 	for j := range n {
