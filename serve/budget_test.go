@@ -17,7 +17,9 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/policy"
 	"troupe/serve/model"
+	"troupe/spec"
 )
 
 // budgeted is a model with hashed features and a budget.
@@ -280,6 +282,24 @@ func TestBudgetRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, words)
 		}
 	}
+	cost := 2.
+	clicks := DefaultConfig("clicks")
+	clicks.Dim, clicks.Policy = 2, PolicySpec{Raw: spec.Raw{"kind": "logistic"}, Options: policy.Kinds["logistic"]()}
+	listed := budgeted("listed", model.Budget{Mean: 3}, func(c *ModelConfig) { c.Actions = []Entry{{ID: "a", Cost: &cost}} })
+	for field, c := range map[string]ModelConfig{"config.policy.kind": clicks, "config.actions[0].cost": listed} {
+		m := must(s.CreateModel(ctx, c, ""))
+		changed := m.Config
+		changed.Budget = model.Budget{Mean: 1, Per: "decision"}
+		_, err := s.ConfigureModel(ctx, m.Name, 0, changed, "")
+		wantCode(t, err, Invalid, field)
+		if got := must(s.GetModel(ctx, m.Name)); got.ConfigVersion != m.ConfigVersion {
+			t.Errorf("%s: a refused budget made version %d", m.Name, got.ConfigVersion)
+		}
+	}
+	changed := must(s.GetModel(ctx, "listed")).Config
+	changed.Actions = []Entry{{ID: "a", Cost: new(5.)}}
+	_, err := s.ConfigureModel(ctx, "listed", 0, changed, "")
+	wantCode(t, err, Invalid, "config.actions[0].cost", "the budget is 3")
 }
 
 // TestBudgetChanges: a changed budget goes on with what was spent and with the same price of money, one that is taken away ends, a

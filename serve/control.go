@@ -270,6 +270,11 @@ func (s *Server) configure(name string, version uint64, config ModelConfig, call
 			return nil, err
 		}
 	}
+	if cfg.Config.Budget != v.Compiled.Config.Budget || !model.SameJSON(v.Compiled.Config.Actions, cfg.Config.Actions) {
+		if err := cfg.CheckBudget(); err != nil {
+			return nil, err
+		}
+	}
 	b, err := fold.ControlConfig(cfg.Config, nil)
 	if err != nil {
 		return nil, err

@@ -101,8 +101,8 @@ func (b Budget) Below(field, id string, cheapest float64) error {
 		"or say with budget.on_empty what is to happen, %s or %s", id, most, per, Cheapest, Refuse)
 }
 
-// checkBudget refuses a policy that would ignore prices, and a budget below the cheapest action of the catalogue.
-func (c *Compiled) checkBudget() error {
+// CheckBudget refuses a policy that would ignore prices, and a budget below the cheapest action of the catalogue.
+func (c *Compiled) CheckBudget() error {
 	b := c.Config.Budget
 	if b.IsZero() {
 		return nil

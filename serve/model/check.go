@@ -43,7 +43,7 @@ func (c Config) Admit(limits Limits) (*Compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := out.checkBudget(); err != nil {
+	if err := out.CheckBudget(); err != nil {
 		return nil, err
 	}
 	return out, out.CheckCatalogue()

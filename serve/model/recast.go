@@ -71,7 +71,7 @@ func (x Change) Recast(own Config, lo, hi float64, limits Limits) (*Compiled, er
 	if err != nil {
 		return nil, err
 	}
-	return out, out.checkBudget()
+	return out, out.CheckBudget()
 }
 
 // SameState returns nil when a model with the configuration n can have a state of one with c, otherwise an *Error that

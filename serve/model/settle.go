@@ -105,7 +105,7 @@ func (c Config) Learned(s *feature.Schema, lo, hi float64, limits Limits) (*Comp
 	if err != nil {
 		return nil, err
 	}
-	return out, out.checkBudget()
+	return out, out.CheckBudget()
 }
 
 // oneSource refuses options of the policy that belong elsewhere: the number of bits and the pairs to hashed
