@@ -484,8 +484,10 @@ func (e *engine) process(wave []*block) error {
 			e.total = newAccumulator(e.p, e)
 		}
 		e.total.merge(b.acc)
-		if len(e.total.segments) > MostSegments {
-			return e.p.o.By.tooMany()
+		if e.p.o.By != nil {
+			if err := e.p.o.By.fits(len(e.total.segments), len(e.p.o.Targets)); err != nil {
+				return err
+			}
 		}
 		e.learned(b.acc)
 		b.acc = nil

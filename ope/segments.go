@@ -113,6 +113,21 @@ func (b *By) tooMany() error {
 		b.Path)
 }
 
+// mostSegmentSums bounds segments × targets: 4 kB each, in the whole and in the blocks that are under way.
+const mostSegmentSums = 50_000
+
+// fits refuses more segments than there is memory for.
+func (b *By) fits(segments, targets int) error {
+	switch {
+	case segments > MostSegments:
+		return b.tooMany()
+	case segments*targets > mostSegmentSums:
+		return fmt.Errorf("--by %s: more than %d segments of %d targets, expected a product of at most %d", b,
+			mostSegmentSums/targets, targets, mostSegmentSums)
+	}
+	return nil
+}
+
 // missing is the key of events without the value or with an empty list, elsewhere that of numbers outside of the edges
 // and of values that are not listed. Values have an equals sign in front, their hashes a tilde, intervals of numbers a
 // number sign. A list is the set of its values, in alphabetical order with and between them: so each event is in one
@@ -280,6 +295,9 @@ func (w *worker) segment(a *accumulator, ev *logged.Event, index int) (*segmentS
 	}
 	s := a.segments[key]
 	if s == nil {
+		if err := w.p.o.By.fits(len(a.segments)+1, len(w.p.o.Targets)); err != nil {
+			return nil, err
+		}
 		if a.segments == nil {
 			a.segments = map[string]*segmentSums{}
 		}

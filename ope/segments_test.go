@@ -247,3 +247,23 @@ func TestBadSegments(t *testing.T) {
 		}
 	}
 }
+
+// TestSegmentsMemory: segments of many targets are bounded before memory is taken for them.
+func TestSegmentsMemory(t *testing.T) {
+	b, err := ParseBy("u")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []logged.Event
+	for i := range 300 {
+		all = append(all, logged.Event{K: 2, Chosen: 0, Propensity: 0.5, Position: logged.NoPosition, Named: fmt.Appendf(nil, `{"u":"u%d"}`, i)})
+	}
+	var targets []Target
+	for i := range 200 {
+		targets = append(targets, &Fixed{fmt.Sprint(i), []float64{0, 1}})
+	}
+	_, err = Evaluate(t.Context(), &events{all: all}, Options{Targets: targets, By: b, Estimators: []string{"ips"}})
+	if err == nil || !strings.Contains(err.Error(), "more than 250 segments of 200 targets") {
+		t.Error(err)
+	}
+}
