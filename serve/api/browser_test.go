@@ -50,21 +50,21 @@ func browser(t *testing.T) context.Context {
 	return ctx
 }
 
-// page is what the browser shows while it may be loading another document.
-type page struct {
+// inBrowser is what the browser shows while it may be loading another document.
+type inBrowser struct {
 	t   *testing.T
 	ctx context.Context
 }
 
 // is runs a script; it is false also between two documents.
-func (p page) is(script string) bool {
+func (p inBrowser) is(script string) bool {
 	ok, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](script))
 	return err == nil && ok
 }
 
-func (p page) has(words string) bool { return p.is(includes(words)) }
+func (p inBrowser) has(words string) bool { return p.is(includes(words)) }
 
-func (p page) until(script string) {
+func (p inBrowser) until(script string) {
 	p.t.Helper()
 	for end := time.Now().Add(time.Minute); !p.is(script); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -74,7 +74,7 @@ func (p page) until(script string) {
 	}
 }
 
-func (p page) untilText(words string) {
+func (p inBrowser) untilText(words string) {
 	p.t.Helper()
 	p.until(includes(words))
 }
@@ -113,7 +113,7 @@ func TestModelPageInBrowser(t *testing.T) {
 	if _, err := chromedp.Call(ctx, log.Enable, struct{}{}); err != nil {
 		t.Fatal(err)
 	}
-	show := page{t, ctx}
+	show := inBrowser{t, ctx}
 	for _, width := range []int64{390, 1280} {
 		if _, err := chromedp.Call(ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 800, DeviceScaleFactor: 1}); err != nil {
 			t.Fatal(err)
@@ -186,7 +186,7 @@ func TestLivePageInBrowser(t *testing.T) {
 	if _, err := chromedp.Call(ctx, log.Enable, struct{}{}); err != nil {
 		t.Fatal(err)
 	}
-	show := page{t, ctx}
+	show := inBrowser{t, ctx}
 	visit := func(path string) {
 		t.Helper()
 		if err := chromedp.Do(ctx, chromedp.Navigate(web.URL+path)); err != nil {
