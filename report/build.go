@@ -189,6 +189,9 @@ func compose(run *Run, opts Options) *document {
 			p.grown = p.a.Growth(prefix + "growth")
 		}
 		p.sweeps, p.heats = p.a.sweepFigures(prefix)
+		if f := p.a.lostFigure(prefix + "lost"); f != nil {
+			p.sweeps = append(p.sweeps, f)
+		}
 		p.also = p.a.diagnostics(prefix)
 		p.powers = p.a.powers(prefix)
 	}
