@@ -16,7 +16,7 @@ func Price(set bandit.ActionSet, price []float64, keep []int) (bandit.Priced, er
 	case bandit.Sparse:
 		return &pricedSparse{prices{price, keep, s.Len()}, s}, nil
 	case bandit.Finite:
-		return &pricedDense{prices{price, keep, s.Len()}, s}, nil
+		return newPricedDense(prices{price, keep, s.Len()}, s), nil
 	}
 	return nil, fmt.Errorf("policy: prices need a list of actions, this is %s: %w", described(set),
 		bandit.ErrUnsupported)
@@ -50,16 +50,52 @@ func (p *prices) Price(i int) float64 { return p.price[p.whole(i)] }
 type pricedDense struct {
 	prices
 	set bandit.Finite
+
+	rows  []float64 // (x, price) of the actions that are left, one after the other; nil for long lists
+	theta []float64 // (theta, −1)
+}
+
+// pricedRows bounds the numbers of pricedDense.rows, which a decision makes anew. Products of numbers within tame do not
+// overflow: no score is an infinity or NaN, which would lose unseen.
+const (
+	pricedRows = 1 << 17
+	tame       = 0x1p500
+)
+
+func newPricedDense(p prices, set bandit.Finite) *pricedDense {
+	s := &pricedDense{prices: p, set: set}
+	d, k := set.Dim(), p.Len()
+	if k > pricedRows/(d+1) {
+		return s
+	}
+	room := make([]float64, (k+1)*(d+1))
+	s.rows, s.theta = room[:0:k*(d+1)], room[k*(d+1):]
+	for i := range k {
+		at := p.whole(i)
+		s.rows = append(append(s.rows, set.At(at)...), p.price[at])
+	}
+	if !linalg.Within(s.rows, tame) {
+		s.rows = nil
+	}
+	s.theta[d] = -1
+	return s
 }
 
 func (p *pricedDense) Dim() int           { return p.set.Dim() }
 func (p *pricedDense) At(i int) []float64 { return p.set.At(p.whole(i)) }
 func (p *pricedDense) Check() error       { return checkNumbers(p.set) }
 
-// ArgMax implements bandit.ActionSet: the first action with the largest ⟨x, theta⟩ − price.
+// ArgMax implements bandit.ActionSet: the first action with the largest ⟨x, theta⟩ − price. One call at a time.
 func (p *pricedDense) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
-	if len(theta) != p.set.Dim() {
+	d := p.set.Dim()
+	if len(theta) != d {
 		panic("policy: theta has the wrong length")
+	}
+	if p.rows != nil && linalg.Within(theta, tame) {
+		copy(p.theta, theta)
+		arm, best := linalg.ArgMax(p.rows, p.theta)
+		dst.Set(p.rows[arm*(d+1):arm*(d+1)+d], arm)
+		return best, nil
 	}
 	best, arm, k := math.Inf(-1), -1, p.Len()
 	for i := range k {
