@@ -44,7 +44,7 @@ func TestCostsRefused(t *testing.T) {
 		_, err = s.Decide(ctx, "c", DecideRequest{Costs: []float64{0, 1, bad}})
 		wantCode(t, err, Invalid, "costs[2]")
 		_, err = s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: .5, Cost: &bad})
-		wantCode(t, err, Invalid, "cost: expected a cost")
+		wantCode(t, err, Invalid, "cost: is ", "expected a cost")
 	}
 	some := DecideRequest{Actions: costly(0, 3)}
 	some.Actions[2].Cost = nil

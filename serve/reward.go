@@ -149,7 +149,7 @@ func (r *RewardRequest) cost(lawful bool) (float64, error) {
 	case r.Cost == nil:
 		return 0, nil
 	case budget.Cost(*r.Cost) != nil:
-		return 0, fault.Invalidf("cost", *r.Cost, "expected a cost from 0 to %v", budget.Most)
+		return 0, fault.Invalidf("cost", *r.Cost, "is %v, expected a cost from 0 to %v", *r.Cost, budget.Most)
 	case !lawful:
 		return 0, &Error{Code: Conflict, Field: "cost",
 			Want: "costs need log version 2: start the server without --log-version 1"}

@@ -232,7 +232,7 @@ func (w *Worker) readCosts(r *Request) error {
 	}
 	for i, c := range w.costs {
 		if err := budget.Cost(c); err != nil {
-			return model.Invalid(field(i), c, "expected a cost from 0 to %v", budget.Most)
+			return model.Invalid(field(i), c, "is %v, expected a cost from 0 to %v", c, budget.Most)
 		}
 	}
 	return nil

@@ -122,26 +122,30 @@ func decodeJSON(b []byte) (any, error) {
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, errors.New("more than one JSON value")
 	}
-	return plain(v)
+	return plain(v, "")
 }
 
-func plain(v any) (any, error) {
+func plain(v any, path string) (any, error) {
 	var err error
 	switch v := v.(type) {
 	case json.Number:
 		if n, err := v.Int64(); err == nil {
 			return n, nil
 		}
-		return v.Float64()
+		x, err := v.Float64()
+		if err != nil {
+			return nil, spec.Errorf(path, "is %s, expected a number that fits", v)
+		}
+		return x, nil
 	case []any:
 		for i := range v {
-			if v[i], err = plain(v[i]); err != nil {
+			if v[i], err = plain(v[i], spec.Element(path, i)); err != nil {
 				return nil, err
 			}
 		}
 	case map[string]any:
 		for k := range v {
-			if v[k], err = plain(v[k]); err != nil {
+			if v[k], err = plain(v[k], spec.Join(path, k)); err != nil {
 				return nil, err
 			}
 		}
