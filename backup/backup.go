@@ -7,8 +7,9 @@
 //	  base-41000.snap                      of a log that was trimmed: the state after that entry
 //	  keys.json                            the keys of event ids, mode 0600, unless it is left out
 //
-// A part is written, synced and renamed before its line is, so a process that is killed anywhere leaves a backup that is
-// whole up to its last line. Nothing that has a line is ever written again. One process writes to a directory at a time.
+// A part is written, synced and renamed before its line is, so a process that is killed anywhere leaves a backup that
+// is whole up to its last line. Nothing that has a line is ever written again. One process writes to a directory at a
+// time.
 package backup
 
 import (
@@ -42,8 +43,8 @@ const (
 // head is the first line of the index.
 type head struct {
 	Format int `json:"format"`
-	// First is the first entry of the backup. Base is the entry whose state the log goes on from, 0 for a log that begins
-	// with entry 1.
+	// First is the first entry of the backup. Base is the entry whose state the log goes on from, 0 for a log that
+	// begins with entry 1.
 	First   uint64 `json:"first"`
 	Base    uint64 `json:"base,omitempty"`
 	BaseSum string `json:"base_sha256,omitempty"`
@@ -160,9 +161,9 @@ func partName(first, last uint64) string { return fmt.Sprintf("entries-%d-%d.par
 
 func baseName(seq uint64) string { return fmt.Sprintf("base-%d.snap", seq) }
 
-// Begin makes a backup in a directory that is empty or not there. first is the first entry of the log; base is the state
-// after entry baseSeq that a trimmed log goes on from, nil with baseSeq 0 for a log that is whole; keys is the text of
-// keys.json, nil to leave it out.
+// Begin makes a backup in a directory that is empty or not there. first is the first entry of the log; base is the
+// state after entry baseSeq that a trimmed log goes on from, nil with baseSeq 0 for a log that is whole; keys is the
+// text of keys.json, nil to leave it out.
 func Begin(path string, first, baseSeq uint64, base, keys []byte) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err
@@ -320,8 +321,8 @@ func (d *Dir) Close() error {
 	return d.index.Close()
 }
 
-// Entries yields the entries from one to another. Each part is compared with its hash before its first entry is yielded;
-// parts behind the last entry are not read. The last pair may be an error.
+// Entries yields the entries from one to another. Each part is compared with its hash before its first entry is
+// yielded; parts behind the last entry are not read. The last pair may be an error.
 func (d *Dir) Entries(from, to uint64) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
 		for _, p := range d.parts {

@@ -83,8 +83,8 @@ type Work interface {
 	Step() (done bool)
 }
 
-// Heeder is implemented by policies that know whether they choose by the mean reward of an action less its price on sets
-// with prices (Priced). Others look at the vectors alone, and would ignore prices without a word.
+// Heeder is implemented by policies that know whether they choose by the mean reward of an action less its price on
+// sets with prices (Priced). Others look at the vectors alone, and would ignore prices without a word.
 type Heeder interface{ Heeds() bool }
 
 // Heeds reports whether a policy heeds prices.

@@ -96,8 +96,8 @@ type Costed interface {
 	Budget() float64
 }
 
-// Payer is a policy that is told what the action of a round cost, after Select and before Update. It is called once in a
-// round: with the state, it changes what is chosen next.
+// Payer is a policy that is told what the action of a round cost, after Select and before Update. It is called once in
+// a round: with the state, it changes what is chosen next.
 type Payer interface {
 	Pay(a Action, cost float64) error
 }

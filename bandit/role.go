@@ -26,9 +26,9 @@ type Atoms struct {
 	x               []float64 // hash and value of each atom
 }
 
-// AtomList appends a list of atoms to a sparse vector. All its entries have the coordinate First, from which on no other
-// entry lies. An atom is two of them: the upper 53 bits of its hash as a whole number, and its value; three counts end
-// the list.
+// AtomList appends a list of atoms to a sparse vector. All its entries have the coordinate First, from which on no
+// other entry lies. An atom is two of them: the upper 53 bits of its hash as a whole number, and its value; three
+// counts end the list.
 type AtomList struct {
 	At    []uint32
 	X     []float64

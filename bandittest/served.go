@@ -50,10 +50,10 @@ var servedChecks = []struct {
 	{Deferred, (*policyTest).deferred},
 }
 
-// TestServed holds a policy to what a decision server, training from its log and off-policy evaluation ask of it, beside
-// TestPolicy. mk returns a new policy before round 1; all that it returns must be equal. cfg.Sets are finite sets;
-// cfg.Refused, Exempt and Draws are not used. Every fault is reported to t with the name of the promise. An ability that
-// the policy does not have is no fault.
+// TestServed holds a policy to what a decision server, training from its log and off-policy evaluation ask of it,
+// beside TestPolicy. mk returns a new policy before round 1; all that it returns must be equal. cfg.Sets are finite
+// sets; cfg.Refused, Exempt and Draws are not used. Every fault is reported to t with the name of the promise. An
+// ability that the policy does not have is no fault.
 //
 // Nothing here is a matter of chance: the suite is a function of cfg.Seed.
 func TestServed(t TB, mk func() bandit.Policy, cfg PolicyConfig) {

@@ -5,9 +5,9 @@
 //
 //	r(a) − λ·c(a),
 //
-// r its reward, c its cost in units of money, λ the price in units of reward for a unit of money. That is the Lagrangian
-// of: the largest mean reward with a mean cost of at most b. λ is the multiplier of the constraint; its gradient is b
-// less the expected cost of a decision.
+// r its reward, c its cost in units of money, λ the price in units of reward for a unit of money. That is the
+// Lagrangian of: the largest mean reward with a mean cost of at most b. λ is the multiplier of the constraint; its
+// gradient is b less the expected cost of a decision.
 //
 // [Pacer] holds μ = λ·b, in units of reward, and moves it by mirror descent in its logarithm. With E the cost that a
 // decision expects under the law of the policy at this price, before the hard stop takes anything away,
@@ -15,15 +15,16 @@
 //	B = granted − spent − reserved,  target = max(b/5, b + B/100),
 //	μ ← μ·exp(η·min(E/target − 1, 2)),  η = 0.015,  10⁻⁶ ≤ μ ≤ 10.
 //
-// E is known exactly where the law is, so the gradient has not the noise of the one action that was drawn. The balance B
-// takes back within about a hundred decisions what was spent too much, or not spent. A step changes μ by at most 3 %. The
-// descent is that of Balseiro, Lu and Mirrokni, "The Best of Many Worlds: Dual Mirror Descent for Online Allocation
+// E is known exactly where the law is, so the gradient has not the noise of the one action that was drawn. The balance
+// B takes back within about a hundred decisions what was spent too much, or not spent. A step changes μ by at most 3 %.
+// The descent is that of Balseiro, Lu and Mirrokni, "The Best of Many Worlds: Dual Mirror Descent for Online Allocation
 // Problems" (Operations Research 71, 2023), with the entropy as reference; their theorem (regret O(√T) against the best
-// policy within the budget) is for known rewards and for E − b as the gradient, not for the balance nor for learned rewards.
+// policy within the budget) is for known rewards and for E − b as the gradient, not for the balance nor for learned
+// rewards.
 //
-// The hard stop: an action is played only when its cost is at most [Pacer.Left]. So what is spent exceeds what was granted
-// by no more than what costs turn out larger than they were stated, and by the decisions that are made before one another's
-// record is folded. Where no action is within the budget the caller plays the cheapest, or none.
+// The hard stop: an action is played only when its cost is at most [Pacer.Left]. So what is spent exceeds what was
+// granted by no more than what costs turn out larger than they were stated, and by the decisions that are made before
+// one another's record is folded. Where no action is within the budget the caller plays the cheapest, or none.
 package budget
 
 import (
@@ -95,8 +96,8 @@ const (
 const Day = int64(24 * time.Hour)
 
 // Pacer is the state of a budget: the price and what was spent. It is a fold over decisions and payments, and has equal
-// bits for equal calls on every machine. The zero value is before the first decision. Not safe for concurrent use; a copy
-// is a state of its own.
+// bits for equal calls on every machine. The zero value is before the first decision. Not safe for concurrent use; a
+// copy is a state of its own.
 type Pacer struct {
 	Mu        float64 // λ·b in units of reward, 0 before the first decision
 	Granted   float64 // for the decisions so far; of Total: this day's money and what was carried
@@ -156,8 +157,8 @@ func (p *Pacer) open(l Limit, now int64) {
 	p.Day, p.Granted, p.Spent = day, l.Total+left, 0
 }
 
-// Decide moves the price by a decision at time now: expects is E, reserve the stated cost of the action that is played, and
-// stopped says that the hard stop took actions away.
+// Decide moves the price by a decision at time now: expects is E, reserve the stated cost of the action that is played,
+// and stopped says that the hard stop took actions away.
 func (p *Pacer) Decide(l Limit, now int64, expects, reserve float64, stopped bool) {
 	p.open(l, now)
 	if p.Decisions > 0 {
@@ -198,8 +199,8 @@ func (p *Pacer) Pay(reserved, cost float64) {
 	p.Paid += cost
 }
 
-// Change carries the price over to another limit: λ stays where b changes. Another kind of limit begins anew with what is
-// reserved.
+// Change carries the price over to another limit: λ stays where b changes. Another kind of limit begins anew with what
+// is reserved.
 func (p *Pacer) Change(from, to Limit) {
 	if (from.Mean > 0) != (to.Mean > 0) {
 		*p = Pacer{Reserved: p.Reserved}

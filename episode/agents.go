@@ -265,7 +265,8 @@ func (o *OptimismOptions) Agent(s Setting) (Agent, error) {
 }
 
 // UCBVIOptions are the options of kind "ucbvi": UCBVI-CH of Azar, Osband and Munos (2017), algorithm 3: the bonus
-// 7·H·L/√n with L = log(5·S·A·K·H/δ), where theirs is for returns up to H and this one for returns up to Top: 7·Top·L/√n.
+// 7·H·L/√n with L = log(5·S·A·K·H/δ), where theirs is for returns up to H and this one for returns up to Top:
+// 7·Top·L/√n.
 type UCBVIOptions struct {
 	Scale float64 `key:"scale" doc:"factor of the bonus; 1 is the theorem's"`
 	Delta float64 `key:"delta" doc:"failure probability δ"`

@@ -19,8 +19,8 @@ import (
 // each episode, without a sign, and has no members.
 //
 // Atoms keyed by what a step knows, (V_h, b_h) with b_h = Σ φ·(r + V_{h+1}(s')), would be method fresh: each step is
-// visited once in an episode, so V_h grows by one φφᵀ in each, and no key comes again unless φ is 0. A key that stays for
-// some episodes, as that of method atoms, must leave something out.
+// visited once in an episode, so V_h grows by one φφᵀ in each, and no key comes again unless φ is 0. A key that stays
+// for some episodes, as that of method atoms, must leave something out.
 //
 // The sums are V_h, Σ φ·r and Σ φ·1{s' = s} for each state s. So the problem has numbered states beside its features.
 // With one-hot features method ensemble is kind ensemble and method fresh is kind fresh, bit for bit.

@@ -5,9 +5,10 @@ package episode
 type Valuer interface {
 	// Models returns how many models the agent plays with: 2m with signs, m without, 0 where it has none.
 	Models() int
-	// Values stores V_h(s) of model i in dst, place h·S + s, before the episode that comes next: model i < m is member i
-	// with the sign +, model m + i the same with −. It also values states that were never seen, by the prior alone. What
-	// the agent does afterwards is the same, bit for bit; it costs more, because the agent goes on valuing all states.
+	// Values stores V_h(s) of model i in dst, place h·S + s, before the episode that comes next: model i < m is member
+	// i with the sign +, model m + i the same with −. It also values states that were never seen, by the prior alone.
+	// What the agent does afterwards is the same, bit for bit; it costs more, because the agent goes on valuing all
+	// states.
 	Values(dst []float64, i int)
 }
 

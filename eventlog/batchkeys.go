@@ -19,8 +19,8 @@ const (
 )
 
 // BatchKeys are the keys under which the nodes of a cluster vouch for their batches: one for each of the keys of event
-// ids, from which it is derived, so that a cluster has one file of secrets. Batches are written under the current one and
-// accepted under all, those of keys that were dropped too. It may be used by many goroutines; nil knows no key.
+// ids, from which it is derived, so that a cluster has one file of secrets. Batches are written under the current one
+// and accepted under all, those of keys that were dropped too. It may be used by many goroutines; nil knows no key.
 type BatchKeys struct {
 	current ID
 	secrets map[ID][]byte

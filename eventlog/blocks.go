@@ -153,8 +153,8 @@ type blockPart struct {
 }
 
 // readBlocks reads block files and takes them apart, one on each processor, and yields them in order.
-// What it yields is good until the next one. With keys the MACs are compared. Memory: the files that are under way, one more than there
-// are processors, and their records when decode is set.
+// What it yields is good until the next one. With keys the MACs are compared. Memory: the files that are under way, one
+// more than there are processors, and their records when decode is set.
 func readBlocks(names []string, numbers []uint32, shard uint16, decode bool,
 	keys *BatchKeys) iter.Seq[blockParts] {
 	return func(yield func(blockParts) bool) {

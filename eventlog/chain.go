@@ -70,10 +70,10 @@ func NewChain(shard uint16, from uint64) *Chain {
 	return &Chain{shard: shard, base: from, last: from - 1}
 }
 
-// Trust gives the chain the keys of a cluster and returns it. From the first batch with a right MAC on, an entry without
-// one has no effect (Batch.Unwritten), and the chain goes on behind it. Before that one, which is the first that a node
-// has written, it is an error: the log is that of a single machine, or the keys are those of another cluster. A chain that
-// begins in the middle of a log passes over what it finds there before its first batch.
+// Trust gives the chain the keys of a cluster and returns it. From the first batch with a right MAC on, an entry
+// without one has no effect (Batch.Unwritten), and the chain goes on behind it. Before that one, which is the first
+// that a node has written, it is an error: the log is that of a single machine, or the keys are those of another
+// cluster. A chain that begins in the middle of a log passes over what it finds there before its first batch.
 func (c *Chain) Trust(k *BatchKeys) *Chain {
 	c.keys = k
 	return c
@@ -117,9 +117,9 @@ func (c *Chain) at(seq uint64) *link { return &c.ring[seq%window] }
 func (c *Chain) knows(seq uint64) bool { return seq >= c.base && seq <= c.last && c.last-seq < window }
 
 // Next checks the next entry. repeat means that the batch must be dropped: it was stored before, by a retry that the
-// engine did not recognise, and was delivered already; or it has no effect (Batch.Void, Batch.Unwritten). After an error
-// the chain has ended and always returns the same error, which names the first sequence in doubt: a *ChainError, or a
-// *VersionError where a later program has written it.
+// engine did not recognise, and was delivered already; or it has no effect (Batch.Void, Batch.Unwritten). After an
+// error the chain has ended and always returns the same error, which names the first sequence in doubt: a *ChainError,
+// or a *VersionError where a later program has written it.
 func (c *Chain) Next(e Entry) (b Batch, repeat bool, err error) { return c.read(e, nil) }
 
 // read is Next on a slate.

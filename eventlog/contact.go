@@ -16,9 +16,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// CutOffError is the error of a node that the network has cut off, so that its engine rests. The engine has no pre-vote:
-// a follower that hears no leader calls for elections with rising terms, and when the network is back the others must
-// answer it with an election of their own, in which nothing is stored for 4 to 9 s. An engine that rests calls for none.
+// CutOffError is the error of a node that the network has cut off, so that its engine rests. The engine has no
+// pre-vote: a follower that hears no leader calls for elections with rising terms, and when the network is back the
+// others must answer it with an election of their own, in which nothing is stored for 4 to 9 s. An engine that rests
+// calls for none.
 type CutOffError struct {
 	Since time.Time
 	Why   string
@@ -80,9 +81,10 @@ type verdict struct {
 // No majority: it hears less than one, and no node that it hears hears one.
 //
 // One link: it does not hear one node, q, that every other node hears, and q stays because it leads the log, or the
-// engine's own group or, when neither of the two leads, by its name. Without that both would call for elections, one after the other,
-// as long as the link is down. Each pair of nodes without a link loses one node then: at most half of an odd number,
-// rounded down, so those that stay are a majority. An even number may lose its majority, and there the rule is not used.
+// engine's own group or, when neither of the two leads, by its name. Without that both would call for elections, one
+// after the other, as long as the link is down. Each pair of nodes without a link loses one node then: at most half of
+// an odd number, rounded down, so those that stay are a majority. An even number may lose its majority, and there the
+// rule is not used.
 func (v view) verdict() verdict {
 	if 1+len(v.heard) < v.majority() {
 		for _, p := range v.heard {

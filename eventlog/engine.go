@@ -108,8 +108,8 @@ func startEngine(ctx context.Context, dir string, sync bool, logf func(level, te
 	return srv, nc, nil
 }
 
-// engineAnswers is how long the engine in this process may take to answer a new connection. The client's own limit of 2 s
-// passes on a machine that is busy.
+// engineAnswers is how long the engine in this process may take to answer a new connection. The client's own limit of 2
+// s passes on a machine that is busy.
 const engineAnswers = 30 * time.Second
 
 // engineLogger passes the engine's warnings and errors on.

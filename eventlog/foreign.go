@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// This file is what a log on servers of others (package natslog) needs beside a Stream: a directory of its own kind, and
-// a look at how the servers describe the stream.
+// This file is what a log on servers of others (package natslog) needs beside a Stream: a directory of its own kind,
+// and a look at how the servers describe the stream.
 
 // ForeignMarker is the file that a server keeps in its directory when its log is at servers of others. The engine would
 // take such a directory for its own.

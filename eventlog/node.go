@@ -81,7 +81,8 @@ func (e *ReplicaDownError) Error() string {
 	return "the disk of this node has failed; the node keeps no replica of the log until it is started again: " + e.What
 }
 
-// Err returns nil while the node has a replica of the log and takes part, otherwise a *ReplicaDownError or a *CutOffError.
+// Err returns nil while the node has a replica of the log and takes part, otherwise a *ReplicaDownError or a
+// *CutOffError.
 func (n *Node) Err() error {
 	if e := n.down.Load(); e != nil {
 		return e

@@ -129,7 +129,8 @@ func (c *Chain) skipped(hash Hash) {
 	}
 }
 
-// Unwritten returns how many entries the chain has found that no node has written, and the newest of them; 0, 0 for none.
+// Unwritten returns how many entries the chain has found that no node has written, and the newest of them; 0, 0 for
+// none.
 func (c *Chain) Unwritten() (count, newest uint64) { return c.voids, c.voidAt }
 
 // Declared returns how many entries the chain has found that are declared void.

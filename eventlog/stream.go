@@ -561,15 +561,17 @@ func (l *Stream) beginning(ctx context.Context, shard uint16, from uint64, give 
 	}
 }
 
-// silentMost is how many entries a session asks for one at a time, while it has a consumer that delivers none of them, before
-// it takes another consumer.
+// silentMost is how many entries a session asks for one at a time, while it has a consumer that delivers none of them,
+// before it takes another consumer.
 const silentMost = 256
 
-// errSilent ends a session whose consumer is alive and delivers nothing, as that of a server whose disk has failed does.
+// errSilent ends a session whose consumer is alive and delivers nothing, as that of a server whose disk has failed
+// does.
 var errSilent = errors.New("the consumer is silent, and the log goes on")
 
-// poll asks for the wanted entry while the consumer delivers nothing: any replica, or the leader alone. A server whose disk has
-// failed takes its share of the questions to any replica and does not answer, so what answered last is asked first.
+// poll asks for the wanted entry while the consumer delivers nothing: any replica, or the leader alone. A server whose
+// disk has failed takes its share of the questions to any replica and does not answer, so what answered last is asked
+// first.
 func (l *Stream) poll(ctx context.Context, shard uint16, wanted *atomic.Uint64, delivered *atomic.Int64,
 	give func(arrival) bool) {
 	tick := time.NewTicker(pollEvery)

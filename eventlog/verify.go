@@ -38,8 +38,8 @@ type ShardReport struct {
 	Events  uint64 `json:"events"`  // records in them, repeats not counted
 	Repeats uint64 `json:"repeats"` // entries stored twice, harmless
 	Writers uint64 `json:"writers"` // beginnings of a writer
-	// Unwritten are entries of a cluster's log that none of its nodes wrote, Declared those that an operator has declared
-	// void. They have no effect.
+	// Unwritten are entries of a cluster's log that none of its nodes wrote, Declared those that an operator has
+	// declared void. They have no effect.
 	Unwritten uint64 `json:"unwritten,omitempty"`
 	Declared  uint64 `json:"declared_void,omitempty"`
 	Bytes     uint64 `json:"bytes"` // of the batches

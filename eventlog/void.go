@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// A batch that a node of a cluster wrote, and that is malformed or does not fit the chain, stops every reader: passing over
-// it would lose what was acknowledged. An operator can declare it void. The declaration is a control record behind it in
-// the log, which names the entry and its hash. A reader that cannot use an entry looks for such a record in the rest of the
-// log; where there is one, the entry has no effect, stays in the rolling hash, and is counted with those that no node has
-// written. A record that names an entry which readers can use has no effect. So two readers that know all before an entry
-// never differ in what counts, only in whether they stop. A chain that begins in the middle may not see that a number or a
-// hash is wrong, with declarations as without; folds never begin so.
+// A batch that a node of a cluster wrote, and that is malformed or does not fit the chain, stops every reader: passing
+// over it would lose what was acknowledged. An operator can declare it void. The declaration is a control record behind
+// it in the log, which names the entry and its hash. A reader that cannot use an entry looks for such a record in the
+// rest of the log; where there is one, the entry has no effect, stays in the rolling hash, and is counted with those
+// that no node has written. A record that names an entry which readers can use has no effect. So two readers that know
+// all before an entry never differ in what counts, only in whether they stop. A chain that begins in the middle may not
+// see that a number or a hash is wrong, with declarations as without; folds never begin so.
 
 // declaration says that an entry is void.
 type declaration struct {
@@ -66,8 +66,8 @@ func (c *Chain) unusable() bool {
 	return errors.As(c.err, &e) && e.Written
 }
 
-// goOn lets a chain that ended at an entry go on there, after the rest of the log was looked through, if something there
-// declares that entry void.
+// goOn lets a chain that ended at an entry go on there, after the rest of the log was looked through, if something
+// there declares that entry void.
 func (c *Chain) goOn() bool {
 	if c.voided == nil || len(c.voided.of[c.last+1]) == 0 {
 		return false
@@ -138,8 +138,9 @@ type Survey struct {
 	version uint16 // the highest one of a batch
 }
 
-// FindUnusable reads a cluster's log from its first entry to its end and finds the entries that a node wrote and no reader
-// can use. imported is the last entry that came from a single machine, 0 for none. What cannot be declared void is an error.
+// FindUnusable reads a cluster's log from its first entry to its end and finds the entries that a node wrote and no
+// reader can use. imported is the last entry that came from a single machine, 0 for none. What cannot be declared void
+// is an error.
 func FindUnusable(ctx context.Context, log Log, keys *BatchKeys, imported uint64) (*Survey, error) {
 	info, err := log.Info(ctx, 0)
 	if err != nil {
@@ -198,8 +199,8 @@ func (s *Survey) Left() []Unusable {
 	return slices.DeleteFunc(slices.Clone(s.Unusable), func(u Unusable) bool { return u.By > 0 })
 }
 
-// DeclareVoid writes the record that declares Left void, reads the log again as every node will, and returns the entry of
-// the record, 0 where nothing is left. Several processes may do it at a time.
+// DeclareVoid writes the record that declares Left void, reads the log again as every node will, and returns the entry
+// of the record, 0 where nothing is left. Several processes may do it at a time.
 func (s *Survey) DeclareVoid(ctx context.Context, caller string, now time.Time) (uint64, error) {
 	left := s.Left()
 	if len(left) == 0 {

@@ -52,8 +52,8 @@ type HashedOptions struct {
 // with every atom of the action where these are at most MaxPairs, otherwise with the id; of more pairs than MaxPairs a
 // part is kept that is chosen by the hashes of the atoms. Values are products. The policy "hashed" divides by the norm.
 //
-// With Fields the order is: 1⊗id, c⊗id for every c, c⊗1, then those of the other atoms of the action; of the pairs those
-// with the id come first.
+// With Fields the order is: 1⊗id, c⊗id for every c, c⊗1, then those of the other atoms of the action; of the pairs
+// those with the id come first.
 type Hashed struct {
 	bits         int
 	limits       Limits
@@ -100,8 +100,8 @@ func (h *Hashed) tag(field uint64, role bandit.Role, hash uint64) uint64 {
 	return bandit.TagAtom(mix(field), role, hash)
 }
 
-// FieldNumber returns the number of the field of a feature, the upper 20 bits of the hashes of its atoms, by the hash of
-// its name (Given.Feature).
+// FieldNumber returns the number of the field of a feature, the upper 20 bits of the hashes of its atoms, by the hash
+// of its name (Given.Feature).
 func FieldNumber(feature uint64) uint32 { return uint32(mix(feature) >> 44) }
 
 // HasField reports whether the hash of an action's first atom, its id, has a field: whether the log that it comes from
@@ -466,7 +466,8 @@ func NewHashedBatch(h *Hashed, s *Statistics) *HashedBatch {
 	return &HashedBatch{enc: h, stats: s}
 }
 
-// Enter says how often actions have entered, by id: the first atom of such an action is EnteredAtom. It holds for the requests that follow.
+// Enter says how often actions have entered, by id: the first atom of such an action is EnteredAtom. It holds for the
+// requests that follow.
 func (b *HashedBatch) Enter(times map[string]uint32) { b.times = times }
 
 // Use replaces the statistics for the requests that follow.
@@ -481,7 +482,8 @@ func (b *HashedBatch) Dim() int { return b.enc.Dim() }
 // Context returns the atoms of the context in ascending order of hashes.
 func (b *HashedBatch) Context() []Atom { return b.atoms[:b.bounds[0]] }
 
-// Pairs returns how many pairs the values of the context have. Of more than MaxPairs a fixed part is read, drawn by hash.
+// Pairs returns how many pairs the values of the context have. Of more than MaxPairs a fixed part is read, drawn by
+// hash.
 func (b *HashedBatch) Pairs() int { n := b.bounds[0]; return n * (n - 1) / 2 }
 
 // Action returns the atoms of action i; the first is its id.
@@ -893,8 +895,8 @@ func (b *HashedBatch) string(seed uint64, s []byte) {
 	}
 }
 
-// quantity reports whether a decimal number is written as a quantity is, and not as a code: at most 15 bytes, and no 0 before
-// another digit.
+// quantity reports whether a decimal number is written as a quantity is, and not as a code: at most 15 bytes, and no 0
+// before another digit.
 func quantity(s []byte) bool {
 	if s[0] == '-' {
 		s = s[1:]

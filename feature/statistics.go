@@ -259,9 +259,9 @@ type Observer struct {
 
 // firstValues is how many values of a feature make its standard, window how many are looked at before it is
 // replaced, and cut where standardised values are cut. A value farther than heavy interquartile ranges
-// from the median is a heavy tail, and one farther than far of them an error of its sender, of which two on each side have
-// no part in the deviation. Positive numbers whose upper quartile is more than scales times the lower one are read by
-// their logarithm. Whole numbers in an interval shorter than fewLevels are levels.
+// from the median is a heavy tail, and one farther than far of them an error of its sender, of which two on each side
+// have no part in the deviation. Positive numbers whose upper quartile is more than scales times the lower one are read
+// by their logarithm. Whole numbers in an interval shorter than fewLevels are levels.
 const (
 	firstValues = 32
 	window      = 1000

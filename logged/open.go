@@ -31,8 +31,8 @@ type Options struct {
 	Actions int
 	// Logger "uniform": the logger chose uniformly. Every row is checked against 1/K and gets the law.
 	Logger string
-	// Open keeps decisions of an export whose windows are open at its end, and counts no reward of theirs: for what looks
-	// at laws alone.
+	// Open keeps decisions of an export whose windows are open at its end, and counts no reward of theirs: for what
+	// looks at laws alone.
 	Open bool
 	// Rewards is the range that rewards must be in, nil: any finite number.
 	Rewards *[2]float64

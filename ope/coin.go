@@ -6,20 +6,21 @@ import (
 )
 
 // Coin compares a logger that pays for its actions with the best coin between fixed actions of the same mean cost: does
-// choosing pay? Every event has the law that its action was drawn from and what each action costs, as it was stated. The
-// rewards lie in [lo, hi].
+// choosing pay? Every event has the law that its action was drawn from and what each action costs, as it was stated.
+// The rewards lie in [lo, hi].
 //
-// With R the mean reward of the logger, C its mean expected cost Σ_a p(a)c(a), r_k and c_k those of always playing action
-// k, all on the same events, a coin of mean cost C earns at most V(C) = min_{λ≥0} max_k (r_k − λ(c_k − C)), so
+// With R the mean reward of the logger, C its mean expected cost Σ_a p(a)c(a), r_k and c_k those of always playing
+// action k, all on the same events, a coin of mean cost C earns at most V(C) = min_{λ≥0} max_k (r_k − λ(c_k − C)), so
 //
 //	D = R − V(C) = max_{λ≥0} min_k (ρ_k − λγ_k),   ρ_k = R − r_k,   γ_k = C − c_k.
 //
-// The γ_k are known; D rises with every ρ_k. With y in [0, 1] and w = 1{a = k}/p(k), (w − 1)(1 − y) ≥ −1 has the mean ρ_k
-// and (w − 1)y ≥ −1 the mean −ρ_k, so two log-mixture sequences ([Sequence]) bound ρ_k at every n at once, for loggers
-// that learn. Each of the 2K has its part of the error, and D lies between its values at the lower and at the upper bounds.
+// The γ_k are known; D rises with every ρ_k. With y in [0, 1] and w = 1{a = k}/p(k), (w − 1)(1 − y) ≥ −1 has the mean
+// ρ_k and (w − 1)y ≥ −1 the mean −ρ_k, so two log-mixture sequences ([Sequence]) bound ρ_k at every n at once, for
+// loggers that learn. Each of the 2K has its part of the error, and D lies between its values at the lower and at the
+// upper bounds.
 //
-// An action that some event could not play has no mean on these events and is not part of the coin. Cost of an event: 40
-// products for each action and side; memory O(K). Not safe for concurrent use.
+// An action that some event could not play has no mean on these events and is not part of the coin. Cost of an event:
+// 40 products for each action and side; memory O(K). Not safe for concurrent use.
 type Coin struct {
 	lo, hi  float64
 	n       int
@@ -65,15 +66,16 @@ func (c *Coin) grow(k int) {
 	}
 }
 
-// Add takes an event: the law, what each action costs (NaN for one that was not offered), which was played, and its reward,
-// which is cut to the range. There may be more actions than in the events before, behind them.
+// Add takes an event: the law, what each action costs (NaN for one that was not offered), which was played, and its
+// reward, which is cut to the range. There may be more actions than in the events before, behind them.
 func (c *Coin) Add(law, costs []float64, chosen int, reward float64) {
 	c.add(law, costs, chosen, reward, -1)
 }
 
-// AddStopped takes an event under the hard stop of a budget. A fixed action that the law could not play there, because the stop
-// had taken it away, is replaced by the cheapest one that the law could play: that is what always asking it would have come to
-// under the same stop. Which one that is depends on the law and the costs, not on the draw, so that the intervals hold as before.
+// AddStopped takes an event under the hard stop of a budget. A fixed action that the law could not play there, because
+// the stop had taken it away, is replaced by the cheapest one that the law could play: that is what always asking it
+// would have come to under the same stop. Which one that is depends on the law and the costs, not on the draw, so that
+// the intervals hold as before.
 func (c *Coin) AddStopped(law, costs []float64, chosen int, reward float64) {
 	cheapest := -1
 	for k, p := range law {
@@ -84,7 +86,8 @@ func (c *Coin) AddStopped(law, costs []float64, chosen int, reward float64) {
 	c.add(law, costs, chosen, reward, cheapest)
 }
 
-// add takes an event in which action instead, if it is not −1, stands in for those that were offered and could not be played.
+// add takes an event in which action instead, if it is not −1, stands in for those that were offered and could not be
+// played.
 func (c *Coin) add(law, costs []float64, chosen int, reward float64, instead int) {
 	c.grow(len(law))
 	y := min(1, max(0, (reward-c.lo)/(c.hi-c.lo)))
@@ -129,8 +132,8 @@ func (c *Coin) add(law, costs []float64, chosen int, reward float64, instead int
 	c.uniform += uniform / float64(max(1, of))
 }
 
-// floor returns the floor of a model that gives every action support and adds at most about a tenth to the mean cost: at most .01,
-// with one digit.
+// floor returns the floor of a model that gives every action support and adds at most about a tenth to the mean cost:
+// at most .01, with one digit.
 func (c *Coin) floor() float64 {
 	f := .01
 	if c.uniform > 0 {
@@ -153,7 +156,8 @@ type CoinPoint struct {
 	Share   float64 `json:"share,omitempty"`   // of the coin
 }
 
-// Missing says why the action has no point in a comparison of so many events, and what would give it one; "" where it has one.
+// Missing says why the action has no point in a comparison of so many events, and what would give it one; "" where it
+// has one.
 func (p CoinPoint) Missing(events int) string {
 	switch {
 	case p.Lacking == 0:
@@ -176,7 +180,8 @@ type CoinResult struct {
 	Lower      float64     `json:"lower"`
 	Upper      float64     `json:"upper"`
 	Sentence   string      `json:"sentence"`
-	// WithStop is the comparison of all events, those under the hard stop too: see Coin.AddStopped. Absent without such.
+	// WithStop is the comparison of all events, those under the hard stop too: see Coin.AddStopped. Absent without
+	// such.
 	WithStop *CoinResult `json:"with_stop,omitempty"`
 
 	under bool // it is that
@@ -238,8 +243,9 @@ func (c *Coin) result(level float64, names []string, under bool) *CoinResult {
 	return r
 }
 
-// coinGap is max_{λ≥0} min_k (rho_k − λ·gap_k), from the coin: the smallest Σ_k x_k rho_k over shares x with Σ x_k gap_k ≥ 0. Two
-// actions are enough: one with gap ≥ 0 and a dearer one, mixed so that the gaps cancel. ok is false when every gap is negative.
+// coinGap is max_{λ≥0} min_k (rho_k − λ·gap_k), from the coin: the smallest Σ_k x_k rho_k over shares x with Σ x_k
+// gap_k ≥ 0. Two actions are enough: one with gap ≥ 0 and a dearer one, mixed so that the gaps cancel. ok is false when
+// every gap is negative.
 func coinGap(rho, gap []float64) (best float64, one, two int, share float64, ok bool) {
 	best = math.Inf(1)
 	for i := range rho {

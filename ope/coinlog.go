@@ -12,10 +12,10 @@ import (
 // MaxCoinActions bounds the actions that a CoinLog tells apart. Others count in what the decisions earn and cost.
 const MaxCoinActions = 1000
 
-// CoinLog is the comparison with a coin ([Coin]) of a log whose decisions say what their actions cost: a fold over its events with
-// O(K) memory. Decisions under the hard stop of a budget are counted apart, and have a comparison together with the others
-// ([CoinResult.WithStop]). An action is known by the hash of its id, where features are hashed, otherwise by its place. Not safe
-// for concurrent use.
+// CoinLog is the comparison with a coin ([Coin]) of a log whose decisions say what their actions cost: a fold over its
+// events with O(K) memory. Decisions under the hard stop of a budget are counted apart, and have a comparison together
+// with the others ([CoinResult.WithStop]). An action is known by the hash of its id, where features are hashed,
+// otherwise by its place. Not safe for concurrent use.
 type CoinLog struct {
 	coin, all *Coin
 	keys      []uint64 // of the actions: hashes of ids, or places
@@ -91,7 +91,8 @@ func (c *CoinLog) place(e *logged.Event, i int) int {
 	return k
 }
 
-// Result returns the comparison at this level, nil for a log without costs. warning says what to know beside it, "" for nothing.
+// Result returns the comparison at this level, nil for a log without costs. warning says what to know beside it, "" for
+// nothing.
 func (c *CoinLog) Result(level float64) (r *CoinResult, warning string) {
 	switch {
 	case c == nil || !c.begun:

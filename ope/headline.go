@@ -379,8 +379,8 @@ func (d *difference) centre() float64 {
 	return d.scale * (d.seq.centre(d.mirror, d.lo, d.hi) - d.shift)
 }
 
-// Apart is decimals, or as many more as it takes, up to nine, that the end of an interval of a difference which is nearer
-// to 0 does not print as 0 where the interval leaves 0 out.
+// Apart is decimals, or as many more as it takes, up to nine, that the end of an interval of a difference which is
+// nearer to 0 does not print as 0 where the interval leaves 0 out.
 func Apart(p *Pair, decimals int) int {
 	if p == nil || p[0] <= 0 && p[1] >= 0 {
 		return decimals

@@ -10,13 +10,13 @@ import (
 )
 
 // Continuous actions: a logger draws the number a ("the knob") from a density f(·|x) and logs f(a|x). A target names a
-// number t(x). Its own value cannot be had from such a log, for no draw is exactly t(x). What can be had is the value of
-// the smoothed target, which plays t(x) + h·E with E of density K:
+// number t(x). Its own value cannot be had from such a log, for no draw is exactly t(x). What can be had is the value
+// of the smoothed target, which plays t(x) + h·E with E of density K:
 //
 //	w_i = K((a_i − t(x_i))/h)/(h f(a_i|x_i)),   V_h = E[w r].
 //
-// Given the past E[w_i r_i] ≤ V_h, with equality where f > 0, so w r and w(1 − r) go into the log-mixture sequence as in
-// docs/design/ope.md with k = 0.
+// Given the past E[w_i r_i] ≤ V_h, with equality where f > 0, so w r and w(1 − r) go into the log-mixture sequence as
+// in docs/design/ope.md with k = 0.
 
 // Knob is one decision.
 type Knob struct {
@@ -31,8 +31,8 @@ type Knob struct {
 type KnobOptions struct {
 	Names  []string // of the targets
 	Kernel string   // one of Kernels; "": epanechnikov
-	// Bandwidths h; nil: eight of them, 2s, s, s/2, … s/64, with s the standard deviation of the first knobUnit actions.
-	// These decisions are not counted then: what is estimated on the others was fixed before them.
+	// Bandwidths h; nil: eight of them, 2s, s, s/2, … s/64, with s the standard deviation of the first knobUnit
+	// actions. These decisions are not counted then: what is estimated on the others was fixed before them.
 	Bandwidths []float64
 	Level      float64 // of all bandwidths of a target together
 	Rewards    *Pair   // finite
@@ -475,8 +475,8 @@ func (s *knobSegment) merge(o *knobSegment) {
 	}
 }
 
-// segments are the rows of target t with bandwidth i. Each stands at 1 − α/(rows · bandwidths), so that the bandwidth may
-// have been chosen by looking; alone: the whole is settled at its own level.
+// segments are the rows of target t with bandwidth i. Each stands at 1 − α/(rows · bandwidths), so that the bandwidth
+// may have been chosen by looking; alone: the whole is settled at its own level.
 func (p *knobSegments) segments(rows []knobRow, t, i int, whole *twoSided, alone bool, rewards Pair) (*Segments,
 	error) {
 	out := &Segments{By: p.o.By.String(), Level: p.o.Level, Each: 1 - (1-p.o.Level)/float64(len(rows)*len(p.hs)),

@@ -20,8 +20,8 @@ type lateTarget struct {
 	plain  [2][mostLate]float64
 }
 
-// late is what the sequences of targets, the comparisons and the segments need of the last events. They are added to one
-// capital after the other, in their order, so the products do not depend on it. Memory: 25 KB a target.
+// late is what the sequences of targets, the comparisons and the segments need of the last events. They are added to
+// one capital after the other, in their order, so the products do not depend on it. Memory: 25 KB a target.
 type late struct {
 	n        int
 	lawful   []int // the events whose logger's law is known

@@ -329,8 +329,8 @@ func (a *accumulator) mergeSegments(o *accumulator) {
 	}
 }
 
-// addSegments makes the products of the whole from those of its segments, in the order of their first events: each event
-// is in one of them.
+// addSegments makes the products of the whole from those of its segments, in the order of their first events: each
+// event is in one of them.
 func (e *engine) addSegments() {
 	if e.p.o.By == nil || e.p.lists {
 		return
@@ -555,8 +555,8 @@ func settled(d Pair, base float64) string {
 	return ""
 }
 
-// Reversed is what ran minus the target, in each segment: better means that what ran is. Per cent are those of what ran,
-// as in s. It copies the rows.
+// Reversed is what ran minus the target, in each segment: better means that what ran is. Per cent are those of what
+// ran, as in s. It copies the rows.
 func (s *Segments) Reversed() *Segments {
 	out := *s
 	out.Rows = slices.Clone(s.Rows)

@@ -309,8 +309,8 @@ func (t *twoSided) difference(level float64) (lo, hi float64, err error) {
 }
 
 // centre is the sequence's own point: the V in [lo, hi] where the side below and the side above have equal wealth, M_n
-// of φ at V and M_n of the reflected process at mirror − V. Wherever the interval of some level is not empty, it has this
-// point: at its lower end the first is 1/α and the second at most that.
+// of φ at V and M_n of the reflected process at mirror − V. Wherever the interval of some level is not empty, it has
+// this point: at its lower end the first is 1/α and the second at most that.
 func (t *twoSided) centre(mirror, lo, hi float64) float64 {
 	below, above := t.lower.wealth(), t.upper.wealth()
 	f := func(v float64) float64 { return below(v) - above(mirror-v) }

@@ -32,18 +32,19 @@ func (o *BudgetedOptions) New(p Problem) (bandit.Policy, error) { return NewBudg
 // Budgeted plays what its base prefers when each action has its price λ·c(a) taken off, c its cost in money: on sets
 // that are bandit.Costed. On other sets it is its base.
 //
-// With rule = "dual" λ and the hard stop are those of package budget; the expected cost E of a decision comes from the base's
-// exact law where it has one, otherwise from the action that it would play. With rule = "pareto" (in the manner of
-// ParetoBandit's pacer; written from descriptions, not compared with its authors' program)
+// With rule = "dual" λ and the hard stop are those of package budget; the expected cost E of a decision comes from the
+// base's exact law where it has one, otherwise from the action that it would play. With rule = "pareto" (in the manner
+// of ParetoBandit's pacer; written from descriptions, not compared with its authors' program)
 //
 //	λ ← min(5, max(0, λ + 0.05(ĉ/b − 1))),  ĉ ← 0.95ĉ + 0.05c,  price(a) = λ·log(c(a)/c_min)/log(c_max/c_min)
 //
-// with c_min and c_max the smallest and the largest mean cost of an action; it has no hard stop but that with λ > 0 an action
-// whose mean cost is above c_max/(1 + λ) is left out.
+// with c_min and c_max the smallest and the largest mean cost of an action; it has no hard stop but that with λ > 0 an
+// action whose mean cost is above c_max/(1 + λ) is left out.
 //
-// A cost that is not stated before the choice is estimated. With costs = "mean" by the mean of the action's costs. With costs =
-// "model" that mean times exp(g), where a Hashed policy learns g from the same vectors as the logarithm of a cost over the
-// geometric mean of the action, cut at ±3, and a factor for each action makes the mean of all estimates that of all costs.
+// A cost that is not stated before the choice is estimated. With costs = "mean" by the mean of the action's costs. With
+// costs = "model" that mean times exp(g), where a Hashed policy learns g from the same vectors as the logarithm of a
+// cost over the geometric mean of the action, cut at ±3, and a factor for each action makes the mean of all estimates
+// that of all costs.
 //
 // Cost of a round: that of the base, its law once more, and one more update.
 type Budgeted struct {
@@ -135,8 +136,8 @@ func (b *Budgeted) Pacer() budget.Pacer { return b.pacer }
 // Warnings implements bandit.Warner.
 func (b *Budgeted) Warnings(set bandit.ActionSet) []string { return warnings(b.base, set) }
 
-// open reads the costs of a set and puts the prices on it. all is the whole set with its prices; within has what the hard
-// stop leaves of it.
+// open reads the costs of a set and puts the prices on it. all is the whole set with its prices; within has what the
+// hard stop leaves of it.
 func (b *Budgeted) open(set bandit.ActionSet) (all, within bandit.Priced, err error) {
 	costed, ok := set.(bandit.Costed)
 	if b.choice = (budgetedChoice{costed: ok}); !ok {

@@ -80,10 +80,10 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 // plays, and its members give the exact law.
 //
 // Where vectors end with a list of their atoms (bandit.Atoms; a set has dimension 3·2^bits), small exact models stand
-// beside them: Bayesian linear models with a full covariance on the action alone, on one field of the context, on all of
-// them, and on features of the actions, each as a block for every action or one for all. A field with more than 32
-// values is not read. Each model states the likelihood of a reward before it learns it, N(z, σ̂² + q) with its own
-// σ̂; model k plays with probability w_k ∝ exp(L_k), L_k the discounted sum of log likelihoods (sparse models begin 2
+// beside them: Bayesian linear models with a full covariance on the action alone, on one field of the context, on all
+// of them, and on features of the actions, each as a block for every action or one for all. A field with more than 32
+// values is not read. Each model states the likelihood of a reward before it learns it, N(z, σ̂² + q) with its own σ̂;
+// model k plays with probability w_k ∝ exp(L_k), L_k the discounted sum of log likelihoods (sparse models begin 2
 // behind), rounded to multiples of 2⁻¹⁶; below 1/32 a model does not play. Its member j adds ½a·√q·ξ·g (a·√q·ξ·g where
 // requests have ids only) to an action's score, g ~ N(0, 1) one number for what is the action's own. The law is a count
 // over 2^16·2m. A small model that is 60 behind the best leaves for good, and so does a sparse one that is so far

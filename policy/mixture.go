@@ -70,7 +70,8 @@ func (x *mixture) newSmall(kind smallKind, field uint32) *smallModel {
 // offset is the mean reward of all events.
 func (x *mixture) offset() float64 { return x.sum / (1 + float64(x.n)) }
 
-// weights fills in and returns the weights of the small models, then those of the sparse ones. Their sum is weightTotal.
+// weights fills in and returns the weights of the small models, then those of the sparse ones. Their sum is
+// weightTotal.
 func (x *mixture) weights() []uint32 {
 	n := len(x.smalls) + len(x.likes)
 	x.likely = fit(x.likely, n)

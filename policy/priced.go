@@ -9,8 +9,8 @@ import (
 )
 
 // Price puts prices on a list of actions, dense or sparse, in units of reward; with keep, ascending and not empty, the
-// result has these actions only, in that order, and price is by the place in the whole list. It keeps all three. Sets of
-// other kinds are bandit.ErrUnsupported.
+// result has these actions only, in that order, and price is by the place in the whole list. It keeps all three. Sets
+// of other kinds are bandit.ErrUnsupported.
 func Price(set bandit.ActionSet, price []float64, keep []int) (bandit.Priced, error) {
 	switch s := set.(type) {
 	case bandit.Sparse:
@@ -55,8 +55,8 @@ type pricedDense struct {
 	theta []float64 // (theta, −1)
 }
 
-// pricedRows bounds the numbers of pricedDense.rows, which a decision makes anew. Products of numbers within tame do not
-// overflow: no score is an infinity or NaN, which would lose unseen.
+// pricedRows bounds the numbers of pricedDense.rows, which a decision makes anew. Products of numbers within tame do
+// not overflow: no score is an infinity or NaN, which would lose unseen.
 const (
 	pricedRows = 1 << 17
 	tame       = 0x1p500

@@ -107,9 +107,9 @@ type Change struct {
 //
 //	y ~ t_ν(⟨x, θ̂⟩, s²(1 + q)),  q = xᵀV⁻¹x,  ν = 2 + n,  s² = (2σ₀² + Σe²/(1 + q))/ν,
 //
-// n the number of its events, σ₀ the noise level of the problem; a logistic one y·log p + (1 − y)·log(1 − p), p with the
-// spread of the logit integrated out approximately. Weights are the products of likelihoods, rounded to multiples of
-// 2⁻¹⁶; one below 1/10 does not play. A copy is drawn by weight, then it chooses. This is Bayesian change-point
+// n the number of its events, σ₀ the noise level of the problem; a logistic one y·log p + (1 − y)·log(1 − p), p with
+// the spread of the logit integrated out approximately. Weights are the products of likelihoods, rounded to multiples
+// of 2⁻¹⁶; one below 1/10 does not play. A copy is drawn by weight, then it chooses. This is Bayesian change-point
 // detection (Adams & MacKay 2007; Fearnhead & Liu 2007) with a fixed number of run lengths.
 //
 // The law is a count over 2^16 times the models of a copy, and exact. Copies draw from one stream: member j of a

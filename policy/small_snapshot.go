@@ -9,20 +9,20 @@ import (
 	"slices"
 )
 
-// A snapshot of hashed with small models is: "TRS2", the length (u32) and the bytes of the snapshot of its sparse models
-// (TRS1), then the mixture: events u64, sum f64, count f64; count of sparse models (u16), for each its log likelihood
-// f64 and 1 when it has left (u8); fields (u16), for each its number u32, flags u8 (1 of actions, 2 a number, 4 too many
-// values), values (u8) and as many u32; ids (u8; 255: too many) and as many u32; small models (u8), for each kind u8,
-// field u32, gone u8, events u64, rss and log likelihood f64, blocks (u16), for each block key and used u64,
-// coefficients D (u16), D keys and D events u64 in the order of places, D means and D(D+1)/2 covariances f64; then
-// CRC-32C of all before. Everything is little-endian. docs/reference/formats.md describes it.
+// A snapshot of hashed with small models is: "TRS2", the length (u32) and the bytes of the snapshot of its sparse
+// models (TRS1), then the mixture: events u64, sum f64, count f64; count of sparse models (u16), for each its log
+// likelihood f64 and 1 when it has left (u8); fields (u16), for each its number u32, flags u8 (1 of actions, 2 a
+// number, 4 too many values), values (u8) and as many u32; ids (u8; 255: too many) and as many u32; small models (u8),
+// for each kind u8, field u32, gone u8, events u64, rss and log likelihood f64, blocks (u16), for each block key and
+// used u64, coefficients D (u16), D keys and D events u64 in the order of places, D means and D(D+1)/2 covariances f64;
+// then CRC-32C of all before. Everything is little-endian. docs/reference/formats.md describes it.
 //
-// With restarts it begins with "TRS3". Behind the blocks of a small model are then: σ̂² and the number of events that it is
-// the mean of, f64; of its first start: events before it began u64, its first mean, the sum of its rewards and its log
-// weight f64; the number of its other starts (u8), for each what was said of the first one, its events u64 and its
-// blocks as above. At the end: how many different rewards were met (u8, at most 2), these two f64, the number of others
-// u64, what prior variances are multiplied by f64, and of the last change that was stated: at and seen u64, posterior,
-// mean before and after f64.
+// With restarts it begins with "TRS3". Behind the blocks of a small model are then: σ̂² and the number of events that
+// it is the mean of, f64; of its first start: events before it began u64, its first mean, the sum of its rewards and
+// its log weight f64; the number of its other starts (u8), for each what was said of the first one, its events u64 and
+// its blocks as above. At the end: how many different rewards were met (u8, at most 2), these two f64, the number of
+// others u64, what prior variances are multiplied by f64, and of the last change that was stated: at and seen u64,
+// posterior, mean before and after f64.
 const (
 	mixtureMagic  = "TRS2"
 	restartsMagic = "TRS3"

@@ -42,8 +42,8 @@ func (o *SquareCBOptions) New(p Problem) (bandit.Policy, error) { return NewSqua
 // numbers. Rewards are used as they come; γ is in units of one over a reward.
 //
 // On a set that cannot be listed the arms are the set's best actions for θ̂, e_i and −e_i, i = 1, …, d. On the unit
-// ball the e_i are a barycentric spanner, over which Zhu, Foster, Langford and Mineiro (2022) weigh inverse gaps too, with
-// other constants. Prob needs a list.
+// ball the e_i are a barycentric spanner, over which Zhu, Foster, Langford and Mineiro (2022) weigh inverse gaps too,
+// with other constants. Prob needs a list.
 //
 // Cost of a round: Select K·d + K log K, Update 3d²; where no list is there, 2d + 1 calls of the oracle and 2d³ more.
 type SquareCB struct {

@@ -19,8 +19,8 @@ import (
 	"troupe/spec"
 )
 
-// Options is a [[policy]] table of kind "process". A value is used by one experiment; its policies may be made and played
-// from several goroutines.
+// Options is a [[policy]] table of kind "process". A value is used by one experiment; its policies may be made and
+// played from several goroutines.
 type Options struct {
 	Command []string `key:"command" doc:"the program and its arguments; it is started in the directory of the spec, without a shell"`
 	Options Table    `key:"options" doc:"what the program gets as its options; every value can be swept and tuned"`
@@ -130,9 +130,9 @@ func (o *Options) local(word string) (string, bool) {
 	return path, true
 }
 
-// Identity is a hash of what computes the numbers of the program beside its options: the protocol, the bytes of the files
-// that command and files name, what the program says of itself and the versions that it reports, and the environment that
-// the spec sets. It starts the program when that has not been done yet.
+// Identity is a hash of what computes the numbers of the program beside its options: the protocol, the bytes of the
+// files that command and files name, what the program says of itself and the versions that it reports, and the
+// environment that the spec sets. It starts the program when that has not been done yet.
 func (o *Options) Identity() (string, error) {
 	h, err := o.greeting()
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package process plays policies that are programs, in any language, over standard input and output.
 //
 // A spec names one as kind = "process" with its command (Options). The program meets the same instances and the same
-// noise as every other policy, and gets its own random numbers as seeds, one for each cell and each round. It is started
-// once for each worker: a program plays many cells, one after the other. docs/reference/process.md describes the
-// messages.
+// noise as every other policy, and gets its own random numbers as seeds, one for each cell and each round. It is
+// started once for each worker: a program plays many cells, one after the other. docs/reference/process.md describes
+// the messages.
 //
 // A program that ends, hangs, answers something else or prints other text to standard output fails its cell with a
 // *spec.Error or an error that has the last lines of its standard error. A program never outlives the process that

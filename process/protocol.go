@@ -81,8 +81,8 @@ type answer struct {
 	Regret  *float64    `json:"regret,omitempty"`
 }
 
-// Kinds of frames. A frame is a byte of value mark, a byte with its kind, and the length of what follows in 4 bytes; all
-// numbers are little endian.
+// Kinds of frames. A frame is a byte of value mark, a byte with its kind, and the length of what follows in 4 bytes;
+// all numbers are little endian.
 const (
 	mark        = 0xF5
 	frameJSON   = 0 // a message as text

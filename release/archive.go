@@ -142,8 +142,8 @@ func (r *release) zip(w io.Writer, top string, all []entry) error {
 // licenseFile matches the names under which modules keep their license and notices.
 var licenseFile = regexp.MustCompile(`(?i)^((un)?licen[sc]e|copying|notice|patents)([-.].*)?$`)
 
-// licenses are the texts of Go and of all modules in a program, in their order there. Most licenses ask that a copy of the
-// program has them.
+// licenses are the texts of Go and of all modules in a program, in their order there. Most licenses ask that a copy of
+// the program has them.
 func licenses(program string) ([]byte, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {

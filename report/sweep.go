@@ -57,8 +57,8 @@ func strip(o map[string]any, path string) map[string]any {
 	return c
 }
 
-// bound returns the swept paths that go together with one of them, itself first: each of its values comes with one value
-// of theirs, and the other way round (zip).
+// bound returns the swept paths that go together with one of them, itself first: each of its values comes with one
+// value of theirs, and the other way round (zip).
 func bound(path string, paths []string, items []int, options func(i int) map[string]any) []string {
 	out := []string{path}
 	for _, other := range paths {

@@ -20,8 +20,8 @@ import (
 // that all share, the first live node removes the entries. A node that comes later, with an empty disk, takes the base
 // from the store and verifies it against the record.
 
-// agreed is how far a node is with the newest base that the log names. nodes.mu guards it. The stage follows from it and
-// that base; next says what to do in it.
+// agreed is how far a node is with the newest base that the log names. nodes.mu guards it. The stage follows from it
+// and that base; next says what to do in it.
 type agreed struct {
 	held    fold.Base // from trimHeld on: the newest base that is in a file of this node, verified
 	upTo    uint64    // with held: the entries up to it may go when all have it
@@ -75,8 +75,8 @@ const (
 	trimRestore            // look whether the base is still stored for a node that loses its disk
 )
 
-// next returns the action in a stage. first is where the log begins, missing whether a node has not stated the base, rank 0
-// of the first live node, check whether it is time to look at the store.
+// next returns the action in a stage. first is where the log begins, missing whether a node has not stated the base,
+// rank 0 of the first live node, check whether it is time to look at the store.
 func (a *agreed) next(stage trimStage, first uint64, missing bool, rank int, check bool) trimAction {
 	switch stage {
 	case trimUnnamed:
@@ -325,8 +325,8 @@ func (s *Server) nextTrim(ctx context.Context, base fold.Base) (a trimAction, fi
 	return now.next(stage, first, len(missing) > 0, n.rank(), true), first, missing, nil
 }
 
-// removeEntries removes from the log what a base stands for, and bases before it from the store. All nodes have stated the
-// base; the store has it afterwards, for one that loses its disk.
+// removeEntries removes from the log what a base stands for, and bases before it from the store. All nodes have stated
+// the base; the store has it afterwards, for one that loses its disk.
 func (s *Server) removeEntries(ctx context.Context, base fold.Base) (first uint64, err error) {
 	s.nodes.mu.Lock()
 	upTo := s.nodes.agreed.upTo

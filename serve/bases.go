@@ -13,7 +13,8 @@ import (
 )
 
 // bases makes and keeps the states from which what is left of a trimmed log is folded: in files of this machine, and in
-// the store that the nodes of a cluster share. It changes nothing that the server answers. Methods may be called at once.
+// the store that the nodes of a cluster share. It changes nothing that the server answers. Methods may be called at
+// once.
 type bases struct {
 	log      eventlog.Log
 	batches  *eventlog.BatchKeys

@@ -21,8 +21,8 @@
 // # The way of a call
 //
 // A decision: [Server.Decide] → package decide (the newest version, a worker that encodes the candidates and draws, the
-// record) → append (durable) → answer. A reward: [Server.Reward] → package recent (the decision, from memory or the log)
-// → append → applied (the fold has it). The applier follows the log: fold.Apply → publish → the waiting callers.
+// record) → append (durable) → answer. A reward: [Server.Reward] → package recent (the decision, from memory or the
+// log) → append → applied (the fold has it). The applier follows the log: fold.Apply → publish → the waiting callers.
 //
 // # What is random
 //

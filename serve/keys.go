@@ -17,9 +17,9 @@ import (
 
 // KeyFile is keys.json: {"current": 1, "keys": {"1": "base64"}, "check": "16 hexadecimal digits"}, mode
 // 0600, and "dropped", keys whose ids are not recognised any more. In a cluster each key also vouches for the batches
-// that were written under it. Without the file the ids that were given out before are not recognised, so it belongs to every
-// backup, and a log with entries is not opened without it or with another one by accident: check is the
-// first half of the SHA-256 of the rest. {} in its place asks for new keys.
+// that were written under it. Without the file the ids that were given out before are not recognised, so it belongs to
+// every backup, and a log with entries is not opened without it or with another one by accident: check is the first
+// half of the SHA-256 of the rest. {} in its place asks for new keys.
 const KeyFile = "keys.json"
 
 type keyText struct {

@@ -348,8 +348,8 @@ func (n *nodes) hear(r *eventlog.Checkpoint, now time.Time) {
 	defer n.mu.Unlock()
 	at, offset := time.Since(n.opened), time.Duration(r.Time-now.UnixNano())
 	if r.Node == n.Node && -offset > slowCheckpoint {
-		// The way of this checkpoint was an election, or the log stood still: that is no sign of a clock. Others that came
-		// in the meantime, or come with it, were held up too.
+		// The way of this checkpoint was an election, or the log stood still: that is no sign of a clock. Others that
+		// came in the meantime, or come with it, were held up too.
 		n.unsteady = at + slowCheckpoint
 		for name, h := range n.heard {
 			if h.at > at+offset {
@@ -361,8 +361,8 @@ func (n *nodes) hear(r *eventlog.Checkpoint, now time.Time) {
 	n.heard[r.Node] = heard{at, offset, at >= n.unsteady, baseIn(r), uint16(r.Readable)}
 }
 
-// slowCheckpoint is how long a checkpoint of this node's own takes at most while clocks can be compared. Its delay is the
-// difference of two times of one clock.
+// slowCheckpoint is how long a checkpoint of this node's own takes at most while clocks can be compared. Its delay is
+// the difference of two times of one clock.
 const slowCheckpoint = time.Second
 
 // live returns when the live nodes were heard of. The caller holds mu.
@@ -393,8 +393,8 @@ func (n *nodes) rank() (rank int) {
 	return rank
 }
 
-// deviation is how far this node's clock is from the median of the live nodes', 0 when less than a majority is live. Only
-// offsets count that were taken while the log had a leader.
+// deviation is how far this node's clock is from the median of the live nodes', 0 when less than a majority is live.
+// Only offsets count that were taken while the log had a leader.
 func (n *nodes) deviation() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -428,8 +428,8 @@ func (n *nodes) reached(at time.Duration) {
 	}
 }
 
-// await waits until this node has reached a majority, at most for a moment: a node in a cluster that is up is ready when
-// Open returns, and one in a cluster that is not up says so itself.
+// await waits until this node has reached a majority, at most for a moment: a node in a cluster that is up is ready
+// when Open returns, and one in a cluster that is not up says so itself.
 func (n *nodes) await(ctx context.Context) {
 	limit := time.NewTimer(time.Second)
 	defer limit.Stop()

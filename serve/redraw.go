@@ -54,10 +54,12 @@ type played struct {
 // Redraw draws the decisions of the models of this name anew, in the order of the log, and gives each to each; what it
 // is given is valid until the next one. Left out are decisions that played a baseline, that had one candidate, under
 // the hard stop of a budget, or whose law or candidates are not in the log. It reads the log once to find the states
-// that decided, and folds it to be in them. The error is a *NotFreshError where a policy does not draw its members for each decision.
+// that decided, and folds it to be in them. The error is a *NotFreshError where a policy does not draw its members for
+// each decision.
 //
-// Cost: for each decision First + Further calls of Select, on Workers processors; a copy of the state for each entry that
-// decisions were made on. Memory: the states that later decisions of the log still use, and 32 bytes for each state.
+// Cost: for each decision First + Further calls of Select, on Workers processors; a copy of the state for each entry
+// that decisions were made on. Memory: the states that later decisions of the log still use, and 32 bytes for each
+// state.
 func (s *Server) Redraw(ctx context.Context, name string, o RedrawOptions, each func(*Redrawn) error) error {
 	release, err := s.begin(ctx)
 	if err != nil {
@@ -115,11 +117,13 @@ type redrawing struct {
 	each func(*Redrawn) error
 	past *fold.History
 
-	// The models of the name, with those that they come from, which are folded too; the last entry, and the base of the log.
+	// The models of the name, with those that they come from, which are folded too; the last entry, and the base of the
+	// log.
 	mine, only map[eventlog.ID]bool
 	end, base  uint64
 
-	// What the survey found: up to which entry each state is wanted, the oldest of them, and how many decisions there are.
+	// What the survey found: up to which entry each state is wanted, the oldest of them, and how many decisions there
+	// are.
 	last   map[played]uint64
 	oldest uint64
 	all    int
@@ -263,7 +267,8 @@ func newRedrawers(n int) redrawers {
 	return out
 }
 
-// draw fills in Counts and Further. Which of the workers makes a draw does not matter: its numbers are those of its place.
+// draw fills in Counts and Further. Which of the workers makes a draw does not matter: its numbers are those of its
+// place.
 func (c redrawers) draw(out *Redrawn, v *choose.Version, x *eventlog.Decision, set *candidates.Set, o *RedrawOptions,
 	nonce func(i int) eventlog.ID) error {
 	n := o.First + o.Further

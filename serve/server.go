@@ -402,8 +402,8 @@ func (s *Server) publish() error {
 // briefEntry is the number of events of an entry during which decisions of a model that learns may wait.
 const briefEntry = 4
 
-// publishedOf returns the published version of a model, after the entry that is being applied: the state of the one before may
-// be gone already.
+// publishedOf returns the published version of a model, after the entry that is being applied: the state of the one
+// before may be gone already.
 func (s *Server) publishedOf(e *entry) *choose.Version {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -148,8 +148,8 @@ type (
 type RewardRequest struct {
 	EventID string
 	Value   float64 // within the model's range, otherwise Invalid
-	// Cost is what the decision cost, in units of money, where it is known now; nil otherwise. Of several the rule of the
-	// rewards makes one. OnlyCost: there is no reward in this call, and Value is not read.
+	// Cost is what the decision cost, in units of money, where it is known now; nil otherwise. Of several the rule of
+	// the rewards makes one. OnlyCost: there is no reward in this call, and Value is not read.
 	Cost     *float64
 	OnlyCost bool
 	// Key makes repetitions harmless under the rule sum, which otherwise counts every call. At most

@@ -47,8 +47,8 @@ func (s *Server) tellUnwritten(d eventlog.Delivery) {
 	u.told, u.silent = time.Now(), 0
 }
 
-// lostKey returns why the keys of this process do not fit a cluster's log: it lacks one that entries may stand under. Of
-// a key that is missing nothing else can tell: the batches under it would have no effect here and count elsewhere.
+// lostKey returns why the keys of this process do not fit a cluster's log: it lacks one that entries may stand under.
+// Of a key that is missing nothing else can tell: the batches under it would have no effect here and count elsewhere.
 func (s *Server) lostKey() error {
 	have := map[eventlog.ID]bool{}
 	for _, keys := range []map[byte][]byte{s.keys.Keys, s.keys.Dropped} {

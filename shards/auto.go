@@ -25,7 +25,8 @@ var schedulers = []scheduler{
 	{name: "GNU parallel", index: "PARALLEL_SEQ", part: fromOne("GNU parallel", "")},
 }
 
-// under returns the schedulers that have this process as a task of an array. SGE says "undefined" and LSF 0 outside of one.
+// under returns the schedulers that have this process as a task of an array. SGE says "undefined" and LSF 0 outside of
+// one.
 func under(get func(string) string) (all []scheduler) {
 	for _, s := range schedulers {
 		v := get(s.index)

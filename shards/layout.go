@@ -9,8 +9,8 @@ var widths = []int{8, 4, 2, 1}
 // Blocks of eight replications of one environment and one policy stay together; they are put in the order block,
 // environment, policy, and this sequence is cut into n runs of equal length. So a part has whole blocks with all their
 // environments and policies as far as that goes, and of each pair of environment and policy as many blocks as any other
-// part, or one more. Where the largest part would have more than 1.25 times the mean the blocks are halved, down to single
-// cells. A part is empty where there are more parts than cells. The layout depends on the arguments only.
+// part, or one more. Where the largest part would have more than 1.25 times the mean the blocks are halved, down to
+// single cells. A part is empty where there are more parts than cells. The layout depends on the arguments only.
 func Layout(environments, policies, replications, n int) []int32 {
 	cells := environments * policies * replications
 	owner := make([]int32, cells)

@@ -70,8 +70,8 @@ func dnsName(name string) string {
 	return clean
 }
 
-// A batch shell gets the signal before the time limit, troupe writes what is finished, and the task goes back to the queue.
-// Another end of troupe is the end of the task.
+// A batch shell gets the signal before the time limit, troupe writes what is finished, and the task goes back to the
+// queue. Another end of troupe is the end of the task.
 const slurmScript = `#!/bin/bash
 #SBATCH --job-name={NAME}
 #SBATCH --array=1-{N}

@@ -164,8 +164,8 @@ func (r *runner) playShared(hard context.Context, cells []cell) ([]finished, err
 	return done, nil
 }
 
-// playSeats plays the rounds after the first of rounds, to the second, and adds to spent what some of them take. When one seat is told to stop,
-// the others stop after the same round.
+// playSeats plays the rounds after the first of rounds, to the second, and adds to spent what some of them take. When
+// one seat is told to stop, the others stop after the same round.
 func (r *runner) playSeats(g *game, seats []seat, recorders []*recorder, rounds [2]int, spent []time.Duration) ([]finished,
 	error) {
 	done := make([]finished, len(seats))

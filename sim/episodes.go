@@ -15,9 +15,10 @@ import (
 	"troupe/spec"
 )
 
-// This file is all that the runner knows of package episode. An experiment with [[agent]] tables is an episodic one: its
-// environments are problems of several steps, and an episode is what a round is elsewhere. A table of either kind goes
-// through the runner as the options of an environment or a policy, which build nothing: what they hold is played here.
+// This file is all that the runner knows of package episode. An experiment with [[agent]] tables is an episodic one:
+// its environments are problems of several steps, and an episode is what a round is elsewhere. A table of either kind
+// goes through the runner as the options of an environment or a policy, which build nothing: what they hold is played
+// here.
 
 // problemOf holds the options of an episodic environment.
 type problemOf struct{ episode.Options }

@@ -99,7 +99,8 @@ const Settled = "settled"
 // Keys lists the options of a spec file outside its tables.
 func Keys() []spec.Option { return spec.Options(defaults()) }
 
-// CaseKeys lists the keys that every [[environment]], [[policy]] or [[agent]] table can have, beside the options of its kind.
+// CaseKeys lists the keys that every [[environment]], [[policy]] or [[agent]] table can have, beside the options of its
+// kind.
 func CaseKeys(table string) []spec.Option {
 	keys := []spec.Option{
 		{Key: "kind", Type: "string", Doc: "what it is: one of troupe list " +

@@ -79,8 +79,8 @@ type NoSource struct{ Dir, Why string }
 // Error says in one line what is wrong.
 func (e *NoSource) Error() string { return e.Dir + " " + e.Why }
 
-// MixedError refuses sources that do not belong together: of another experiment, computed by another program, from another
-// data file, or with other numbers for a cell than another source, or the part itself, has.
+// MixedError refuses sources that do not belong together: of another experiment, computed by another program, from
+// another data file, or with other numbers for a cell than another source, or the part itself, has.
 type MixedError struct{ What string }
 
 // Error says what differs, and where.
@@ -88,13 +88,13 @@ func (e *MixedError) Error() string { return e.What }
 
 func notOne(format string, args ...any) error { return &MixedError{fmt.Sprintf(format, args...)} }
 
-// Merge makes the files of one run of the journals of many: results.csv and diagnostics.csv have the bytes that one machine
-// writes. Sources may come in any order, overlap and be copies; cells that are there twice must be equal, and all sources
-// must be of one experiment, computed by the same program, from the same data: else the error is a *MixedError. Nothing
-// is played, and no data file is read.
+// Merge makes the files of one run of the journals of many: results.csv and diagnostics.csv have the bytes that one
+// machine writes. Sources may come in any order, overlap and be copies; cells that are there twice must be equal, and
+// all sources must be of one experiment, computed by the same program, from the same data: else the error is a
+// *MixedError. Nothing is played, and no data file is read.
 //
-// Where cells are missing the error is ErrMissing and nothing is written, unless Partial is set; the result says which. Files
-// are replaced when all of them are written. Memory: about 500 bytes a cell beside the numbers themselves.
+// Where cells are missing the error is ErrMissing and nothing is written, unless Partial is set; the result says which.
+// Files are replaced when all of them are written. Memory: about 500 bytes a cell beside the numbers themselves.
 func Merge(ctx context.Context, o MergeOptions) (*Merged, error) {
 	sources, err := gather(o.Sources, o.Dir)
 	if err != nil {
@@ -531,8 +531,8 @@ func locked(dir string) bool {
 	return errors.Is(tryLock(d), errLocked)
 }
 
-// scanJournal calls each for the good lines of a journal, with their LF, and remark for bad ones. A missing file is an empty
-// journal.
+// scanJournal calls each for the good lines of a journal, with their LF, and remark for bad ones. A missing file is an
+// empty journal.
 func scanJournal(name string, each func(line []byte, e entry) error, remark func(string)) error {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -122,8 +122,8 @@ func writeFile(name string, data []byte) error {
 	return os.Rename(f.Name(), name)
 }
 
-// writeFiles replaces files of a directory, the manifest last, or none of them: all are written beside the old ones first.
-// staged is called between, where it is not nil.
+// writeFiles replaces files of a directory, the manifest last, or none of them: all are written beside the old ones
+// first. staged is called between, where it is not nil.
 func writeFiles(dir string, files map[string][]byte, staged func() error) error {
 	var made []string
 	defer func() {

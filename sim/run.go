@@ -28,8 +28,8 @@ type Options struct {
 	Workers int    // 0 means one for each processor
 	Force   bool   // finished cells of the directory that this run does not have may go
 
-	// Shard is the part that is played; the zero value is the whole experiment. A part writes its journal and its manifest to
-	// a directory of its own inside Dir (ShardsDir), and no results: Merge makes them of all parts.
+	// Shard is the part that is played; the zero value is the whole experiment. A part writes its journal and its
+	// manifest to a directory of its own inside Dir (ShardsDir), and no results: Merge makes them of all parts.
 	Shard shards.Part
 
 	// Data loads data files; nil means that the spec names them all.
@@ -149,8 +149,8 @@ func (e *CellError) Error() string {
 // Unwrap returns the cause, for errors.Is and errors.As.
 func (e *CellError) Unwrap() error { return e.Err }
 
-// LostError says which cells of policies that are programs failed. All other cells were played: of a policy no more cells are
-// begun after its third failure.
+// LostError says which cells of policies that are programs failed. All other cells were played: of a policy no more
+// cells are begun after its third failure.
 type LostError struct{ Cells []*CellError }
 
 // Error has the first failure, and of which policies there are more.

@@ -34,7 +34,8 @@ func (c *Case[T]) shown() spec.Raw {
 	return spec.Raw(withOwn(c.Table, c.LateRaw, c.Horizon, c.Seed))
 }
 
-// Setting returns what the table of a case has at the path of an option, such as "scale.value", "feedback.batch" or "horizon".
+// Setting returns what the table of a case has at the path of an option, such as "scale.value", "feedback.batch" or
+// "horizon".
 func (c *Case[T]) Setting(path string) (any, bool) {
 	var v any = c.shown()
 	for part := range strings.SplitSeq(path, ".") {

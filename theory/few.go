@@ -61,11 +61,11 @@ func checkStuck(m, sigma, gap float64) {
 	}
 }
 
-// ForGood encloses the probability that the accumulated ensemble with signs loses a unit arm with mean Δ = gap > 0 beside
-// the zero vector for good within a number of pulls: after some number k = 1, …, pulls of them all 2m models are at most 0
-// (docs/papers/price-of-few.md, section 3). Each k has the probability P(m, r√(1 + λ/k), Δ√k), so that it lies between the
-// largest of these and their sum; both have the exponent r² of m. Noise is N(0, 1), targets are Gaussian, init = "prior",
-// r is constant; pulls = +Inf is allowed.
+// ForGood encloses the probability that the accumulated ensemble with signs loses a unit arm with mean Δ = gap > 0
+// beside the zero vector for good within a number of pulls: after some number k = 1, …, pulls of them all 2m models are
+// at most 0 (docs/papers/price-of-few.md, section 3). Each k has the probability P(m, r√(1 + λ/k), Δ√k), so that it
+// lies between the largest of these and their sum; both have the exponent r² of m. Noise is N(0, 1), targets are
+// Gaussian, init = "prior", r is constant; pulls = +Inf is allowed.
 //
 // lo and hi take P at the far and the near end of blocks of k, and ½e^{−Δ²k/2} ≥ P for the rest of the sum. It panics
 // unless m ≥ 1, r, λ, Δ > 0 are finite and pulls ≥ 1.

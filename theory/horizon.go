@@ -5,19 +5,21 @@ import (
 	"math/cmplx"
 )
 
-// How many members for T rounds (docs/papers/price-of-few.md, section 8, ours). An ensemble with signs on one unit arm with
-// mean Δ beside the zero vector pulls the arm, after k pulls, with probability G_k/(2m) in a round, where G_k of its 2m
-// models prefer it. So a run is lost at T, that is plays nothing in half of the rounds, when the waits add up to T/2.
+// How many members for T rounds (docs/papers/price-of-few.md, section 8, ours). An ensemble with signs on one unit arm
+// with mean Δ beside the zero vector pulls the arm, after k pulls, with probability G_k/(2m) in a round, where G_k of
+// its 2m models prefer it. So a run is lost at T, that is plays nothing in half of the rounds, when the waits add up to
+// T/2.
 
-// LostBy approximates the probability that the accumulated ensemble of m members with signs plays nothing in at least T/2 of T
-// rounds, on one unit arm with mean Δ = gap > 0 beside the zero vector, with constant r, N(0, 1) noise, Gaussian targets and
-// init = "prior". T = +Inf is the probability that the arm is lost for good.
+// LostBy approximates the probability that the accumulated ensemble of m members with signs plays nothing in at least
+// T/2 of T rounds, on one unit arm with mean Δ = gap > 0 beside the zero vector, with constant r, N(0, 1) noise,
+// Gaussian targets and init = "prior". T = +Inf is the probability that the arm is lost for good.
 //
-// It is the law of an ensemble whose members are drawn anew after each pull of the arm, at the same variance: given the noise of the arm
-// after k pulls, N(k), the number G_k of good models is binomial, independent of the earlier ones, and the wait for the next pull
-// is geometric with probability G_k/(2m). N(k) is a Markov chain on the line, so that a recursion over k gives E z^V for the
-// sum V of all waits, and V ≥ T/2 is inverted as Abate and Whitt do (1992, 1995), with an absolute error of about 1e-8. The members of
-// an ensemble persist; what that changes is measured in docs/record/stuck.md.
+// It is the law of an ensemble whose members are drawn anew after each pull of the arm, at the same variance: given the
+// noise of the arm after k pulls, N(k), the number G_k of good models is binomial, independent of the earlier ones, and
+// the wait for the next pull is geometric with probability G_k/(2m). N(k) is a Markov chain on the line, so that a
+// recursion over k gives E z^V for the sum V of all waits, and V ≥ T/2 is inverted as Abate and Whitt do (1992, 1995),
+// with an absolute error of about 1e-8. The members of an ensemble persist; what that changes is measured in
+// docs/record/stuck.md.
 //
 // Cost: some tenths of a second. It panics unless m ≥ 1, r, λ, Δ > 0 are finite and T ≥ 2.
 func LostBy(m, r, lambda, gap, T float64) float64 {
@@ -36,14 +38,16 @@ func LostBy(m, r, lambda, gap, T float64) float64 {
 	return math.Max(0, math.Min(w.long(half-0.5), 1))
 }
 
-// LostAmong approximates the share of runs in which the accumulated ensemble of m members plays the others of K = arms orthogonal unit arms in at least
-// T/2 of T rounds, where the others are Δ = gap below the best: LostBy for one arm (and nothing), and for more
+// LostAmong approximates the share of runs in which the accumulated ensemble of m members plays the others of K = arms
+// orthogonal unit arms in at least T/2 of T rounds, where the others are Δ = gap below the best: LostBy for one arm
+// (and nothing), and for more
 //
 //	LostBy · o/(1 + o),   o = 0.21 m^0.45 r^−1.4 (K − 1)^1.5,
 //
-// because a run that has lost an arm finds it again where the other arms look worse for a time. The four numbers are fitted to
-// simulations with means near 0, K = 2 to 20, r = 0.7 to 2, λ = 0.1 to 1, Δ = 0.2 to 1 and T ≥ Learned; on instances that were not fitted the law
-// stayed within a factor of 1.5 (docs/record/stuck.md). Cost and panics as LostBy, and for K < 1.
+// because a run that has lost an arm finds it again where the other arms look worse for a time. The four numbers are
+// fitted to simulations with means near 0, K = 2 to 20, r = 0.7 to 2, λ = 0.1 to 1, Δ = 0.2 to 1 and T ≥ Learned; on
+// instances that were not fitted the law stayed within a factor of 1.5 (docs/record/stuck.md). Cost and panics as
+// LostBy, and for K < 1.
 func LostAmong(arms int, m, r, lambda, gap, T float64) float64 {
 	if arms < 1 {
 		panic("theory: LostAmong: argument out of range")
@@ -159,8 +163,8 @@ type grid struct {
 	mass []complex128
 }
 
-// move returns the grid n pulls later, next in all, with a step that follows the spread of the perturbations. What is above 9
-// standard deviations, or so far up that it never returns, is left out.
+// move returns the grid n pulls later, next in all, with a step that follows the spread of the perturbations. What is
+// above 9 standard deviations, or so far up that it never returns, is left out.
 func (c *waiting) move(g grid, n, next float64) grid {
 	s, out, ratio := math.Sqrt(n), grid{step: g.step}, 1
 	for most := math.Min(0.2*float64(c.r*math.Sqrt(c.lambda+next)), s/2); out.step*2 <= most; {
@@ -192,8 +196,8 @@ func (c *waiting) move(g grid, n, next float64) grid {
 	return out
 }
 
-// fill prepares the table: with base = (Δk + N(k))/(r√(λ + k)) a member has a good model with probability P(|g| > −base) where
-// base is below 0, and a bad one with P(|g| > base) where it is above.
+// fill prepares the table: with base = (Δk + N(k))/(r√(λ + k)) a member has a good model with probability P(|g| >
+// −base) where base is below 0, and a bad one with P(|g| > base) where it is above.
 func (c *waiting) fill(w complex128) {
 	c.table = c.table[:0]
 	for i := 0; i <= int((tableHigh-tableLow)/tableStep); i++ {
@@ -232,7 +236,8 @@ func (c *waiting) at(base float64) complex128 {
 // mostTerms is the mean of a binomial law from which on binomialMean takes three points.
 const mostTerms = 200
 
-// binomialMean is E f(B) for B ~ Bin(m, p), f in [0, 1]: the sum, or for a mean above mostTerms Gauss and Hermite's three points.
+// binomialMean is E f(B) for B ~ Bin(m, p), f in [0, 1]: the sum, or for a mean above mostTerms Gauss and Hermite's
+// three points.
 func binomialMean(m, p float64, f func(n float64) float64) (sum float64) {
 	binomialTerms(m, p, mostTerms, func(n, weight float64) { sum += float64(weight * f(n)) })
 	return sum

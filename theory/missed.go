@@ -6,13 +6,14 @@ import (
 	"troupe/internal/logs"
 )
 
-// Bounds on the share of runs that are lost within T rounds (thm:few-horizon of docs/papers/price-of-few.md, section 8, ours).
+// Bounds on the share of runs that are lost within T rounds (thm:few-horizon of docs/papers/price-of-few.md, section 8,
+// ours).
 
-// Missed returns E(1 − G/(2m))^t, the probability that t draws of one of 2m models all give one that is not above a level: G is how
-// many of ±σg_j, j ≤ m, are above −L − Z, with Z, g_1, …, g_m independent N(0, 1). For −L − Z = σu ≥ 0 a member has one with
-// probability P(|g| > u), so that G is binomial; for u < 0 each member has one at least, and all but Bin(m, P(|g| > |u|)) of them
-// have two. t = +Inf is P(m, σ, L); t = 1 is Φ(−L/√(1 + σ²)). The integral over u is Simpson's; the relative error is below
-// 1e-3. L may be negative.
+// Missed returns E(1 − G/(2m))^t, the probability that t draws of one of 2m models all give one that is not above a
+// level: G is how many of ±σg_j, j ≤ m, are above −L − Z, with Z, g_1, …, g_m independent N(0, 1). For −L − Z = σu ≥ 0
+// a member has one with probability P(|g| > u), so that G is binomial; for u < 0 each member has one at least, and all
+// but Bin(m, P(|g| > |u|)) of them have two. t = +Inf is P(m, σ, L); t = 1 is Φ(−L/√(1 + σ²)). The integral over u is
+// Simpson's; the relative error is below 1e-3. L may be negative.
 //
 // It panics unless m ≥ 1, σ > 0 and L are finite and t ≥ 1.
 func Missed(m, sigma, gap, t float64) (p float64) {
@@ -96,10 +97,10 @@ func simpson(step float64, f func(u float64) (v, rest float64)) (sum float64) {
 	}
 }
 
-// Within encloses the probability that the accumulated ensemble of m members with signs pulls a unit arm with mean Δ = gap > 0
-// beside the zero vector at most n times in T rounds (thm:few-horizon (a)): N(0, 1) noise, constant r, Gaussian targets, init = "prior". It is at
-// least max_k E(1 − G_k/(2m))^T, k ≤ n, and at most Σ_{k≤n} E(1 − G_k/(2m))^{t_k} for whole t_k ≥ 1 that add up to at most T, each from a
-// list, chosen so that the sum is small.
+// Within encloses the probability that the accumulated ensemble of m members with signs pulls a unit arm with mean Δ =
+// gap > 0 beside the zero vector at most n times in T rounds (thm:few-horizon (a)): N(0, 1) noise, constant r, Gaussian
+// targets, init = "prior". It is at least max_k E(1 − G_k/(2m))^T, k ≤ n, and at most Σ_{k≤n} E(1 − G_k/(2m))^{t_k} for
+// whole t_k ≥ 1 that add up to at most T, each from a list, chosen so that the sum is small.
 //
 // Errors outside m ≥ 1, r, λ, Δ > 0, whole n ≥ 0 and T > n, all finite. hi is at most 1.
 func Within(m, r, lambda, gap float64, n, T int) (lo, hi float64, err error) {
@@ -122,8 +123,8 @@ func Within(m, r, lambda, gap float64, n, T int) (lo, hi float64, err error) {
 //
 //	(1 − S(s)) E(1 − G_k(c)/(2m))^T,
 //
-// G_k(c) how many of its models after k pulls are above c, maximised over the grid of Share. It is Lost(k) for T → ∞. Errors as Lost,
-// and for T < k.
+// G_k(c) how many of its models after k pulls are above c, maximised over the grid of Share. It is Lost(k) for T → ∞.
+// Errors as Lost, and for T < k.
 func (f Few) LostWithin(k, T int) (float64, error) {
 	if err := f.checkRounds(k, T); err != nil {
 		return 0, err
@@ -136,8 +137,9 @@ func (f Few) LostWithin(k, T int) (float64, error) {
 	}), nil
 }
 
-// AtMost returns an upper bound on the probability that the better of two arms is pulled at most n times in T rounds by an
-// accumulated ensemble of m = Draws members (thm:few-horizon (c)): for c = Other + s, s > 0, whole x ≥ 0 and t_k ≥ 1 with t_0 + … + t_n ≤ T − x
+// AtMost returns an upper bound on the probability that the better of two arms is pulled at most n times in T rounds by
+// an accumulated ensemble of m = Draws members (thm:few-horizon (c)): for c = Other + s, s > 0, whole x ≥ 0 and t_k ≥ 1
+// with t_0 + … + t_n ≤ T − x
 //
 //	Σ_{k≤n} E(1 − G_k(c)/(2m))^{t_k} + 2m Σ_{j≥x} Φ(−(s(λ + j) + λ Other)/√(j + R²(λ + j))),
 //
@@ -159,9 +161,9 @@ func (f Few) AtMost(n, T int) (float64, error) {
 	return best, nil
 }
 
-// ForGoodAtMost returns an upper bound on the probability that the best of any number of orthogonal unit arms, of which the
-// next has mean Other, is pulled finitely often by an accumulated ensemble of m = Draws members (thm:few-horizon (d)): after
-// some number k = 0, 1, … of pulls all its models are at most Other,
+// ForGoodAtMost returns an upper bound on the probability that the best of any number of orthogonal unit arms, of which
+// the next has mean Other, is pulled finitely often by an accumulated ensemble of m = Draws members (thm:few-horizon
+// (d)): after some number k = 0, 1, … of pulls all its models are at most Other,
 //
 //	1{Other > 0}(2Φ(Other √λ/R) − 1)^m + Σ_{k≥1} P(m, R√(1 + λ/k), ((Best − Other)k − λ Other)/√k).
 //
@@ -199,8 +201,8 @@ func (f Few) missed(k int, c, t float64) float64 {
 	return missing(f.Draws, t, 1)(2 * normalTail(c*math.Sqrt(f.Lambda)/f.R))
 }
 
-// stages is a small Σ_{k≤n} E(1 − G_k(c)/(2m))^{t_k} over t_k that add up to at most the rounds, each from a list: for a price a
-// round each k takes its best t, and the price is found by bisection.
+// stages is a small Σ_{k≤n} E(1 − G_k(c)/(2m))^{t_k} over t_k that add up to at most the rounds, each from a list: for
+// a price a round each k takes its best t, and the price is found by bisection.
 func (f Few) stages(c float64, n, rounds int) float64 {
 	var table [][]float64 // of k, for the times of the list
 	times := []float64{1}
@@ -258,9 +260,9 @@ func (f Few) stages(c float64, n, rounds int) float64 {
 	return sum + after
 }
 
-// Over returns 2m Σ_{j≥x} Φ(−(s(λ + j) + λ Other)/√(j + R²(λ + j))), the bound on the probability that a model of the arm with mean
-// Other is above Other + s after x pulls or more (thm:few-horizon (c)). The rest of the sum is a geometric series. It panics unless s > 0
-// and x ≥ 1.
+// Over returns 2m Σ_{j≥x} Φ(−(s(λ + j) + λ Other)/√(j + R²(λ + j))), the bound on the probability that a model of the
+// arm with mean Other is above Other + s after x pulls or more (thm:few-horizon (c)). The rest of the sum is a
+// geometric series. It panics unless s > 0 and x ≥ 1.
 func (f Few) Over(s float64, x int) (sum float64) {
 	if !(s > 0 && x >= 1) {
 		panic("theory: Over: argument out of range")
@@ -292,10 +294,10 @@ func (f Few) unlearned(s, rest float64) (x int, bound float64) {
 	return math.MaxInt32, math.Inf(1)
 }
 
-// StuckBounded returns max_k Φ(−(Δ√k + r(k + s)/√k)): with targets in [−1, 1] and |S_0| ≤ s an ensemble of any number of members loses a
-// unit arm with mean Δ = gap > 0 beside the zero vector for good with at least this probability, because after k pulls of it no
-// model is more than r(k + s)/(λ + k) above the estimate (thm:few-horizon (f)). N(0, 1) noise, constant r. It panics unless r, Δ > 0
-// and s ≥ 0 are finite.
+// StuckBounded returns max_k Φ(−(Δ√k + r(k + s)/√k)): with targets in [−1, 1] and |S_0| ≤ s an ensemble of any number
+// of members loses a unit arm with mean Δ = gap > 0 beside the zero vector for good with at least this probability,
+// because after k pulls of it no model is more than r(k + s)/(λ + k) above the estimate (thm:few-horizon (f)). N(0, 1)
+// noise, constant r. It panics unless r, Δ > 0 and s ≥ 0 are finite.
 func StuckBounded(r, first, gap float64) (best float64) {
 	if !(r > 0 && r <= math.MaxFloat64 && gap > 0 && gap <= math.MaxFloat64 && first >= 0 && first <= math.MaxFloat64) {
 		panic("theory: StuckBounded: argument out of range")
@@ -320,9 +322,9 @@ func (f Few) checkRounds(n, T int) error {
 	return nil
 }
 
-// FewSecond returns κ = 3·2^{−1/3} (r²Δ)^{2/3} λ^{1/3}: on one arm with mean Δ beside the zero vector the share of runs that
-// an ensemble of m members loses for good is exp(−r² log 2m − κ (log 2m)^{2/3} + O((log 2m)^{1/3})) (thm:few-horizon (e)). It
-// panics unless r, λ, Δ > 0 are finite.
+// FewSecond returns κ = 3·2^{−1/3} (r²Δ)^{2/3} λ^{1/3}: on one arm with mean Δ beside the zero vector the share of runs
+// that an ensemble of m members loses for good is exp(−r² log 2m − κ (log 2m)^{2/3} + O((log 2m)^{1/3}))
+// (thm:few-horizon (e)). It panics unless r, λ, Δ > 0 are finite.
 func FewSecond(r, lambda, gap float64) float64 {
 	if !(r > 0 && r <= math.MaxFloat64 && lambda > 0 && lambda <= math.MaxFloat64 && gap > 0 && gap <= math.MaxFloat64) {
 		panic("theory: FewSecond: argument out of range")

@@ -383,8 +383,8 @@ func lowAfter(m, k, mu, lambda, r, c float64) float64 {
 	})
 }
 
-// lowEver is the sum over n of the probability that a model of an arm with mean 0 is at most −s after n pulls; above 1 it
-// stops. noise is the standard deviation of a reward.
+// lowEver is the sum over n of the probability that a model of an arm with mean 0 is at most −s after n pulls; above 1
+// it stops. noise is the standard deviation of a reward.
 func lowEver(lambda, r, s, noise float64) (sum float64) {
 	for n := 0.0; sum < 1; n++ {
 		k := lambda + n

@@ -204,8 +204,8 @@ func fewRare(s *session) Finding {
 	return f
 }
 
-// slopeWithin returns the slope of y on x with its interval: three standard errors of the noise of y, and what the slope
-// would be were y_i larger by anything between 0 and extra_i.
+// slopeWithin returns the slope of y on x with its interval: three standard errors of the noise of y, and what the
+// slope would be were y_i larger by anything between 0 and extra_i.
 func slopeWithin(x, y, noise, extra []float64) (slope, low, high float64) {
 	var variance, square, down, up float64
 	for i, v := range x { // The slope is Σ(x − x̄)y/Σ(x − x̄)².

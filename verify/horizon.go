@@ -11,7 +11,8 @@ import (
 	"troupe/theory"
 )
 
-// This file examines thm:few-horizon of docs/papers/price-of-few.md, which is ours: how many runs few members lose in T rounds.
+// This file examines thm:few-horizon of docs/papers/price-of-few.md, which is ours: how many runs few members lose in T
+// rounds.
 
 var horizonChecks = []Check{
 	{
@@ -105,8 +106,8 @@ var horizonChecks = []Check{
 	},
 }
 
-// horizonPlayed plays n runs of T rounds of ensembles with Gaussian targets, or of atoms whose members are redrawn, and returns the share in
-// which the first arm is pulled at most k times.
+// horizonPlayed plays n runs of T rounds of ensembles with Gaussian targets, or of atoms whose members are redrawn, and
+// returns the share in which the first arm is pulled at most k times.
 func (s *session) horizonPlayed(n, T, k int, arms [][]float64, theta []float64, m int, lambda, r float64, redrawn bool) (hit int, ok bool) {
 	missed, ok := s.missed(n, T, k+1, arms, theta, func(_ int, problem policy.Problem) bandit.Policy {
 		if redrawn {

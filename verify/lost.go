@@ -12,20 +12,20 @@ import (
 //
 //	#{j : μk + N(k) + r|W^j(k)| > level·(λ + k)} ≤ j,   k = 1, …, K,
 //
-// which for Z = N(k)/√k, σ = r√(1 + λ/k), L = (μk − level·(λ + k))/√k says that at most j of the σ|g_j| are above −L − Z:
-// where −L − Z ≥ 0 no member has two models above level, and where it is below 0 all m members have one. For j = 0 its
-// probability P_k0 is P(m, σ, L). There is a group of events for each j of a list. A tape is drawn from its own law with
-// probability plain, and otherwise, with each group alike, given A_kj, with k drawn in proportion to P_kj. A run of it
-// counts with the weight of its law against this mixture,
+// which for Z = N(k)/√k, σ = r√(1 + λ/k), L = (μk − level·(λ + k))/√k says that at most j of the σ|g_j| are above −L −
+// Z: where −L − Z ≥ 0 no member has two models above level, and where it is below 0 all m members have one. For j = 0
+// its probability P_k0 is P(m, σ, L). There is a group of events for each j of a list. A tape is drawn from its own law
+// with probability plain, and otherwise, with each group alike, given A_kj, with k drawn in proportion to P_kj. A run
+// of it counts with the weight of its law against this mixture,
 //
 //	1/(plain + (1 − plain) mean over j of N_j/Σ_k P_kj),   N_j the number of the A_kj that hold,
 //
-// so the estimate is unbiased for any level, K and j, and no weight is above 1/plain. A stuck run that has been through an
-// A_kj has a weight of at most G·ΣP_kj/(1 − plain) with G groups, so that the relative error of the part with j = 0 does not
-// grow with rarity. Events with j > 0 are for runs that are lost although there were good models, because these were not
-// drawn in time. A stuck run that has been through none is met on plain tapes only; what was not seen of them is bounded by
-// guess.most. Where the law of W^j(k) is not Gaussian the events are of the noise alone, {Z ≤ −c_k}, with a group for each of
-// a list of c (loseNoise).
+// so the estimate is unbiased for any level, K and j, and no weight is above 1/plain. A stuck run that has been through
+// an A_kj has a weight of at most G·ΣP_kj/(1 − plain) with G groups, so that the relative error of the part with j = 0
+// does not grow with rarity. Events with j > 0 are for runs that are lost although there were good models, because
+// these were not drawn in time. A stuck run that has been through none is met on plain tapes only; what was not seen of
+// them is bounded by guess.most. Where the law of W^j(k) is not Gaussian the events are of the noise alone, {Z ≤ −c_k},
+// with a group for each of a list of c (loseNoise).
 type lost struct {
 	stuck
 	plain  float64 // the share of tapes from their own law
@@ -59,8 +59,8 @@ const (
 	cells     = 40 * 64
 )
 
-// lose prepares the estimator with K events at the level for each of few, j = 0 where there is none, and a share of plain
-// tapes. With a scale cβ_t the events take its value after k pulls of the better arm and T/2 of the other.
+// lose prepares the estimator with K events at the level for each of few, j = 0 where there is none, and a share of
+// plain tapes. With a scale cβ_t the events take its value after k pulls of the better arm and T/2 of the other.
 func (s stuck) lose(level, plain float64, K int, few ...int) *lost {
 	l := &lost{stuck: s, plain: plain}
 	if few == nil {

@@ -8,9 +8,9 @@ import (
 	"troupe/theory"
 )
 
-// stuck is the setting of docs/papers/price-of-few.md, section 1: the accumulated ensemble with signs on orthogonal unit
-// arms with N(0, 1) noise, one of mean best and the others of mean other. A run is stuck when it pulls the others in at
-// least half of T rounds.
+// stuck is the setting of docs/papers/price-of-few.md, section 1: the accumulated ensemble with signs on orthogonal
+// unit arms with N(0, 1) noise, one of mean best and the others of mean other. A run is stuck when it pulls the others
+// in at least half of T rounds.
 type stuck struct {
 	best, other float64
 	others      int // 0 is 1; nothing: the zero vector, whose mean is 0

@@ -170,8 +170,8 @@ type Result struct {
 	Planted *Finding
 }
 
-// Expected reports whether the verdict is the expected one. Whether a claim that is expected to hold does, or is only not
-// contradicted, is a question of how much was played, so both are expected.
+// Expected reports whether the verdict is the expected one. Whether a claim that is expected to hold does, or is only
+// not contradicted, is a question of how much was played, so both are expected.
 func (r Result) Expected() bool {
 	return r.Verdict == r.Expect || r.Expect == Holds && r.Verdict == NotContradicted
 }

@@ -173,8 +173,8 @@ func edgeRows(ctx context.Context, own *edgeServer) (rows []*edgeRow, err error)
 	return rows, nil
 }
 
-// edgeTurn measures every row on both servers, and notes it where it counts. It returns what GET /hello took and how many
-// times that the first row took on the limit program.
+// edgeTurn measures every row on both servers, and notes it where it counts. It returns what GET /hello took and how
+// many times that the first row took on the limit program.
 func edgeTurn(ctx context.Context, rows []*edgeRow, own, limit *edgeServer, length time.Duration, counts bool) (hello,
 	packed float64, err error) {
 	if hello, err = limit.load(ctx, edgeCase{}, "/hello", nil, length); err != nil {

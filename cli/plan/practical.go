@@ -50,10 +50,10 @@ type plannedRow struct {
 // The most members that are looked at.
 const mostMembers = 1e12
 
-// planPractical finds, for each policy, the share of runs that play the others in half of T rounds (theory.LostAmong), and encloses the
-// share that loses an arm at the gap beside nothing for good after at most T/2 pulls (theory.ForGood). A run that is lost has a regret of
-// T/2·gap to T·gap. Where the law does not speak, one that loses the arm for good after at most n pulls has a regret of
-// at least (T − n)·gap.
+// planPractical finds, for each policy, the share of runs that play the others in half of T rounds (theory.LostAmong),
+// and encloses the share that loses an arm at the gap beside nothing for good after at most T/2 pulls (theory.ForGood).
+// A run that is lost has a regret of T/2·gap to T·gap. Where the law does not speak, one that loses the arm for good
+// after at most n pulls has a regret of at least (T − n)·gap.
 func planPractical(s theory.Setting, q practical) plannedPractical {
 	out := plannedPractical{D: s.D, T: s.T, Arms: q.Arms, Lambda: s.Lambda, R: q.R, Gap: q.Gap, Stuck: q.Stuck}
 	lost := func(m, pulls float64) (lo, hi float64) { return theory.ForGood(m, q.R, s.Lambda, q.Gap, pulls) }
@@ -119,8 +119,8 @@ func planPractical(s theory.Setting, q practical) plannedPractical {
 	return out
 }
 
-// fewest returns the smallest whole m ≥ least with share(m) ≤ p, which falls in m, or one that is at most near times as large; 0 for
-// none.
+// fewest returns the smallest whole m ≥ least with share(m) ≤ p, which falls in m, or one that is at most near times as
+// large; 0 for none.
 func fewest(p, least, near float64, share func(float64) float64) float64 {
 	lo, hi := math.Max(least, 1), mostMembers
 	if share(lo) <= p {

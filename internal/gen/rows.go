@@ -53,8 +53,8 @@ func rows() {
 	RET()
 }
 
-// halves writes the kernel that turns 16 blocks of words, word k of lane i at 16k + i, into 32 numbers: half of words 0 and 1 of a
-// lane, then of words 2 and 3, lane after lane.
+// halves writes the kernel that turns 16 blocks of words, word k of lane i at 16k + i, into 32 numbers: half of words 0
+// and 1 of a lane, then of words 2 and 3, lane after lane.
 func halves() {
 	var order [2]Mem // of numbers of two vectors that are woven into one
 	for half := range order {

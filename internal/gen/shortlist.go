@@ -8,8 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// shortlistSteps is ShortlistSteps of internal/linalg/shortlist.go. The steps h of a pair of panels lie together: shortlistSteps rows of
-// sixteen members.
+// shortlistSteps is ShortlistSteps of internal/linalg/shortlist.go. The steps h of a pair of panels lie together:
+// shortlistSteps rows of sixteen members.
 const shortlistSteps = 16
 
 // broadcastArg fills a vector with an argument.
@@ -130,7 +130,8 @@ func (v *isa) shortlistPass() {
 	RET()
 }
 
-// shortlistJoin looks at eight arms of a panel at a time and puts those on the list that are behind by no more than limit.
+// shortlistJoin looks at eight arms of a panel at a time and puts those on the list that are behind by no more than
+// limit.
 func (v *isa) shortlistJoin() {
 	v.text("shortlistJoin", "(deficit, rise *float64, ld int, limit float64, list *uint64, now *float64, size, room int, p, w *float64, arms int, "+
 		"h *float64, n int, base *float64, c float64, out *float64, mask uint64) (to int)",
@@ -205,8 +206,8 @@ func (v *isa) shortlistJoin() {
 	RET()
 }
 
-// shortlistTake makes the step h = u − p of all panels, p the scores of the arm that was played, which follow n steps first. It
-// returns the largest |h|.
+// shortlistTake makes the step h = u − p of all panels, p the scores of the arm that was played, which follow n steps
+// first. It returns the largest |h|.
 func (v *isa) shortlistTake() {
 	v.text("shortlistTake", "(p *float64, arms int, along *float64, n int, h, u *float64, panels int) (most float64)",
 		"is the loop of Shortlist.take.")
@@ -257,9 +258,9 @@ func (v *isa) shortlistTake() {
 	RET()
 }
 
-// shortlistBehind takes as many arms at a time as a vector has numbers: what each lacks in each lane, and then the least of
-// the lanes by a transposition, as argMax512 and argMax256 have it. The last arms may have been seen already. Arms are no
-// fewer than a vector has numbers.
+// shortlistBehind takes as many arms at a time as a vector has numbers: what each lacks in each lane, and then the
+// least of the lanes by a transposition, as argMax512 and argMax256 have it. The last arms may have been seen already.
+// Arms are no fewer than a vector has numbers.
 func (v *isa) shortlistBehind() {
 	v.text("shortlistBehind", "(deficit, p, base *float64, arms int, c float64, begin *float64)",
 		"is Shortlist.behind.")
@@ -483,8 +484,8 @@ func (v *isa) shortlistRise() {
 	RET()
 }
 
-// countLeads looks at eight leads at a time. It finds the arm of each lead, or the place behind the last arm where the lead is not sure,
-// and moves a count only where that arm is not the one of the last time.
+// countLeads looks at eight leads at a time. It finds the arm of each lead, or the place behind the last arm where the
+// lead is not sure, and moves a count only where that arm is not the one of the last time.
 func (v *isa) countLeads() {
 	v.text("countLeads", "(counts *uint32, last *uint64, leads *float64, panels int, gap float64, members, signs, nobody int, mask uint64, unsure *uint8) (any uint64)",
 		"is Counts.Set.")

@@ -126,8 +126,8 @@ func (s *Resamples) MaxT(d [][]float64, level float64) (c float64, ok bool) {
 	return s.MaxTOf(len(d), func(k int) []float64 { return d[k] }, level)
 }
 
-// MaxTOf is MaxT of contrasts that are made when they are needed: d returns number k of n. A few hundred are in memory at
-// a time.
+// MaxTOf is MaxT of contrasts that are made when they are needed: d returns number k of n. A few hundred are in memory
+// at a time.
 func (s *Resamples) MaxTOf(n int, d func(k int) []float64, level float64) (c float64, ok bool) {
 	if !(level > 0 && level < 1) {
 		panic("stats: MaxT: level outside (0, 1)")
@@ -144,8 +144,8 @@ func (s *Resamples) MaxTOf(n int, d func(k int) []float64, level float64) (c flo
 	return worst[i], true
 }
 
-// Largest returns for each resample the largest studentised deviation max_k |m*_k − m_k|/se*_k of n contrasts; +Inf where
-// one has no spread. ok is false when no contrast is Estimable.
+// Largest returns for each resample the largest studentised deviation max_k |m*_k − m_k|/se*_k of n contrasts; +Inf
+// where one has no spread. ok is false when no contrast is Estimable.
 func (s *Resamples) Largest(n int, d func(k int) []float64) (worst []float64, ok bool) {
 	const together = 256
 	worst = make([]float64, s.b)

@@ -34,8 +34,8 @@ type facts struct {
 	time            time.Time
 }
 
-// certificates are the authorities of public certificates, from the pinned bundle of Go's own list. Those that count only
-// under a condition, which a file cannot state, are left out.
+// certificates are the authorities of public certificates, from the pinned bundle of Go's own list. Those that count
+// only under a condition, which a file cannot state, are left out.
 func certificates() []byte {
 	var b bytes.Buffer
 	for c := range bundle.Roots() {
@@ -132,7 +132,8 @@ func annotations(f facts) map[string]string {
 		"org.opencontainers.image.revision": f.commit, "org.opencontainers.image.created": f.time.UTC().Format(time.RFC3339)}
 }
 
-// writeImage writes an OCI layout as a tar file: the tag VERSION is an index of all architectures, VERSION-ARCH one image.
+// writeImage writes an OCI layout as a tar file: the tag VERSION is an index of all architectures, VERSION-ARCH one
+// image.
 func writeImage(file string, f facts, programs []string) error {
 	dir, err := os.MkdirTemp(filepath.Dir(file), ".image-")
 	if err != nil {

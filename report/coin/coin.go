@@ -1,5 +1,5 @@
-// Package coin draws what choosing earns against a coin: cost against reward, for the page of an evaluation and for that of a
-// served model.
+// Package coin draws what choosing earns against a coin: cost against reward, for the page of an evaluation and for
+// that of a served model.
 package coin
 
 import (
@@ -29,10 +29,10 @@ type picture struct {
 	x0, x1, y0, y1 float64
 }
 
-// Picture returns the comparison as SVG: each fixed action that has a point with its interval, the frontier of the coins between
-// them, and the decisions with theirs. Costs stand on a logarithmic axis where they differ by more than ten. It takes its colours
-// from the variables --ink, --soft, --rule, --link and --paper of the page, loads nothing and has no script. "" where nothing was compared.
-// At most 40 actions are drawn, the cheapest first.
+// Picture returns the comparison as SVG: each fixed action that has a point with its interval, the frontier of the
+// coins between them, and the decisions with theirs. Costs stand on a logarithmic axis where they differ by more than
+// ten. It takes its colours from the variables --ink, --soft, --rule, --link and --paper of the page, loads nothing and
+// has no script. "" where nothing was compared. At most 40 actions are drawn, the cheapest first.
 func Picture(r *ope.CoinResult) template.HTML {
 	var points []ope.CoinPoint
 	if r != nil {

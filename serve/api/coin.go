@@ -13,9 +13,9 @@ import (
 	"troupe/serve/joined"
 )
 
-// coinBlock is the length of a block of log entries. The comparison with a coin reads the block of the newest entry and the one
-// before: between one and two blocks. It begins at the same entry at every node, at every look and after a restart until the next
-// block is full, so that its intervals hold at all looks between.
+// coinBlock is the length of a block of log entries. The comparison with a coin reads the block of the newest entry and
+// the one before: between one and two blocks. It begins at the same entry at every node, at every look and after a
+// restart until the next block is full, so that its intervals hold at all looks between.
 const coinBlock = 8192
 
 // coinLevel is the level of its intervals.
@@ -55,8 +55,8 @@ func (a *API) getCoin(ctx context.Context, in *modelIn) (*reply[coinView], error
 	return &reply[coinView]{*v}, nil
 }
 
-// coin compares the decisions of the newest blocks with a coin: the fold of troupe evaluate over the decisions whose rewards
-// are final.
+// coin compares the decisions of the newest blocks with a coin: the fold of troupe evaluate over the decisions whose
+// rewards are final.
 func (a *API) coin(ctx context.Context, m *serve.Model) (*coinView, error) {
 	start, err := a.svc.Log(ctx, m.Name, 0, 1)
 	if err != nil {
@@ -95,7 +95,8 @@ func (a *API) coin(ctx context.Context, m *serve.Model) (*coinView, error) {
 	return v, nil
 }
 
-// coinFrom returns where the comparison begins in a log from entry first to applied, for a model that was created at an entry.
+// coinFrom returns where the comparison begins in a log from entry first to applied, for a model that was created at an
+// entry.
 func coinFrom(first, created, applied uint64) uint64 {
 	from := max(first, created, 1)
 	if block := applied / coinBlock; block > 0 {

@@ -32,8 +32,8 @@ func (e *EmptyError) Error() string {
 		model.Refuse)
 }
 
-// CheckCosts refuses a request to a model with a budget in which an action has no cost, or the cheapest one costs more than
-// the whole budget. The error is a *model.Error with the path.
+// CheckCosts refuses a request to a model with a budget in which an action has no cost, or the cheapest one costs more
+// than the whole budget. The error is a *model.Error with the path.
 func (w *Worker) CheckCosts() error {
 	b := w.Version.Compiled.Config.Budget
 	if b.IsZero() {
@@ -101,8 +101,8 @@ func (w *Worker) priced(set bandit.ActionSet) (bandit.ActionSet, error) {
 	return policy.Price(set, m.prices, nil)
 }
 
-// stop finds the groups that the hard stop leaves: those within the budget, or the cheapest. It reports whether there are
-// others.
+// stop finds the groups that the hard stop leaves: those within the budget, or the cheapest. It reports whether there
+// are others.
 func (w *Worker) stop() (bool, error) {
 	m, g := &w.market, &w.groups
 	collect := func(most float64) {
@@ -163,8 +163,9 @@ func (m *market) remains(group int) bool {
 //
 //	((b−a)·c·K' + a·V·g)·(L/g)  of  b·V·K'·L,   ε = a/b,
 //
-// and the floors of actions that have entered over it (see floors). K' candidates are left, L is the least common multiple of the sizes g of their groups. Where that is above 2⁵³ it is
-// rounded to 2⁵³, and the largest takes the rest.
+// and the floors of actions that have entered over it (see floors). K' candidates are left, L is the least common
+// multiple of the sizes g of their groups. Where that is above 2⁵³ it is rounded to 2⁵³, and the largest takes the
+// rest.
 func (w *Worker) wholeLaw() (law []uint64, voters uint64) {
 	g, m := &w.groups, &w.market
 	a, b, k := w.Version.Compiled.FloorNum, w.Version.Compiled.FloorDen, uint64(len(g.of))

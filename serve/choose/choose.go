@@ -19,8 +19,8 @@ type Choice struct {
 	Num, Den uint64
 	Member   uint32 // the policy's member that was drawn, 0 when it has none
 	Negative bool   // with the sign −1
-	// Of a budget, 0 without one: λ; what the decision costs in expectation before the hard stop; whether that has taken
-	// actions away.
+	// Of a budget, 0 without one: λ; what the decision costs in expectation before the hard stop; whether that has
+	// taken actions away.
 	Price, Expects float64
 	Stopped        bool
 	Floored        bool // candidates that have entered have floors

@@ -196,7 +196,8 @@ func (w *Worker) nameActions(k int, packed bool) error {
 	return nil
 }
 
-// readCosts reads the costs of all actions of a request into w.costs, none where the request and the catalogue have none.
+// readCosts reads the costs of all actions of a request into w.costs, none where the request and the catalogue have
+// none.
 func (w *Worker) readCosts(r *Request) error {
 	k, cfg := w.encoder().Len(), w.Version.Compiled
 	w.costs, w.each = w.costs[:0], len(r.Actions) > 0

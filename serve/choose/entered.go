@@ -7,15 +7,16 @@ import (
 	"troupe/rng"
 )
 
-// floors are those of actions that have entered. With f_i the floor of candidate i, F = Σ f_i over the candidates that may be played, and
-// q the law that the policy, the hard stop and the floor of all candidates give,
+// floors are those of actions that have entered. With f_i the floor of candidate i, F = Σ f_i over the candidates that
+// may be played, and q the law that the policy, the hard stop and the floor of all candidates give,
 //
 //	p_i = (1 − F)·q_i + f_i.
 //
-// Σ p_i = (1 − F) + F = 1, p_i ≥ f_i, and p_i > 0 wherever q_i > 0 and F < 1: no candidate loses its support. A number below F/unit,
-// drawn apart from every other one, plays candidate i with probability f_i; otherwise the draw is that of q. f_i is a multiple
-// of 1/unit and q_i a quotient of integers, so p_i is one: with q_i = c_i/V it is (c_i·(unit − N) + N_i·V)/(V·unit), N_i = unit·f_i. The
-// floor of an action that the hard stop took away has no part in F: its money is not there.
+// Σ p_i = (1 − F) + F = 1, p_i ≥ f_i, and p_i > 0 wherever q_i > 0 and F < 1: no candidate loses its support. A number
+// below F/unit, drawn apart from every other one, plays candidate i with probability f_i; otherwise the draw is that of
+// q. f_i is a multiple of 1/unit and q_i a quotient of integers, so p_i is one: with q_i = c_i/V it is (c_i·(unit − N)
+// + N_i·V)/(V·unit), N_i = unit·f_i. The floor of an action that the hard stop took away has no part in F: its money is
+// not there.
 type floors struct {
 	parts []uint64 // N_i
 	sum   uint64   // N of those that may be played; 0: there is none

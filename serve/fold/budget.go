@@ -11,10 +11,11 @@ import (
 	"troupe/serve/model"
 )
 
-// Spending is the state of a model's budget: the price and what was spent. It is a fold over the decisions that were made
-// under it and what became of their costs; a rollback keeps it, because what was spent is spent. A decision reserves the
-// stated cost of its action. The first call that says what it cost pays that in its place, the end of its window pays the
-// stated cost, or nothing when it was deferred and never activated. Decisions that played a baseline spend nothing.
+// Spending is the state of a model's budget: the price and what was spent. It is a fold over the decisions that were
+// made under it and what became of their costs; a rollback keeps it, because what was spent is spent. A decision
+// reserves the stated cost of its action. The first call that says what it cost pays that in its place, the end of its
+// window pays the stated cost, or nothing when it was deferred and never activated. Decisions that played a baseline
+// spend nothing.
 type Spending struct {
 	budget.Pacer
 	Seq uint64 // entry that changed it last
@@ -57,8 +58,8 @@ func (f *Fold) spent(h *Model) {
 	f.markChanged(h) // decisions see the price of the next version
 }
 
-// pays takes what an event cost, by the rule of its rewards: the first one, the sum or the last one. h is the model that
-// spends.
+// pays takes what an event cost, by the rule of its rewards: the first one, the sum or the last one. h is the model
+// that spends.
 func (f *Fold) pays(h *Model, e *openEvent, cost float64) {
 	first, rule := e.state&costed == 0, e.state.rule()
 	switch {

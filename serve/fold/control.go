@@ -240,8 +240,8 @@ func (f *Fold) configure(d eventlog.Delivery, m *Model, cfg *model.Compiled, at 
 // priorEpoch tells the random targets of priors from those of events.
 const priorEpoch = eventlog.ID(0x70726965725f6576)
 
-// priors teaches a model the guesses of actions that have entered since an earlier configuration: so many events without a
-// context, of the mean reward.
+// priors teaches a model the guesses of actions that have entered since an earlier configuration: so many events
+// without a context, of the mean reward.
 func (f *Fold) priors(d eventlog.Delivery, m *Model, since *model.Compiled) error {
 	atoms, priors := m.Compiled.Priors(since)
 	for i, p := range priors {

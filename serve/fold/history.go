@@ -22,8 +22,8 @@ type History struct {
 
 	// Keys are those of the cluster that wrote the log; nil for that of a single machine.
 	Keys *eventlog.BatchKeys
-	// KeysKept is for tests: how many idempotency keys whose windows are closed are remembered, the constant KeysKept when
-	// 0, none when negative.
+	// KeysKept is for tests: how many idempotency keys whose windows are closed are remembered, the constant KeysKept
+	// when 0, none when negative.
 	KeysKept int
 
 	begun beginnings

@@ -91,7 +91,8 @@ func (b Budget) table() map[string]any {
 	return t
 }
 
-// Below returns an error when even the cheapest action costs more than the whole budget, and nothing is said of what to do then.
+// Below returns an error when even the cheapest action costs more than the whole budget, and nothing is said of what to
+// do then.
 func (b Budget) Below(field, id string, cheapest float64) error {
 	most, per := b.Most()
 	if b.IsZero() || b.OnEmpty != "" || cheapest <= most {

@@ -78,8 +78,8 @@ func (e *Entered) table() map[string]any {
 	return t
 }
 
-// Enter returns the configuration after an action has entered, with a floor for the next decisions of the model and a guess of
-// its mean; made is how many decisions the model has made.
+// Enter returns the configuration after an action has entered, with a floor for the next decisions of the model and a
+// guess of its mean; made is how many decisions the model has made.
 func (c Config) Enter(id string, floor float64, decisions int, prior Prior, made uint64) (Config, error) {
 	switch {
 	case id == "":
@@ -103,7 +103,8 @@ func (c Config) Enter(id string, floor float64, decisions int, prior Prior, made
 	return c, c.checkEntered()
 }
 
-// Leave returns the configuration after an action has left: requests that offer it are decided without it, until it enters again.
+// Leave returns the configuration after an action has left: requests that offer it are decided without it, until it
+// enters again.
 func (c Config) Leave(id string) (Config, error) {
 	if id == "" {
 		return c, Invalid("id", id, "expected the id of an action")
@@ -220,8 +221,8 @@ func (c *Compiled) enter() {
 	}
 }
 
-// Priors returns the atoms and the guesses of the actions that have entered since a configuration, nil for a model without hashed
-// features.
+// Priors returns the atoms and the guesses of the actions that have entered since a configuration, nil for a model
+// without hashed features.
 func (c *Compiled) Priors(since *Compiled) (atoms []feature.Atom, priors []Prior) {
 	if c.Hashed == nil {
 		return nil, nil

@@ -13,8 +13,8 @@ const (
 	Last  Rule = "last"  // the last one of the window, when it closes
 )
 
-// rules are the rules that there are. The place of a rule is its code in the state of an event, two bits; a new one goes
-// to the end.
+// rules are the rules that there are. The place of a rule is its code in the state of an event, two bits; a new one
+// goes to the end.
 var rules = []struct {
 	name    Rule
 	settles bool
@@ -28,8 +28,8 @@ var rules = []struct {
 // Known reports whether there is such a rule.
 func (r Rule) Known() bool { return r.Code() >= 0 }
 
-// Settles reports whether the first reward of an event settles it: the model learns it at once, and further rewards have
-// no effect. With another rule the model learns when the window closes. An unknown rule does not settle.
+// Settles reports whether the first reward of an event settles it: the model learns it at once, and further rewards
+// have no effect. With another rule the model learns when the window closes. An unknown rule does not settle.
 func (r Rule) Settles() bool { return r.Known() && rules[r.Code()].settles }
 
 // Fold returns what counts after another reward y, where old counted before it; first is true for the first reward of

@@ -1,6 +1,6 @@
-// Router is the example of docs/guide/choosing-models.md: a proxy for POST /v1/chat/completions that asks troupe which model answers,
-// and tells it what the answer cost. It stores no keys and logs no prompts: the Authorization header goes on to the upstream as
-// it came.
+// Router is the example of docs/guide/choosing-models.md: a proxy for POST /v1/chat/completions that asks troupe which
+// model answers, and tells it what the answer cost. It stores no keys and logs no prompts: the Authorization header
+// goes on to the upstream as it came.
 //
 //	troupe serve --data troupe-data &
 //	go run troupe/docs/guide/router --upstreams upstreams.json
@@ -96,8 +96,8 @@ func (c *chat) features() (map[string]any, float64) {
 	}, float64(len(all)) / 4 // tokens, about
 }
 
-// ServeHTTP asks troupe for a model, sends the request there, and says what it cost. When the model fails, that is a reward of 0
-// with its cost, and the others are tried in their order.
+// ServeHTTP asks troupe for a model, sends the request there, and says what it cost. When the model fails, that is a
+// reward of 0 with its cost, and the others are tried in their order.
 func (r *router) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, 4<<20))
 	if err != nil {
@@ -143,8 +143,8 @@ func (r *router) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	http.Error(w, "no model answers", http.StatusBadGateway)
 }
 
-// report tells troupe the cost of the choice. The reward comes from the application, which knows whether the answer was good; a failure
-// is known here.
+// report tells troupe the cost of the choice. The reward comes from the application, which knows whether the answer was
+// good; a failure is known here.
 func (r *router) report(ctx context.Context, event string, cost float64, failed error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
