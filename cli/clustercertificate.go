@@ -289,6 +289,8 @@ func clusterCertificateCommand() *cobra.Command {
 authority's key is in the folder that troupe cluster init made beside those of the nodes; keep it
 away from them. These commands write files and talk to no node: copy the files into the folders of
 the nodes and start one node after the other again, each with troupe cluster drain before.`,
+		Example: `  troupe cluster certificate renew --authority authority --cluster a.example/cluster.toml --out new
+  troupe cluster certificate revoke b.example --authority authority`,
 		Args: term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -308,9 +310,8 @@ func certificateRenewCommand() *cobra.Command {
 		Long: `Writes a folder for each node with its new certificate and key, the authority's certificates, and the
 list of what is revoked if there is one. The certificates before stay valid: revoke them if a
 folder was lost.`,
-		Example: `  cd cluster
-  troupe cluster certificate renew --authority authority --cluster a.example/cluster.toml --out ../new`,
-		Args: term.Arguments(0, 0),
+		Example: `  troupe cluster certificate renew --authority authority --cluster a.example/cluster.toml --out new`,
+		Args:    term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a, err := readAuthority(dir)
 			if err != nil {

@@ -122,6 +122,19 @@ status, r, _ = call("GET", "/v1/models?page_size=1")
 expect(status == 200 and len(r["models"]) == 1 and r["next_page_token"], (status, r))
 expect(call("DELETE", "/v1/models/copy")[0] == 204, "delete")
 
+# Actions come and go, and does choosing pay?
+status, r, _ = call("POST", "/v1/models", {"id": "paid", "budget": {"mean": 0.5}})
+expect(status == 201, (status, r))
+status, r, _ = call("POST", "/v1/models/paid/actions:enter", {"id": "new", "floor": 0.1, "decisions": 5, "prior": {"mean": 0.5, "events": 10}})
+expect(status == 200 and [x["id"] for x in r["config"]["entered"]] == ["new"], (status, r))
+status, r, _ = call("POST", "/v1/models/paid:decide", {"actions": [{"id": "old", "cost": 0.1}, {"id": "new", "cost": 0.2}]})
+expect(status == 200 and r["propensity"]["num"] <= r["propensity"]["den"], (status, r))
+expect(call("POST", "/v1/events/%s:reward" % r["event_id"], {"value": 1})[0] == 200, "reward")
+status, r, _ = call("GET", "/v1/models/paid/coin")
+expect(status == 200, (status, r))
+status, r, _ = call("POST", "/v1/models/paid/actions:leave", {"id": "new"})
+expect(status == 200 and r["config"]["entered"][0]["left"], (status, r))
+
 # The log, in pages of ten entries.
 rows, at = [], 1
 while True:
