@@ -181,8 +181,17 @@ func others(i int) []int {
 	return slices.DeleteFunc([]int{0, 1, 2}, func(j int) bool { return j == i })
 }
 
+// longestPause is the bar of a second with TROUPE_RECORD. Otherwise other tests have the processors, and what is told
+// apart is an election, which takes the cluster 3.5 s and longer.
+func longestPause() time.Duration {
+	if os.Getenv("TROUPE_RECORD") != "" {
+		return time.Second
+	}
+	return 2500 * time.Millisecond
+}
+
 // TestClusterHeals: the network cuts a follower off and brings it back, under load. The cluster answers without a pause
-// of more than a second while it is away, when it comes back and until it is ready again: it calls for no election.
+// while it is away, when it comes back and until it is ready again: it calls for no election.
 // Nothing that was acknowledged is lost.
 func TestClusterHeals(t *testing.T) {
 	rounds := seldom(t, 30, 1)
@@ -222,7 +231,7 @@ func TestClusterHeals(t *testing.T) {
 			end()
 			t.Logf("%s: without an answer at most %v while it was away, %v when it came back; ready after %v", what,
 				away.Round(10*time.Millisecond), heal.Round(10*time.Millisecond), back.Round(100*time.Millisecond))
-			if most := time.Second; away > most || heal > most {
+			if most := longestPause(); away > most || heal > most {
 				t.Errorf("%s: no answer for %v while it was away and %v when it came back, want at most %v", what, away, heal, most)
 			}
 		}

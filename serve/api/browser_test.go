@@ -207,7 +207,7 @@ func TestLivePageInBrowser(t *testing.T) {
 	if !show.is("window.mark === true") {
 		t.Error("the page was loaded again")
 	}
-	show.is(`(document.querySelector("#find").value = "zebr", document.querySelector(".find").requestSubmit(), true)`)
+	show.is(`(document.querySelector("#find").value = "zebr", document.querySelector("#find").form.requestSubmit(), true)`)
 	show.until(`document.querySelector("#found") !== null && document.querySelector("section[aria-labelledby=search] td.name").innerText === "zebra"`)
 	// A model from the form: a wrong field first.
 	send := func(id, config string) {
