@@ -165,6 +165,7 @@ func parseNodes(list []string) ([]clusterNode, error) {
 	return out, nil
 }
 
+// parseNode reads one of them. Callers reach it by HTTP.
 func parseNode(text string) (n clusterNode, err error) {
 	name, where, given := strings.Cut(strings.TrimSpace(text), "=")
 	if !given {

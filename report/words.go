@@ -160,22 +160,23 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 	if len(reversed) > 0 {
 		lead = append(lead, a.reversed())
 	}
+	return head, append(lead, a.beside(behind)...)
+}
+
+// beside is what is said beside the verdict on the means: policies that lost more in most replications, the places, the
+// shape of the regrets and rare losses.
+func (a *Analysis) beside(behind []string) (out []Prose) {
 	if len(behind) > 0 {
-		lead = append(lead, say(listed(behind),
+		out = append(out, say(listed(behind),
 			" lost more in most replications, which chance does not explain; rare large losses leave the difference "+
 				"of the means open."))
 	}
-	if p := a.places(); p != nil {
-		lead = append(lead, p)
+	for _, p := range []Prose{a.places(), a.identical(), a.shape()} {
+		if len(p) > 0 {
+			out = append(out, p)
+		}
 	}
-	if p := a.identical(); p != nil {
-		lead = append(lead, p)
-	}
-	if extra := a.shape(); len(extra) > 0 {
-		lead = append(lead, extra)
-	}
-	lead = append(lead, a.losses()...)
-	return head, lead
+	return append(out, a.losses()...)
 }
 
 // split sorts the policies that did not lose the same as the best, in the order of their means: open by the interval of
