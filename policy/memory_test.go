@@ -10,7 +10,7 @@ import (
 	"troupe/rng"
 )
 
-// TestMemory holds the formulas of docs/guide/performance.md against the heap: an ensemble that has played is
+// TestMemory holds the formulas of docs/reference/performance.md against the heap: an ensemble that has played is
 // no larger than they say, and no smaller than nine tenths of it, so that they say something. With -v it
 // prints the table of the page.
 func TestMemory(t *testing.T) {

@@ -29,7 +29,7 @@ import (
 )
 
 // benchCase is one configuration of `troupe bench`: d, K arms on the sphere (0: the unit ball), m
-// members, T rounds. Letters are those of docs/guide/performance.md.
+// members, T rounds. Letters are those of docs/reference/performance.md.
 type benchCase struct {
 	name         string
 	d, k, m      int
@@ -104,7 +104,7 @@ of the machine hit all sides; ratios are taken within a turn, and their median i
 are processor time; A×100 (also written Ax100) is the wall clock of a whole "troupe run" of 100
 replications on all processors, A-run to E-run are the processor time of one with a single worker, its
 start, results and journal included. A turn in which a probe of fixed work changes by more than 15 %
-is measured again. docs/guide/performance.md explains every column.
+is measured again. docs/reference/performance.md explains every column.
 
 "bench edge" starts a server and the limit program, the least that a durable decision server does
 (net/http, the same JSON, the products, one file with group commit and fsync), and puts both under the
