@@ -44,13 +44,15 @@ func newCommand(kinds sim.Catalogue) *cobra.Command {
 		Long: `Writes a Go module that compiles and passes its test: an example of a policy, environment
 or action set with its options, the conformance test, an experiment, and a main that is all of
 troupe with this kind in it. Change the example to what you have in mind. With --lang python a policy
-is a class in a file of its own, with the module that speaks to troupe, a test and an experiment.
+or an environment is a class in a file of its own, with the module that speaks to troupe, a test and
+an experiment.
 
 NAME is the kind in spec files and the directory. Files that exist are never overwritten. The
 module finds troupe through go.work, which names the checkout on this machine.`,
 		Example: `  troupe new policy mine
   troupe new policy mine --lang python
   troupe new environment rotating --out experiments/rotating
+  troupe new environment visitors --lang python
   troupe new set corners --troupe ~/src/troupe`,
 		Args: term.Arguments(2, 2),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -68,8 +70,8 @@ module finds troupe through go.work, which names the checkout on this machine.`,
 			}
 			next := "go test . && go run . run experiment.toml"
 			switch {
-			case lang == "python" && args[0] != "policy":
-				return term.Misuse(fmt.Errorf("--lang python: expected troupe new policy, not %s", args[0]))
+			case lang == "python" && args[0] == "set":
+				return term.Misuse(errors.New("--lang python: expected troupe new policy or environment, not set"))
 			case lang != "python" && lang != "go":
 				return term.Misuse(fmt.Errorf("--lang %s: expected go or python", lang))
 			}
@@ -85,7 +87,7 @@ module finds troupe through go.work, which names the checkout on this machine.`,
 		},
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "directory to write (default NAME)")
-	c.Flags().StringVar(&lang, "lang", "go", "go, or python for a policy")
+	c.Flags().StringVar(&lang, "lang", "go", "go, or python for a policy or environment")
 	c.Flags().StringVar(&checkout, "troupe", "",
 		"checkout of troupe (default: $TROUPE, then the one around the working directory, then the one this program "+
 			"was built from)")
@@ -97,7 +99,7 @@ var kindName = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 // pythonWords are names that a module in Python cannot have here: keywords, and what the policy and its test import.
 var pythonWords = strings.Fields("and as assert async await break class continue def del elif else except finally " +
 	"for from global if import in is lambda nonlocal not or pass raise return try while with yield " +
-	"array base64 json numpy platform random struct sys typing unittest test")
+	"array base64 io json numpy platform random struct sys time typing unittest test")
 
 // writeModule writes the module of one part into dir, and returns its name in the language. Nothing is written when any
 // of it cannot be.
@@ -148,7 +150,7 @@ func writeModule(kinds sim.Catalogue, part, lang, name, dir, checkout string) (c
 	from := []string{"new", path.Join("new", part)}
 	if lang == "python" {
 		module = strings.ReplaceAll(name, "-", "_")
-		from, values["Module"] = []string{"new/python"}, module
+		from, values["Module"] = []string{"new/python-" + part}, module
 	}
 	written, err := fillTemplates(from, values)
 	if err != nil {
@@ -161,8 +163,8 @@ func writeModule(kinds sim.Catalogue, part, lang, name, dir, checkout string) (c
 		}
 		written["troupe_policy.py"] = text
 		for _, prefix := range []string{"", "test_"} {
-			written[prefix+module+".py"] = written[prefix+"policy.py"]
-			delete(written, prefix+"policy.py")
+			written[prefix+module+".py"] = written[prefix+"module.py"]
+			delete(written, prefix+"module.py")
 		}
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {

@@ -163,6 +163,27 @@ func (c *child) receive(cell uint32, want string) (answer, error) {
 	return parseAnswer(line, cell, want)
 }
 
+// receiveFrame reads the answer of one cell as a frame of a kind, and returns what follows the cell. It is valid until
+// the next message.
+func (c *child) receiveFrame(cell uint32, want byte) ([]byte, error) {
+	if err := c.flush(); err != nil {
+		return nil, err
+	}
+	kind, body, err := readFrame(c.out, c.buf)
+	if err != nil {
+		return nil, err
+	}
+	c.buf = body
+	switch {
+	case kind == frameJSON:
+		_, err := parseAnswer(body, cell, "a frame")
+		return nil, err
+	case kind != want || len(body) < 4 || binary.LittleEndian.Uint32(body) != cell:
+		return nil, fmt.Errorf("a frame of kind %d with %d bytes, expected kind %d for cell %d", kind, len(body), want, cell)
+	}
+	return body[4:], nil
+}
+
 // parseAnswer decodes an answer and checks that it is what was asked for.
 func parseAnswer(line []byte, cell uint32, want string) (a answer, err error) {
 	if len(line) == 0 || line[0] != '{' {

@@ -264,34 +264,26 @@ func (p *player) askPacked(kind byte, list bandit.Finite, set bandit.ActionSet, 
 	p.body = b
 	p.c.frame(kind, len(b))
 	p.c.in.Write(b)
-	if err := p.c.flush(); err != nil {
-		return 0, nil, err
-	}
-	got, body, err := readFrame(p.c.out, p.c.buf)
+	body, err := p.c.receiveFrame(p.cell, kind+3)
 	if err != nil {
 		return 0, nil, err
 	}
-	p.c.buf = body
-	switch {
-	case got == frameJSON:
-		_, err := parseAnswer(body, p.cell, "a frame")
-		return 0, nil, err
-	case got != kind+3 || len(body) < 8 || order.Uint32(body) != p.cell:
-		return 0, nil, fmt.Errorf("a frame of kind %d with %d bytes, expected kind %d for cell %d", got, len(body), kind+3,
-			p.cell)
-	case kind == frameLaw:
+	if kind == frameLaw {
+		if len(body) < 4 {
+			return 0, nil, errors.New("its law has fewer than 8 bytes")
+		}
 		ok := false
-		if p.x, ok = floats(p.x, body[8:], int(order.Uint32(body[4:]))); !ok {
+		if p.x, ok = floats(p.x, body[4:], int(order.Uint32(body))); !ok {
 			return 0, nil, errors.New("its law is not as long as it says")
 		}
 		return 0, p.x, nil
 	}
-	index := int(int32(order.Uint32(body[4:])))
-	if len(body) < 12 {
+	if len(body) < 8 {
 		return 0, nil, errors.New("its action has fewer than 12 bytes")
 	}
+	index := int(int32(order.Uint32(body)))
 	ok := false
-	if p.x, ok = floats(p.x, body[12:], int(order.Uint32(body[8:]))); !ok {
+	if p.x, ok = floats(p.x, body[8:], int(order.Uint32(body[4:]))); !ok {
 		return 0, nil, errors.New("its vector is not as long as it says")
 	}
 	return index, p.x, nil

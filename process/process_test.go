@@ -23,8 +23,12 @@ import (
 // TestMain is also the program of the tests: a follower of the leader that reads lines of JSON, with a fault where
 // PROCESS_FAULT names one.
 func TestMain(m *testing.M) {
-	if os.Getenv("PROCESS_ANSWERS") != "" {
+	switch os.Getenv("PROCESS_ANSWERS") {
+	case "linucb":
 		answerLinUCB()
+		return
+	case "world":
+		answerWrongly(os.Getenv("PROCESS_FAULT"))
 		return
 	}
 	if os.Getenv("PROCESS_CHILD") != "" {

@@ -91,6 +91,14 @@ const (
 	frameUpdate = 3 // u32 cell, u32 round, u64 seed, i32 index, f64 reward, u32 d, d × f64; d = 0 where index says it
 	frameAction = 4 // u32 cell, i32 index, u32 d, d × f64: the answer to frameSelect; d = 0 where index says it
 	frameProbs  = 5 // u32 cell, u32 K, K × f64: the answer to frameLaw
+
+	// Of an environment. The answer to a kind is 3 above it.
+	frameOffer  = 6  // u32 cell, u32 round, u64 seed
+	frameReward = 7  // u32 cell, u32 round, u64 seed, i32 index, u32 d, d × f64; d = 0 where index says it
+	frameRegret = 8  // the same; asks for the regret alone
+	frameSet    = 9  // u32 cell, i32 K, u32 d, K·d × f64; K = 0: the arms are those before, K = -1: the unit ball
+	framePaid   = 10 // u32 cell, f64 reward, f64 regret
+	frameCost   = 11 // u32 cell, f64 regret
 )
 
 // seedBits is the size of a seed: every language reads a whole number of 53 bits from JSON.

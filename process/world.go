@@ -1,6 +1,7 @@
 package process
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -27,7 +28,7 @@ type WorldOptions struct {
 	Env     []string `key:"env" doc:"environment beside PATH and HOME: NAME passes a variable on, NAME=VALUE sets it"`
 	Timeout string   `key:"timeout" doc:"how long an answer may take; 0s: for ever"`
 	Memory  string   `key:"memory" default:"none" doc:"address space of the program, such as 4GB (Linux)"`
-	Lines   bool     // always: an environment speaks lines of JSON
+	Lines   bool     `key:"lines" doc:"lines of JSON also for a program that reads frames"`
 
 	role    string
 	dir     string
@@ -44,7 +45,7 @@ type WorldOptions struct {
 
 // NewWorldOptions returns the defaults.
 func NewWorldOptions() *WorldOptions {
-	return &WorldOptions{Timeout: "60s", Lines: true, role: roleEnvironment}
+	return &WorldOptions{Timeout: "60s", role: roleEnvironment}
 }
 
 func (o *WorldOptions) program() *Options { return (*Options)(o) }
@@ -125,6 +126,7 @@ type world struct {
 	set   bandit.ActionSet // offered last
 	rows  [][]float64      // its arms, nil for the ball
 	round uint32
+	body  []byte // of a frame
 }
 
 // Dim implements bandit.Environment.
@@ -179,30 +181,91 @@ func (w *world) after(during string, err error) error {
 	return w.err
 }
 
+// askFrame sends what it is asked for as a frame, and returns the answer's body after its cell.
+func (w *world) askFrame(kind byte, what string, seed uint64, a *bandit.Action) ([]byte, error) {
+	if w.err != nil {
+		return nil, w.err
+	}
+	order := binary.LittleEndian
+	b := order.AppendUint32(w.body[:0], w.cell)
+	b = order.AppendUint32(b, w.round)
+	b = order.AppendUint64(b, seed)
+	switch {
+	case a == nil:
+	case a.Index >= 0:
+		b = order.AppendUint32(order.AppendUint32(b, uint32(a.Index)), 0)
+	default:
+		b = order.AppendUint32(order.AppendUint32(b, math.MaxUint32), uint32(len(a.X)))
+		b = appendFloats(b, a.X)
+	}
+	w.body = b
+	w.c.frame(kind, len(b))
+	w.c.in.Write(b)
+	body, err := w.c.receiveFrame(w.cell, kind+3)
+	return body, w.after(what, err)
+}
+
 // Offer implements bandit.Environment. Equal arms in two rounds are one set, so that a policy keeps what it computed.
 func (w *world) Offer(draw rng.Source) (bandit.ActionSet, error) {
 	w.round = uint32(draw.At())
 	seed := draw.Uint64(0) >> (64 - seedBits)
-	a, err := w.ask(request{Type: "offer", Seed: &seed}, "set")
-	if err != nil {
-		return nil, err
+	var rows [][]float64
+	ball := false
+	if w.c.hello.Packed {
+		body, err := w.askFrame(frameOffer, "offer", seed, nil)
+		if err != nil {
+			return nil, err
+		}
+		if rows, ball, err = readRows(body); err != nil {
+			return nil, w.after("offer", err)
+		}
+	} else {
+		a, err := w.ask(request{Type: "offer", Seed: &seed}, "set")
+		if err != nil {
+			return nil, err
+		}
+		if a.Set != "" && (a.Set != "ball" || a.Arms != nil) {
+			return nil, w.after("offer", fmt.Errorf(`its set is %q with %d arms, expected arms or "ball"`, a.Set, len(a.Arms)))
+		}
+		rows, ball = a.Arms, a.Set == "ball"
 	}
+	var err error
 	switch {
-	case a.Set == "ball" && a.Arms == nil:
+	case ball:
 		if w.set == nil || w.rows != nil {
 			w.rows = nil
 			w.set, err = actionset.NewBall(w.dim)
 		}
-	case a.Set != "" || a.Arms == nil && w.rows == nil:
+	case rows == nil && w.rows == nil:
 		err = errors.New(`its set has no arms, and is not "ball"`)
-	case a.Arms == nil || slices.EqualFunc(a.Arms, w.rows, slices.Equal):
+	case rows == nil || slices.EqualFunc(rows, w.rows, slices.Equal):
 	default:
-		err = w.take(a.Arms)
+		err = w.take(rows)
 	}
 	if err := w.after("offer", err); err != nil {
 		return nil, err
 	}
 	return w.set, nil
+}
+
+// readRows reads the rest of a frame with a set: rows, nil where they are those before, or that it is the ball.
+func readRows(body []byte) (rows [][]float64, ball bool, err error) {
+	if len(body) < 8 {
+		return nil, false, errors.New("its set has fewer than 12 bytes")
+	}
+	k, d := int(int32(binary.LittleEndian.Uint32(body))), int(binary.LittleEndian.Uint32(body[4:]))
+	body = body[8:]
+	switch {
+	case k <= 0 && k >= -1 && d == 0 && len(body) == 0:
+		return nil, k < 0, nil
+	case k < 1 || d < 1 || len(body)%8 != 0 || len(body)/8/k != d || len(body) != 8*k*d:
+		return nil, false, fmt.Errorf("its set says %d arms of %d numbers and has %d bytes of them", k, d, len(body))
+	}
+	flat, _ := floats(nil, body, k*d)
+	for i := range k {
+		rows = append(rows, flat[i*d:(i+1)*d:(i+1)*d])
+	}
+	return rows, false, nil
 }
 
 // take makes the set of a list of arms.
@@ -233,30 +296,53 @@ func (w *world) name(r *request, a bandit.Action) {
 // Settle implements bandit.Settler.
 func (w *world) Settle(a bandit.Action, draw rng.Source) (reward, regret float64, err error) {
 	seed := draw.Uint64(0) >> (64 - seedBits)
+	if w.c.hello.Packed {
+		body, err := w.askFrame(frameReward, "reward", seed, &a)
+		var x [2]float64
+		if err == nil {
+			err = w.numbers("reward", x[:], body)
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		if x[0]-x[0] != 0 {
+			return 0, 0, w.after("reward", fmt.Errorf("its reward is %v: %w", x[0], bandit.ErrNotFinite))
+		}
+		regret, err = w.regret("reward", x[1])
+		return x[0], regret, err
+	}
 	r := request{Type: "reward", Seed: &seed}
 	w.name(&r, a)
 	got, err := w.ask(r, "reward")
 	if err != nil {
 		return 0, 0, err
 	}
-	if got.Reward == nil {
-		return 0, 0, w.after("reward", errors.New("its answer has no reward"))
+	if got.Reward == nil || got.Regret == nil {
+		return 0, 0, w.after("reward", errors.New("its answer lacks reward or regret"))
 	}
-	regret, err = w.regret("reward", got)
+	regret, err = w.regret("reward", *got.Regret)
 	return *got.Reward, regret, err
 }
 
-// regret reads the regret of an answer. JSON has neither NaN nor infinities.
-func (w *world) regret(during string, a answer) (float64, error) {
-	switch {
-	case a.Regret == nil:
-		return 0, w.after(during, errors.New("its answer has no regret"))
-	case *a.Regret < -1e-9:
-		return 0, w.after(during, fmt.Errorf("its regret is %v, expected at least 0", *a.Regret))
-	case w.largest > 0 && *a.Regret > w.largest*(1+1e-9):
-		return 0, w.after(during, fmt.Errorf("its regret is %v, above its largest_regret %v", *a.Regret, w.largest))
+// numbers reads the rest of an answer that is numbers.
+func (w *world) numbers(during string, dst []float64, body []byte) error {
+	if _, ok := floats(dst, body, len(dst)); !ok {
+		return w.after(during, fmt.Errorf("its answer has %d bytes after the cell, expected %d", len(body), 8*len(dst)))
 	}
-	return max(*a.Regret, 0), nil
+	return nil
+}
+
+// regret checks the regret of an answer.
+func (w *world) regret(during string, cost float64) (float64, error) {
+	switch {
+	case !(cost >= -1e-9):
+		return 0, w.after(during, fmt.Errorf("its regret is %v, expected at least 0", cost))
+	case w.largest > 0 && cost > w.largest*(1+1e-9):
+		return 0, w.after(during, fmt.Errorf("its regret is %v, above its largest_regret %v", cost, w.largest))
+	case math.IsInf(cost, 1):
+		return 0, w.after(during, fmt.Errorf("its regret is %v: %w", cost, bandit.ErrNotFinite))
+	}
+	return max(cost, 0), nil
 }
 
 // Reward implements bandit.Environment.
@@ -267,13 +353,27 @@ func (w *world) Reward(a bandit.Action, draw rng.Source) (float64, error) {
 
 // Regret implements bandit.Environment.
 func (w *world) Regret(a bandit.Action) (float64, error) {
+	if w.c.hello.Packed {
+		body, err := w.askFrame(frameRegret, "regret", 0, &a)
+		var x [1]float64
+		if err == nil {
+			err = w.numbers("regret", x[:], body)
+		}
+		if err != nil {
+			return 0, err
+		}
+		return w.regret("regret", x[0])
+	}
 	r := request{Type: "regret"}
 	w.name(&r, a)
 	got, err := w.ask(r, "regret")
 	if err != nil {
 		return 0, err
 	}
-	return w.regret("regret", got)
+	if got.Regret == nil {
+		return 0, w.after("regret", errors.New("its answer has no regret"))
+	}
+	return w.regret("regret", *got.Regret)
 }
 
 var (

@@ -36,13 +36,15 @@ docs/reference/process.md of troupe.
 from __future__ import annotations
 
 import base64
+import io
 import json
 import platform
 import random
 import struct
 import sys
+import time
 from array import array
-from typing import Any, BinaryIO, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 try:
     import numpy
@@ -52,7 +54,13 @@ except ImportError:  # pragma: no cover - numpy is optional
 PROTOCOL = 1
 _MARK = 0xF5
 _JSON, _SELECT, _LAW, _UPDATE, _ACTION, _PROBS = 0, 1, 2, 3, 4, 5
+_OFFER, _REWARD, _REGRET, _SET, _PAID, _COST = 6, 7, 8, 9, 10, 11
 _MOST = 64 << 20
+_CHUNK = 64 << 10  # bytes that are read at once
+_PATIENCE = 0.05  # seconds for which answers may wait for those to the messages that are there already
+_HEAD = struct.Struct("<BBI")
+_SELECTS, _UPDATES, _ACTIONS = struct.Struct("<IIQII"), struct.Struct("<IIQidI"), struct.Struct("<IiI")
+_PLAYS = struct.Struct("<IIQiI")
 
 
 class Problem(NamedTuple):
@@ -135,12 +143,7 @@ class Policy:
     @classmethod
     def main(cls) -> None:
         """Play cells until standard input ends. Text that is printed goes to standard error."""
-        out = sys.stdout.buffer
-        sys.stdout = sys.stderr  # a print of the policy is no message
-        try:
-            _Loop(cls, sys.stdin.buffer, out).run()
-        except (BrokenPipeError, KeyboardInterrupt):
-            pass
+        _main(_Policies, cls)
 
 
 class Environment:
@@ -163,6 +166,8 @@ class Environment:
     sigma: float = 0.0
     #: what a round costs at most, the same in every cell; 0 where no bound is known
     largest_regret: float = 0.0
+    #: False keeps the lines of JSON, to be read by eye
+    packed: bool = True
 
     def __init__(self, options: Dict[str, Any], draw: Draw) -> None:
         self.options = options
@@ -192,19 +197,15 @@ class Environment:
     @classmethod
     def main(cls) -> None:
         """Play cells until standard input ends. Text that is printed goes to standard error."""
-        out = sys.stdout.buffer
-        sys.stdout = sys.stderr  # a print of the environment is no message
-        try:
-            _Worlds(cls, sys.stdin.buffer, out).run()
-        except (BrokenPipeError, KeyboardInterrupt):
-            pass
+        _main(_Worlds, cls)
 
 
 def conform_environment(cls: type, options: Optional[Dict[str, Any]] = None, *, rounds: int = 60) -> None:
     """Hold an environment to the rules of docs/reference/process.md; AssertionError says which one is broken and when.
 
     Two cells with equal draws offer equal arms, also when different arms are played, and pay equal rewards for equal
-    arms; arms are of the dimension and in the unit ball; some arm has regret 0, and none has less.
+    arms; arms are of the dimension and in the unit ball; some arm has regret 0, and none has less; its messages say
+    the same as lines of JSON and as frames.
     """
     first, second = cls(dict(options or {}), Draw(0, 1)), cls(dict(options or {}), Draw(0, 1))
     world = random.Random(rounds)
@@ -233,70 +234,37 @@ def conform_environment(cls: type, options: Optional[Dict[str, Any]] = None, *, 
         same = float(second.reward(i, arms[i], Draw(t, 5000 + t)))
         assert paid == same, f"round {t}: two cells with equal draws pay {paid} and {same}: take all randomness from draw"
         assert paid - paid == 0, f"round {t}: the reward is {paid}, expected a finite number"
+    lines, frames = _tour(cls, options, False, min(rounds, 10)), _tour(cls, options, True, min(rounds, 10))
+    assert lines == frames, f"as lines of JSON it says {lines}, as frames {frames}: take all randomness from draw"
+
+
+def _tour(cls: type, options: Optional[Dict[str, Any]], packed: bool, rounds: int) -> List[Any]:
+    """What an environment answers to messages: of each round its arms, reward and regret."""
+    loop, said = _Worlds(cls, io.BytesIO(), io.BytesIO()), []
+    loop.message({"type": "init", "cell": 1, "seed": 1, "options": dict(options or {})})
+    loop.packed = packed
+    for t in range(1, rounds + 1):
+        loop.sink = io.BytesIO()
+        offer, pay = {"cell": 1, "round": t, "seed": 1000 + t}, {"cell": 1, "round": t, "seed": 5000 + t}
+        if packed:
+            loop.frame_offer(_OFFER, struct.pack("<IIQ", *offer.values()))
+        else:
+            loop.message({"type": "offer", **offer})
+        arms = loop.arms[1]
+        x = [1.0] + [0.0] * (loop.cells[1].dim - 1) if arms is None else None
+        if packed:
+            loop.frame_action(_REWARD, _PLAYS.pack(*pay.values(), -1 if x else 0, len(x or ())) + _doubles(x or ()))
+        else:
+            loop.message({"type": "reward", **pay, **({"x": x} if x else {"index": 0})})
+        raw = loop.sink.getvalue()
+        said.append((arms, *(struct.unpack("<dd", raw[-16:]) if packed else
+                             [json.loads(raw.splitlines()[-1])[key] for key in ("reward", "regret")])))
+    return said
 
 
 def _rows(arms: Any) -> Optional[List[List[float]]]:
     """Arms as lists of numbers."""
     return None if arms is None else [[float(v) for v in row] for row in arms]
-
-
-class _Worlds:
-    """Reads the messages to an environment, lines of JSON, and answers them."""
-
-    def __init__(self, cls: type, source: BinaryIO, sink: BinaryIO) -> None:
-        self.cls = cls
-        self.source = source
-        self.sink = sink
-        self.cells: Dict[int, Any] = {}
-        self.arms: Dict[int, Any] = {}  # of each cell, as they were offered last
-
-    def run(self) -> None:
-        line = self.source.readline()
-        if not line:
-            return
-        hello = json.loads(line)
-        if hello.get("type") != "hello" or hello.get("protocol") != PROTOCOL:
-            raise SystemExit(f"expected hello with protocol {PROTOCOL}, got {hello}")
-        self.say({"type": "hello", "protocol": PROTOCOL, "role": "environment", "name": self.cls.name or self.cls.__name__,
-                  "versions": self.cls.versions()})
-        for line in self.source:
-            self.message(json.loads(line))
-
-    def say(self, message: Dict[str, Any]) -> None:
-        self.sink.write(json.dumps(message, allow_nan=False).encode() + b"\n")
-        self.sink.flush()
-
-    def message(self, m: Dict[str, Any]) -> None:
-        kind, cell = m["type"], m["cell"]
-        draw = Draw(m.get("round", 0), m.get("seed", 0))
-        if kind == "init":
-            world = self.cells[cell] = self.cls(m["options"], draw)
-            self.say({"type": "ready", "cell": cell, "dim": int(world.dim), "sigma": float(world.sigma),
-                      "largest_regret": float(world.largest_regret)})
-        elif kind == "end":
-            self.cells.pop(cell, None)
-            self.arms.pop(cell, None)
-        elif kind == "offer":
-            arms = _rows(self.cells[cell].offer(draw))
-            answer = {"type": "set", "cell": cell}
-            if arms is None:
-                answer["set"] = "ball"
-            elif self.arms.get(cell) != arms:
-                answer["arms"] = arms
-            self.arms[cell] = arms
-            self.say(answer)
-        elif kind in ("reward", "regret"):
-            world, index, x = self.cells[cell], m.get("index", -1), m.get("x")
-            if x is None:
-                x = self.arms[cell][index]
-            if numpy is not None:
-                x = numpy.array(x, dtype=float)
-            answer = {"type": kind, "cell": cell, "regret": float(world.regret(index, x))}
-            if kind == "reward":
-                answer["reward"] = float(world.reward(index, x, draw))
-            self.say(answer)
-        else:
-            raise SystemExit(f"a message of type {kind} is not known")
 
 
 def conform(cls: type, options: Optional[Dict[str, Any]] = None, *, dim: int = 4, arms: int = 6, rounds: int = 60) -> None:
@@ -355,16 +323,37 @@ def _has(cls: type, name: str) -> bool:
     return callable(getattr(cls, name, None))
 
 
+def _main(loop: type, cls: type) -> None:
+    """Run a loop on standard input and output."""
+    out = sys.stdout.buffer
+    sys.stdout = sys.stderr  # a print of the class is no message
+    try:
+        loop(cls, sys.stdin.buffer, out).run()
+    except (BrokenPipeError, KeyboardInterrupt):
+        pass
+
+
 class _Loop:
-    """Reads messages and answers them."""
+    """Reads messages and answers them, those of several cells that arrive together with one write."""
+
+    role = ""
 
     def __init__(self, cls: type, source: BinaryIO, sink: BinaryIO) -> None:
         self.cls = cls
-        self.source = source
+        self.source: Any = source
         self.sink = sink
         self.packed = False
         self.cells: Dict[int, Any] = {}
         self.arms: Dict[int, Any] = {}  # of each cell, as they were shown last
+        self.kinds: Dict[int, Any] = {}  # of frames: what answers one
+
+    def greeting(self) -> Dict[str, Any]:
+        """What the greeting has beside what every program says."""
+        raise NotImplementedError
+
+    def message(self, m: Dict[str, Any]) -> None:
+        """Answer a message."""
+        raise NotImplementedError
 
     def run(self) -> None:
         line = self.source.readline()
@@ -374,47 +363,81 @@ class _Loop:
         if hello.get("type") != "hello" or hello.get("protocol") != PROTOCOL:
             raise SystemExit(f"expected hello with protocol {PROTOCOL}, got {hello}")
         packed = bool(hello.get("packed")) and self.cls.packed
-        self.say({
-            "type": "hello", "protocol": PROTOCOL, "name": self.cls.name or self.cls.__name__,
-            "versions": self.cls.versions(), "packed": packed, "law": _has(self.cls, "law"),
-            "snapshot": _has(self.cls, "snapshot") and _has(self.cls, "restore"),
-        })
+        self.say({"type": "hello", "protocol": PROTOCOL, "name": self.cls.name or self.cls.__name__,
+                  "versions": self.cls.versions(), "packed": packed, **self.greeting()})
         self.packed = packed
-        while self.step():
-            pass
+        self.sink.flush()
+        late = time.monotonic() + _PATIENCE
+        for kind, body in self.frames_in() if packed else self.lines_in():
+            if kind == _JSON:
+                self.message(json.loads(body))
+            elif kind in self.kinds:
+                self.kinds[kind](kind, body)
+            else:
+                raise SystemExit(f"a frame of kind {kind} is not known")
+            if time.monotonic() > late:
+                self.sink.flush()
+                late = time.monotonic() + _PATIENCE
 
-    def step(self) -> bool:
-        if not self.packed:
-            line = self.source.readline()
-            if line:
-                self.message(json.loads(line))
-            return bool(line)
-        head = self.source.read(6)
-        if len(head) < 6:
-            return False
-        mark, kind, size = struct.unpack("<BBI", head)
-        if mark != _MARK or size > _MOST:
-            raise SystemExit("a frame begins with other bytes than expected")
-        body = self.source.read(size)
-        if len(body) < size:
-            return False
-        if kind == _JSON:
-            self.message(json.loads(body))
-        elif kind in (_SELECT, _LAW):
-            self.frame_select(kind, body)
-        elif kind == _UPDATE:
-            self.frame_update(body)
-        else:
-            raise SystemExit(f"a frame of kind {kind} is not known")
-        return True
+    def lines_in(self) -> Iterator[Tuple[int, bytes]]:
+        """Yield the lines. Answers leave before it waits for more."""
+        buffer, at = b"", 0
+        while True:
+            end = buffer.find(b"\n", at) + 1
+            if end:
+                yield _JSON, buffer[at:end]
+                at = end
+                continue
+            self.sink.flush()
+            more = self.source.read1(_CHUNK)
+            if not more:
+                return
+            if b"\n" not in more:
+                more += self.source.readline()
+            buffer, at = buffer[at:] + more, 0
+
+    def frames_in(self) -> Iterator[Tuple[int, bytes]]:
+        """Yield kind and body of the frames. Answers leave before it waits for more."""
+        buffer, at = b"", 0
+        while True:
+            lacks = 6 + at - len(buffer)
+            if lacks <= 0:
+                mark, kind, size = _HEAD.unpack_from(buffer, at)
+                if mark != _MARK or size > _MOST:
+                    raise SystemExit("a frame begins with other bytes than expected")
+                lacks += size
+                if lacks <= 0:
+                    end = at + 6 + size
+                    yield kind, buffer[at + 6:end]
+                    at = end
+                    continue
+            self.sink.flush()
+            more = self.source.read(lacks) if lacks > _CHUNK else self.source.read1(_CHUNK)
+            if not more:
+                return
+            buffer, at = buffer[at:] + more, 0
 
     def say(self, message: Dict[str, Any]) -> None:
         text = json.dumps(message, allow_nan=False).encode()
-        if self.packed:
-            self.sink.write(struct.pack("<BBI", _MARK, _JSON, len(text)) + text)
-        else:
-            self.sink.write(text + b"\n")
-        self.sink.flush()
+        self.sink.write(_HEAD.pack(_MARK, _JSON, len(text)) + text if self.packed else text + b"\n")
+
+    def frame(self, kind: int, body: bytes) -> None:
+        self.sink.write(_HEAD.pack(_MARK, kind, len(body)) + body)
+
+    def forget(self, cell: int) -> None:
+        self.cells.pop(cell, None)
+        self.arms.pop(cell, None)
+
+
+class _Policies(_Loop):
+    """The messages to a policy."""
+
+    def __init__(self, cls: type, source: BinaryIO, sink: BinaryIO) -> None:
+        super().__init__(cls, source, sink)
+        self.kinds = {_SELECT: self.frame_select, _LAW: self.frame_select, _UPDATE: self.frame_update}
+
+    def greeting(self) -> Dict[str, Any]:
+        return {"law": _has(self.cls, "law"), "snapshot": _has(self.cls, "snapshot") and _has(self.cls, "restore")}
 
     def message(self, m: Dict[str, Any]) -> None:
         kind, cell = m["type"], m["cell"]
@@ -426,8 +449,7 @@ class _Loop:
             self.cells[cell] = self.cls(problem, m["options"], draw)
             self.say({"type": "ready", "cell": cell})
         elif kind == "end":
-            self.cells.pop(cell, None)
-            self.arms.pop(cell, None)
+            self.forget(cell)
         elif kind in ("select", "law"):
             if m.get("set") == "ball":
                 self.arms[cell] = None
@@ -445,10 +467,7 @@ class _Loop:
         elif kind == "update":
             index = m.get("index", -1)
             x = m.get("x")
-            if x is None:
-                x = self.arms[cell][index]
-            elif numpy is not None:
-                x = numpy.array(x, dtype=float)
+            x = self.arms[cell][index] if x is None else _vector(x)
             self.cells[cell].update(index, x, m["reward"], draw)
         elif kind == "snapshot":
             state = base64.b64encode(self.cells[cell].snapshot()).decode()
@@ -460,7 +479,7 @@ class _Loop:
             raise SystemExit(f"a message of type {kind} is not known")
 
     def frame_select(self, kind: int, body: bytes) -> None:
-        cell, number, seed, k, d = struct.unpack_from("<IIQII", body)
+        cell, number, seed, k, d = _SELECTS.unpack_from(body)
         if k:
             self.arms[cell] = _matrix(body[24:], k, d)
         arms = self.arms.setdefault(cell, None)
@@ -472,18 +491,94 @@ class _Loop:
         choice = policy.select(arms, Draw(number, seed))
         if arms is None:
             vector = _doubles(choice)
-            self.frame(_ACTION, struct.pack("<IiI", cell, -1, len(vector) // 8) + vector)
+            self.frame(_ACTION, _ACTIONS.pack(cell, -1, len(vector) // 8) + vector)
         else:
-            self.frame(_ACTION, struct.pack("<IiI", cell, int(choice), 0))
+            self.frame(_ACTION, _ACTIONS.pack(cell, int(choice), 0))
 
-    def frame_update(self, body: bytes) -> None:
-        cell, number, seed, index, reward, d = struct.unpack_from("<IIQidI", body)
+    def frame_update(self, kind: int, body: bytes) -> None:
+        cell, number, seed, index, reward, d = _UPDATES.unpack_from(body)
         x = _matrix(body[32:], 1, d)[0] if d else self.arms[cell][index]
         self.cells[cell].update(index, x, reward, Draw(number, seed))
 
-    def frame(self, kind: int, body: bytes) -> None:
-        self.sink.write(struct.pack("<BBI", _MARK, kind, len(body)) + body)
-        self.sink.flush()
+
+class _Worlds(_Loop):
+    """The messages to an environment."""
+
+    def __init__(self, cls: type, source: BinaryIO, sink: BinaryIO) -> None:
+        super().__init__(cls, source, sink)
+        self.kinds = {_OFFER: self.frame_offer, _REWARD: self.frame_action, _REGRET: self.frame_action}
+
+    def greeting(self) -> Dict[str, Any]:
+        return {"role": "environment"}
+
+    def message(self, m: Dict[str, Any]) -> None:
+        kind, cell = m["type"], m["cell"]
+        draw = Draw(m.get("round", 0), m.get("seed", 0))
+        if kind == "init":
+            world = self.cells[cell] = self.cls(m["options"], draw)
+            self.say({"type": "ready", "cell": cell, "dim": int(world.dim), "sigma": float(world.sigma),
+                      "largest_regret": float(world.largest_regret)})
+        elif kind == "end":
+            self.forget(cell)
+        elif kind == "offer":
+            arms, new = self.offer(cell, draw)
+            answer: Dict[str, Any] = {"type": "set", "cell": cell}
+            if arms is None:
+                answer["set"] = "ball"
+            elif new:
+                answer["arms"] = arms
+            self.say(answer)
+        elif kind in ("reward", "regret"):
+            paid, cost = self.settle(kind == "reward", cell, m.get("index", -1), m.get("x"), draw)
+            self.say({"type": kind, "cell": cell, "regret": cost, **({"reward": paid} if kind == "reward" else {})})
+        else:
+            raise SystemExit(f"a message of type {kind} is not known")
+
+    def offer(self, cell: int, draw: Draw) -> Tuple[Optional[List[List[float]]], bool]:
+        """The arms of a round, and whether they are others than those before."""
+        arms = _rows(self.cells[cell].offer(draw))
+        if arms is not None and len(arms) == 0:
+            raise ValueError(f"round {draw.round}: offer returned no arms, expected at least one, or None for the ball")
+        new = cell not in self.arms or self.arms[cell] != arms
+        self.arms[cell] = arms
+        return arms, new
+
+    def settle(self, pays: bool, cell: int, index: int, x: Any, draw: Draw) -> Tuple[float, float]:
+        """Reward, 0 where none is paid, and regret of an action."""
+        world = self.cells[cell]
+        x = _vector(self.arms[cell][index] if x is None else x)
+        cost = float(world.regret(index, x))
+        paid = float(world.reward(index, x, draw)) if pays else 0.0
+        if cost - cost != 0 or paid - paid != 0:
+            raise ValueError(f"reward {paid}, regret {cost}: expected finite numbers")
+        return paid, cost
+
+    def frame_offer(self, kind: int, body: bytes) -> None:
+        cell, number, seed = struct.unpack("<IIQ", body)
+        arms, new = self.offer(cell, Draw(number, seed))
+        if arms is None:
+            self.frame(_SET, struct.pack("<IiI", cell, -1, 0))
+        elif not new:
+            self.frame(_SET, struct.pack("<IiI", cell, 0, 0))
+        else:
+            d = len(arms[0])
+            if any(len(row) != d for row in arms):
+                raise ValueError(f"arms of lengths {sorted({len(row) for row in arms})}: expected rows of one length")
+            self.frame(_SET, struct.pack("<IiI", cell, len(arms), d) + _doubles([v for row in arms for v in row]))
+
+    def frame_action(self, kind: int, body: bytes) -> None:
+        cell, number, seed, index, d = _PLAYS.unpack_from(body)
+        x = _matrix(body[24:], 1, d)[0] if d else None
+        paid, cost = self.settle(kind == _REWARD, cell, index, x, Draw(number, seed))
+        if kind == _REWARD:
+            self.frame(_PAID, struct.pack("<Idd", cell, paid, cost))
+        else:
+            self.frame(_COST, struct.pack("<Id", cell, cost))
+
+
+def _vector(x: Any) -> Any:
+    """A vector as the classes get it."""
+    return x if numpy is None else numpy.array(x, dtype=float)
 
 
 def _matrix(raw: bytes, k: int, d: int) -> Any:
