@@ -42,7 +42,8 @@ has the way.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterKeysCommand(),
-		clusterCertificateCommand(), clusterReplaceCommand(), clusterRebuildCommand(), clusterVoidCommand(), clusterExportCommand(), clusterImportCommand())
+		clusterCertificateCommand(), clusterReplaceCommand(), clusterRebuildCommand(), clusterVoidCommand(),
+		clusterExportCommand(), clusterImportCommand())
 	return c
 }
 

@@ -51,7 +51,8 @@ func topicsOf(kinds sim.Catalogue) []topic {
 		{"problems", `Environments of agents: [[environment]] kind = "NAME"`, kindsOf(kinds.Problems)},
 		{"sets", `Action sets: set = { kind = "NAME" }`, kindsOf(kinds.Sets)},
 		{"noise", `Noise: noise = { kind = "NAME" }`, kindsOf(kinds.Noise)},
-		{"feedback", `Late feedback, in any environment: feedback = { delay = { kind = "NAME" } }, or { batch = 64 }, or both`, kindsOf(sim.Delays)},
+		{"feedback", `Late feedback, in any environment: feedback = { delay = { kind = "NAME" } }, or { batch = 64 }, or both`,
+			kindsOf(sim.Delays)},
 	}
 }
 

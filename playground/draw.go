@@ -205,7 +205,8 @@ func (c *canvas) ellipse(class string, ridge policy.Regression, r float64) {
 // Regret draws the sums of the regrets so far, of every policy, as an SVG of the size in pixels.
 func (g *Game) Regret(look, width, height int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg class="regret" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img" aria-label="%s">`+"\n", width, height, g.regretWords())
+	fmt.Fprintf(&b, `<svg class="regret" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img" aria-label="%s">`+"\n",
+		width, height, g.regretWords())
 	const left, right, top, bottom = 46.0, 12.0, 10.0, 24.0
 	w, h := float64(width)-left-right, float64(height)-top-bottom
 	rounds := max(20, g.t)

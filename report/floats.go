@@ -32,7 +32,8 @@ func floats(figures []*chart.Figure, tables []*chart.Table, where map[*chart.Fig
 			f.ID, caption(title, f.How))
 	}
 	for _, t := range tables {
-		fmt.Fprintf(&b, "\n\\begin{table}\n\\centering\n\\caption{%s}\n\\label{tab:%s}\n\\troupefit{\\input{\\troupedir/tables/%[2]s.tex}}\n\\end{table}\n",
+		fmt.Fprintf(&b, "\n\\begin{table}\n\\centering\n\\caption{%s}\n\\label{tab:%s}\n"+
+			"\\troupefit{\\input{\\troupedir/tables/%[2]s.tex}}\n\\end{table}\n",
 			caption(t.Title, t.Note), t.ID)
 	}
 	return []byte(b.String())

@@ -7,7 +7,9 @@ import "encoding/json"
 func (x *Experiment) World() string {
 	var rows []EnvironmentRow
 	for _, c := range x.Environments {
-		rows = append(rows, EnvironmentRow{Name: c.Name, Kind: c.Kind, Options: c.Table, Feedback: c.LateRaw, Horizon: c.Horizon, Seed: c.Seed})
+		rows = append(rows, EnvironmentRow{
+			Name: c.Name, Kind: c.Kind, Options: c.Table, Feedback: c.LateRaw, Horizon: c.Horizon, Seed: c.Seed,
+		})
 	}
 	return worldOf(rows, x.Horizon)
 }

@@ -19,7 +19,8 @@ var horizonChecks = []Check{
 		Label: "few-horizon", Part: "one arm", Reading: Corrected, Kind: Probability, Expect: Holds,
 		Statement: "arms e_1 and 0, θ* = Δ, constant r: P(e_1 is pulled at most n times in T rounds) ≥ max_{k≤n} E(1 − " +
 			"G_k/(2m))^T",
-		Note:  "policy.Ensemble with m = 4, r = 0.5, λ = 1, Δ = 0.1, n = 1, T = 12, where an eighth of the bound are runs with a good model.",
+		Note: "policy.Ensemble with m = 4, r = 0.5, λ = 1, Δ = 0.1, n = 1, T = 12, where an eighth of the " +
+			"bound are runs with a good model.",
 		Plant: "members redrawn for each decision",
 		run:   horizonOneArm,
 	},
@@ -147,7 +148,8 @@ func horizonOneArmUpper(s *session) Finding {
 	if !ok {
 		return Finding{}
 	}
-	return chance(hit, runs, high, "share of runs in which the arm is pulled at most %d times, m = %d, λ = %g, T = %d", n, m, lambda, T)
+	return chance(hit, runs, high, "share of runs in which the arm is pulled at most %d times, m = %d, λ = %g, T = %d",
+		n, m, lambda, T)
 }
 
 func horizonTwoArms(s *session) Finding {

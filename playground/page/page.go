@@ -137,7 +137,9 @@ func Render(p *Program) (*Page, error) {
 		}
 		d.Scenes = append(d.Scenes, one)
 	}
-	t, err := template.New("page").Funcs(template.FuncMap{"text": html.EscapeString, "inc": func(i int) int { return i + 1 }}).Parse(pageText)
+	t, err := template.New("page").Funcs(template.FuncMap{
+		"text": html.EscapeString, "inc": func(i int) int { return i + 1 },
+	}).Parse(pageText)
 	if err != nil {
 		return nil, err
 	}

@@ -20,9 +20,11 @@ func (v *Version) Fresh() error {
 	}
 	raw := v.Compiled.Config.Policy.Raw
 	if key, ok := raw["key"]; ok {
-		return fmt.Errorf(`the policy is %v with key = %q, expected key = "decision": decisions share their members, and earlier actions reveal them`, raw["kind"], key)
+		return fmt.Errorf(`the policy is %v with key = %q, expected key = "decision": decisions share their members, `+
+			`and earlier actions reveal them`, raw["kind"], key)
 	}
-	return fmt.Errorf(`the policy is %v, expected one that draws its members anew for each decision (key = "decision" of atoms, auto, logistic, sparse; hashed)`, raw["kind"])
+	return fmt.Errorf(`the policy is %v, expected one that draws its members anew for each decision `+
+		`(key = "decision" of atoms, auto, logistic, sparse; hashed)`, raw["kind"])
 }
 
 // Redraw draws from the candidates that the worker has n times, with the floor, decision i with nonce(i), and calls
