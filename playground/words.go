@@ -156,7 +156,7 @@ func (g *Game) Arms(look int) string {
 		}
 		fmt.Fprintf(&b, `<tr class="%s"><th scope="row"><span class="chip">%s</span>%s</th><td class="chance">%s</td>`+
 			`<td class="bar"><svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">`+
-				`<rect width="100" height="10" class="of"/>`+
+			`<rect width="100" height="10" class="of"/>`+
 			`<rect width="%s" height="10"/></svg></td><td>%s</td>`, r.class, r.name, tag, r.chance, px(100*r.p), short(r.mean))
 		if r.played != "" {
 			fmt.Fprintf(&b, "<td>%s</td>", r.played)
