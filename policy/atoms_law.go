@@ -91,7 +91,7 @@ func (a *models) law(dst *bandit.Law, set bandit.ActionSet, decision uint64, the
 		return err
 	}
 	f, ok := set.(bandit.Finite)
-	if _, priced := set.(bandit.Priced); priced || !ok { // the product of arms and members knows no prices
+	if !ok {
 		return count(dst, set, uint64(a.Models()), func(add func([]float64) error) error {
 			for j := range a.m {
 				model(a.model, decision, j, 1)
@@ -134,8 +134,9 @@ func (a *models) law(dst *bandit.Law, set bandit.ActionSet, decision uint64, the
 }
 
 // tally finds the best arm of every model θ̂ ± c·member from one product of the arms with the
-// (m+1)×d parameters: ⟨x, θ̂⟩ ± c⟨x, member⟩. Its sums are rounded otherwise than the oracle's, so
-// where the best arm leads by less than the rounding error it does not decide.
+// (m+1)×d parameters: ⟨x, θ̂⟩ ± c⟨x, member⟩, less the price of x where the set has prices. Its sums are
+// rounded otherwise than the oracle's, so where the best arm leads by less than the rounding error it does
+// not decide.
 type tally struct {
 	d, m    int
 	members []float64 // m×d
@@ -164,11 +165,17 @@ func (t *tally) score(f bandit.Finite, theta []float64, c float64) {
 	for k := range t.best {
 		t.best[k] = lead{0, inf, inf}
 	}
-	var longest float64
+	priced, _ := f.(bandit.Priced)
+	var longest, dearest float64
 	for i := range f.Len() {
 		x := f.At(i)
 		longest = max(longest, linalg.Dot(x, x))
 		base := linalg.Dot(x, theta)
+		if priced != nil {
+			price := priced.Price(i)
+			dearest = max(dearest, math.Abs(price))
+			base -= price
+		}
 		for j, members := 0, t.members; j < t.m; j, members = j+1, members[d:] {
 			s := float64(c * linalg.Dot(x, members[:d]))
 			t.best[2*j].add(i, base+s)
@@ -176,11 +183,12 @@ func (t *tally) score(f bandit.Finite, theta []float64, c float64) {
 		}
 	}
 	// A sum of d products is off by at most d·2⁻⁵³ Σ|x_i θ_i| ≤ d·2⁻⁵³ ‖x‖‖θ‖ to first order, here
-	// and in the oracle; forming θ and the score adds three roundings.
-	unit := float64(4 * float64(d+4) * 0x1p-53 * math.Sqrt(longest))
-	hat := linalg.Norm(theta)
+	// and in the oracle; forming θ and the score adds three roundings. A price is one more product of such a sum.
+	unit := float64(4 * float64(d+4) * 0x1p-53)
+	length, hat := math.Sqrt(longest), linalg.Norm(theta)
 	for j := range t.m {
-		t.margin[j] = 2 * unit * (hat + float64(math.Abs(c)*linalg.Norm(t.members[j*d:j*d+d])))
+		values := float64(length * (hat + float64(math.Abs(c)*linalg.Norm(t.members[j*d:j*d+d]))))
+		t.margin[j] = 2 * unit * (values + dearest)
 	}
 }
 

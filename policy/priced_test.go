@@ -3,6 +3,7 @@ package policy_test
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"troupe/actionset"
@@ -172,6 +173,113 @@ func TestBudgetedRestores(t *testing.T) {
 	for _, bad := range []float64{-1, math.NaN(), math.Inf(1)} {
 		if err := p.Pay(bandit.Action{X: list.At(0)}, bad); err == nil {
 			t.Errorf("a cost of %v is taken", bad)
+		}
+	}
+}
+
+// oracle hides that a set is a list, so that a law is counted by asking it for each model.
+type oracle struct{ bandit.Priced }
+
+func (o oracle) Len() int { return o.Priced.(bandit.Finite).Len() }
+
+// lawAsked returns the law over a set, and compares it with the votes that the oracle gives.
+func lawAsked(t *testing.T, p bandit.Policy, set bandit.Priced, draw rng.Source) (law bandit.Law) {
+	t.Helper()
+	var want bandit.Law
+	if err := p.(bandit.Prober).Prob(&law, set, draw); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.(bandit.Prober).Prob(&want, oracle{set}, draw); err != nil {
+		t.Fatal(err)
+	}
+	votes := make([]uint64, len(law.Atoms)) // the oracle's law lists the actions that have votes
+	for _, a := range want.Atoms {
+		votes[a.Index] += a.Count
+	}
+	for i, a := range law.Atoms {
+		if a.Count != votes[i] || law.Total != want.Total {
+			t.Fatalf("%T, source %d: action %d has %d of %d votes, the oracle says %d of %d", p, draw.At(), i, a.Count, law.Total,
+				votes[i], want.Total)
+		}
+	}
+	return law
+}
+
+// The law under prices is the one that the oracle gives when it is asked for every model, to the vote: over random lists
+// and prices, with arms that are equal, prices so close that rounding decides, large prices, and a part of the list.
+func TestPricedLawAsksTheOracle(t *testing.T) {
+	const d = 5
+	r := rand.New(rand.NewPCG(31, 8))
+	key := rng.NewKey(31)
+	for _, raw := range []spec.Raw{{"kind": "auto"}, {"kind": "atoms"}, {"kind": "ensemble", "m": int64(24)},
+		{"kind": "ensemble", "m": int64(24), "select": "max"}} {
+		o, err := spec.Decode(policy.Kinds, raw, "policy")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := o.New(policy.Problem{Dim: d, Arms: 8, Sigma: .5, Init: key.Stream(rng.Init)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		support := 0
+		for n := range uint64(400) {
+			k := 1 + r.IntN(40)
+			x, price := make([]float64, k*d), make([]float64, k)
+			for i := range x {
+				x[i] = math.Round(4*r.NormFloat64()) / 8 // exact, and equal ones occur
+			}
+			unit := []float64{0, .1, .1, 1e-17, 1e12}[r.IntN(5)]
+			for i := range price {
+				price[i] = unit * float64(r.IntN(6)-1)
+				if r.IntN(4) == 0 && i > 0 {
+					copy(x[i*d:i*d+d], x[:d])
+					price[i] = math.Nextafter(price[0], 1)
+				}
+			}
+			list, err := actionset.FiniteOf(d, x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var keep []int
+			if r.IntN(3) == 0 {
+				for i := range k {
+					if i == 0 || r.IntN(2) == 0 {
+						keep = append(keep, i)
+					}
+				}
+			}
+			set, err := policy.Price(list, price, keep)
+			if err != nil {
+				t.Fatal(err)
+			}
+			draw := key.Stream(rng.Select).Round(n)
+			law := lawAsked(t, p, set, draw)
+			for _, a := range law.Atoms {
+				if a.Count > 0 {
+					support++
+				}
+			}
+			var a bandit.Action
+			if err := p.Select(&a, set, draw); err != nil {
+				t.Fatal(err)
+			}
+			if law.Atoms[a.Index].Count == 0 {
+				t.Fatalf("%v, list %d: action %d of probability 0 is played", raw, n, a.Index)
+			}
+			if err := p.Update(a, r.NormFloat64(), key.Stream(rng.Perturb).Round(n)); err != nil {
+				t.Fatal(err)
+			}
+			for again := range uint64(n % 3) { // of some lists a policy keeps the scores
+				draw := key.Stream(rng.Select).Round(1000*n + again)
+				lawAsked(t, p, set, draw)
+				a := bandit.Action{X: set.(bandit.Finite).At(0), Index: 0}
+				if err := p.Update(a, 0, key.Stream(rng.Perturb).Round(1000*n+again)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if least := 400; raw["select"] == nil && support < 2*least || support < least {
+			t.Errorf("%v: %d actions have votes in 400 lists: the laws say too little", raw, support)
 		}
 	}
 }

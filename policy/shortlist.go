@@ -36,6 +36,8 @@ type shortlist struct {
 	arms   int
 	parts  []float64 // the arms in parts of scoresPart, one after the other: [d][scoresPart]
 	xt     []float64 // d×K, for a set that is asked about twice
+	price  []float64 // of the arms, what is taken off their scores; empty for a set without prices
+	priced float64   // the largest of them, as a number without its sign
 	radius float64   // a bound of max ‖x‖
 	solved solved    // θ̃
 
@@ -116,7 +118,27 @@ func (q *shortlist) about(set bandit.Finite, d, m int) (again bool) {
 		}
 	}
 	q.radius = most*math.Sqrt(float64(d))*(1+0x1p-40) + 0x1p-510
+	q.price, q.priced = q.price[:0], 0
+	if p, ok := set.(bandit.Priced); ok {
+		for a := range k {
+			q.price = append(q.price, p.Price(a))
+		}
+		q.priced = linalg.MaxAbs(q.price)
+	}
 	return false
+}
+
+// estimates makes base: the scores of θ̂, less the prices.
+func (q *shortlist) estimates() {
+	q.combine(q.base, q.e.ridge.Theta(), nil, nil)
+	q.charge()
+}
+
+// charge takes the prices off base.
+func (q *shortlist) charge() {
+	for a, p := range q.price {
+		q.base[a] -= p
+	}
 }
 
 // columns stores the transpose of n rows of d numbers.
@@ -231,15 +253,15 @@ func (q *shortlist) visit(c float64, again bool, f func(j int, l []linalg.Leads,
 	// An entry of P that is off by slack moves a value by |c|·slack; forming the value, the model and
 	// its product with x rounds sums of at most d + 4 terms below R(‖θ̂‖ + |c|‖θ̃‖), here and there.
 	// A lead holds its arm in its low bits, and those of 0 are not small beside it: faint bounds what they
-	// make of numbers so small that an error is no longer a part of them.
+	// make of numbers so small that an error is no longer a part of them. A price is one more term of a value.
 	rough := 4*dim*epsilon + linalg.Resolution(k)
 	bound := func(slack, longest float64) float64 {
-		return 1.01*(math.Abs(c)*slack+rough*q.radius*(hat+math.Abs(c)*size*longest)) + faint
+		return 1.01*(math.Abs(c)*slack+rough*(q.radius*(hat+math.Abs(c)*size*longest)+q.priced)) + faint
 	}
 	if q.valid && e.ridge.Rebuilt() == q.rebuilt && q.asked <= m/3 {
 		q.valid = false // until the last panel is done
 		if len(q.steps) == 0 {
-			q.combine(q.base, e.ridge.Theta(), nil, nil)
+			q.estimates()
 		}
 		for n := range q.steps {
 			q.step(n)
@@ -261,7 +283,7 @@ func (q *shortlist) visit(c float64, again bool, f func(j int, l []linalg.Leads,
 	if keep && q.xt == nil {
 		q.again(d)
 	}
-	q.combine(q.base, e.ridge.Theta(), nil, nil)
+	q.estimates()
 	q.valid, q.steps, q.doubts = false, q.steps[:0], 0
 	if q.group == nil {
 		q.rows, q.u = make([]float64, rng.Lanes*d), make([]float64, groups*rng.Lanes)
@@ -371,6 +393,7 @@ func (q *shortlist) step(n int) {
 		q.combine(q.w, s.gain, nil, nil)
 	} else { // and the values of θ̂
 		q.combine(q.w, s.gain, q.base, e.ridge.Theta())
+		q.charge()
 	}
 	// In exact arithmetic the recursion of P follows the computed recursions of V⁻¹ and S. Against it, k, w and h are
 	// off by d roundings relative to R‖V⁻¹‖, R²‖V⁻¹‖ and R‖V⁻¹‖‖S‖, V⁻¹ and S by a few of their own. 32 is generous.
@@ -391,9 +414,6 @@ func (q *shortlist) step(n int) {
 // takes reports whether the shortlist answers questions about a set, which it then returns as what it is.
 func (q *shortlist) takes(set bandit.ActionSet) (f bandit.Finite, ok bool) {
 	if q == nil {
-		return nil, false
-	}
-	if _, priced := set.(bandit.Priced); priced { // its scores know no prices
 		return nil, false
 	}
 	f, ok = set.(bandit.Finite)
