@@ -86,11 +86,12 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 // model k plays with probability w_k ∝ exp(L_k), L_k the discounted sum of log likelihoods (sparse models begin 2
 // behind), rounded to multiples of 2⁻¹⁶; below 1/32 a model does not play. Its member j adds ½a·√q·ξ·g (a·√q·ξ·g where
 // requests have ids only) to an action's score, g ~ N(0, 1) one number for what is the action's own. The law is a count
-// over 2^16·2m. A small model that is 60 behind the best leaves for good, and so does a sparse one that is so far
-// behind the one with the other link.
+// over 2^16·2m. A small model that is 60 behind the best leaves, and so does a sparse one that is so far behind the
+// one with the other link.
 //
 // With change = "restarts" a small model is up to six copies that began at different times (starts.go); its weight is
-// split among them in multiples of 2⁻¹⁶, so the law is the same count. Changed says what was noticed.
+// split among them in multiples of 2⁻¹⁶, so the law is the same count. Changed says what was noticed. Models that have
+// left come back, empty, when a change was noticed and every 2.84·compare_over events (returns.go); otherwise never.
 //
 // Without lists the model with the smallest errors plays alone. A set has dimension 2·2^bits. Coordinates from 2^bits
 // on are pairs: only the models with pairs read them, modulo 2^bits. Nonzeros lists them last. Each model divides the
@@ -381,6 +382,7 @@ func (h *Hashed) Update(a bandit.Action, y float64, _ rng.Source) error {
 			if mix.n%startGap == 0 {
 				mix.restart()
 			}
+			mix.bring(h.folds, h.numbers[2:], h.wide, h.opts.Over)
 		}
 		mix.settle(h.folds, h.wide)
 	}
@@ -459,7 +461,7 @@ type HashedModel struct {
 	Link    string  `json:"link"`
 	Pairs   bool    `json:"pairs"`
 	Playing bool    `json:"playing"`        // it has a weight
-	Left    bool    `json:"left,omitempty"` // it predicted so much worse than another that it learns no more
+	Left    bool    `json:"left,omitempty"` // it predicted so much worse than another that it does not learn now
 	Error   float64 `json:"error"`          // root of the mean squared one-step error, in units of the range
 	Sigma   float64 `json:"sigma"`          // the noise as it is estimated, in units of the range; 1 for the logistic link
 	Touched int     `json:"touched"`        // coordinates that some action has had

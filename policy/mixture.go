@@ -20,6 +20,7 @@ type mixture struct {
 	smalls []*smallModel
 	likes  []float64 // of the sparse models: discounted log likelihood
 	gone   []bool
+	trial  []bool  // sparse models that came back lately
 	count  float64 // discounted number of events
 	n      uint64
 	sum    float64 // of all rewards, in [0, 1], and of one of ½ before the first
@@ -51,7 +52,7 @@ const (
 
 func newMixture(first uint32, folds int, restarts bool) *mixture {
 	x := &mixture{first: first, sum: .5, fields: &fieldTable{}, likes: make([]float64, folds), gone: make([]bool, folds),
-		w: make([]float64, sharedLimit), changes: changes{on: restarts, unit: 1}}
+		trial: make([]bool, folds), w: make([]float64, sharedLimit), changes: changes{on: restarts, unit: 1}}
 	x.smalls = []*smallModel{x.newSmall(smallIDs, 0)}
 	for k := range x.likes {
 		x.likes[k] = -handicap
@@ -228,7 +229,7 @@ func (x *mixture) begin(kind smallKind, field uint32) {
 	x.smalls = append(x.smalls, s)
 }
 
-// settle lets models go that have lost for good.
+// settle lets models go that have lost.
 func (x *mixture) settle(folds []*sparseFold, wide []bool) {
 	best := math.Inf(-1)
 	for _, s := range x.smalls {
@@ -249,7 +250,7 @@ func (x *mixture) settle(folds []*sparseFold, wide []bool) {
 	for k := range folds {
 		for l := range folds {
 			if wide[k] == wide[l] && !x.gone[k] && !x.gone[l] && x.likes[k] < x.likes[l]-givenUp {
-				x.gone[k] = true
+				x.gone[k], x.trial[k] = true, false
 				folds[k].reset()
 			}
 		}
@@ -294,7 +295,7 @@ func (x *mixture) take(o *mixture) {
 	x.first, x.fields, x.n, x.sum, x.count, x.given = o.first, o.fields, o.n, o.sum, o.count, false
 	x.changes = o.changes
 	x.likes = append(x.likes[:0], o.likes...)
-	x.gone = append(x.gone[:0], o.gone...)
+	x.gone, x.trial = append(x.gone[:0], o.gone...), append(x.trial[:0], o.trial...)
 	if len(x.smalls) > len(o.smalls) {
 		x.smalls = x.smalls[:len(o.smalls)]
 	}

@@ -60,7 +60,8 @@ type smallModel struct {
 	field uint32 // of smallField
 	rss   float64
 	like  float64 // discounted log likelihood
-	gone  bool    // it has lost for good, or its vectors are too long; it has no blocks
+	gone  bool    // it has lost, or its vectors are too long; it has no blocks
+	trial bool    // it came back lately (returns.go)
 
 	later []smallStart // the others; readers have a copy
 	noise float64      // σ̂² of all starts, with restarts
@@ -144,7 +145,7 @@ func (s *smallStart) edit(key uint64, now uint64, mean, prior float64) *smallBlo
 // trim gives up blocks that were used longest ago until the model is within its limits.
 func (s *smallStart) trim() {
 	cells := mostCells
-	if s.born > 0 {
+	if s.born > 0 && !s.returned() {
 		cells /= restartShare
 	}
 	for len(s.blocks) > mostBlocks || s.cells > cells && len(s.blocks) > 1 {
@@ -201,6 +202,16 @@ func (f *fieldTable) of(field uint32, action bool) *fieldEntry {
 func (f *fieldTable) read(field uint32, action bool) bool {
 	e := f.of(field, action)
 	return e != nil && !e.out
+}
+
+// numbers returns how many fields of the context have numbers.
+func (f *fieldTable) numbers() (n int) {
+	for i := range f.entries {
+		if e := &f.entries[i]; e.number && !e.action {
+			n++
+		}
+	}
+	return n
 }
 
 // atom is an atom as the small models see it.

@@ -40,11 +40,22 @@ var little = binary.LittleEndian
 
 func appendFloat(b []byte, v float64) []byte { return little.AppendUint64(b, math.Float64bits(v)) }
 
-func appendBit(b []byte, on bool) []byte {
-	if on {
-		return append(b, 1)
+// stateOf is 0 of a model that learns, 1 of one that has left, 2 of one that came back lately.
+func stateOf(gone, trial bool) byte {
+	switch {
+	case gone:
+		return 1
+	case trial:
+		return 2
 	}
-	return append(b, 0)
+	return 0
+}
+
+// state reads what stateOf has written; only with restarts models come back.
+func (r *byteReader) state(restarts bool) (gone, trial bool) {
+	v := r.u8()
+	r.bad = r.bad || v > 2 || v == 2 && !restarts
+	return v == 1, v == 2
 }
 
 // append appends the mixture after the snapshot of the sparse models, which begins at start in b.
@@ -53,7 +64,7 @@ func (x *mixture) append(b []byte) []byte {
 	b = appendFloat(appendFloat(b, x.sum), x.count)
 	b = little.AppendUint16(b, uint16(len(x.likes)))
 	for k, l := range x.likes {
-		b = appendBit(appendFloat(b, l), x.gone[k])
+		b = append(appendFloat(b, l), stateOf(x.gone[k], x.trial[k]))
 	}
 	b = little.AppendUint16(b, uint16(len(x.fields.entries)))
 	for i := range x.fields.entries {
@@ -112,7 +123,7 @@ const manyIDs = 255
 
 func (s *smallModel) append(b []byte) []byte {
 	b = append(b, byte(s.kind))
-	b = appendBit(little.AppendUint32(b, s.field), s.gone)
+	b = append(little.AppendUint32(b, s.field), stateOf(s.gone, s.trial))
 	b = little.AppendUint64(b, s.n)
 	b = appendFloat(appendFloat(b, s.rss), s.like)
 	return s.appendBlocks(b)
@@ -161,7 +172,6 @@ func (r *byteReader) u8() int     { return int(r.take(1)[0]) }
 func (r *byteReader) u16() int    { return int(little.Uint16(r.take(2))) }
 func (r *byteReader) u32() uint32 { return little.Uint32(r.take(4)) }
 func (r *byteReader) u64() uint64 { return little.Uint64(r.take(8)) }
-func (r *byteReader) bit() bool   { return r.u8() == 1 }
 func (r *byteReader) has(n int) int { // n when that many bytes are left
 	if n > len(r.b) {
 		r.bad = true
@@ -218,7 +228,8 @@ func readMixture(b []byte, first uint32, folds int, restarts bool) (*mixture, er
 		return nil, fmt.Errorf("policy: snapshot has %d sparse models, expected %d", n, folds)
 	}
 	for k := range folds {
-		x.likes[k], x.gone[k] = r.float(), r.bit()
+		x.likes[k] = r.float()
+		x.gone[k], x.trial[k] = r.state(restarts)
 	}
 	x.fields = readFields(r)
 	n := r.u8()
@@ -227,7 +238,7 @@ func readMixture(b []byte, first uint32, folds int, restarts bool) (*mixture, er
 	}
 	x.smalls = x.smalls[:0]
 	for range n {
-		s := r.small()
+		s := r.small(restarts)
 		if restarts {
 			r.starts(s, x.n)
 		}
@@ -284,8 +295,9 @@ func readLevels(r *byteReader, n, most int) (out []uint32) {
 	return out
 }
 
-func (r *byteReader) small() *smallModel {
-	s := &smallModel{smallStart: smallStart{kind: smallKind(r.u8()), gen: 1, listed: 1}, field: r.u32(), gone: r.bit()}
+func (r *byteReader) small(restarts bool) *smallModel {
+	s := &smallModel{smallStart: smallStart{kind: smallKind(r.u8()), gen: 1, listed: 1}, field: r.u32()}
+	s.gone, s.trial = r.state(restarts)
 	s.n, s.rss, s.like = r.u64(), r.float(), r.float()
 	if r.bad = r.bad || s.kind >= smallKinds || s.kind != smallField && s.field != 0 || !(s.rss >= 0); r.bad {
 		return s
@@ -411,9 +423,15 @@ func (x *mixture) mixDigest(f func(uint64)) {
 		if x.gone[k] {
 			f(1)
 		}
+		if x.trial[k] {
+			f(2)
+		}
 	}
 	f(uint64(len(x.fields.entries)))
 	for _, s := range x.smalls {
+		if s.trial {
+			f(2)
+		}
 		f(s.digest)
 		f(math.Float64bits(s.like))
 		f(math.Float64bits(s.rss))

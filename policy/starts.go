@@ -390,7 +390,7 @@ func (x *mixture) notice() {
 	}
 	s := x.smalls[lead]
 	t := s.start(s.likeliest())
-	if t.born <= c.last.Seen {
+	if t.born <= c.last.Seen || t.returned() {
 		return
 	}
 	best := x.best()
@@ -403,7 +403,7 @@ func (x *mixture) notice() {
 		all += w
 		x.likely = o.shares(x.likely, 0)
 		for i, v := range x.likely {
-			if o.start(i).born > c.last.Seen {
+			if t := o.start(i); t.born > c.last.Seen && !t.returned() {
 				younger += float64(w * v)
 			}
 		}

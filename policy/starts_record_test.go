@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"troupe/bandit"
 	"troupe/feature"
 	"troupe/policy"
 	"troupe/rng"
@@ -22,12 +23,14 @@ type stream struct {
 	cells, arms int
 	lo, hi      float64
 	context     func(c int, r *rand.Rand) string
+	before      func(r *rand.Rand) [][]float64                     // nil: meansOf
 	after       func(before [][]float64, r *rand.Rand) [][]float64 // nil: nothing changes
 	at, rounds  int
 	reward      func(mean float64, r *rand.Rand) float64 // nil: clicks
 	begin       int                                      // the model begins at this round
 	shock       int                                      // at this round one reward widens the range, unless it is 0
 	shockTo     float64
+	keep        bool // events are kept
 }
 
 func segmentContext(c int, r *rand.Rand) string {
@@ -59,6 +62,8 @@ func swap(before [][]float64, _ *rand.Rand) (after [][]float64) {
 type played struct {
 	got, most []float64
 	noticed   []policy.MeanChange
+	back      int            // events before models came back first
+	events    []learnedEvent // with keep
 	model     *policy.Hashed
 }
 
@@ -90,6 +95,9 @@ func (s *stream) play(t testing.TB, seed uint64, change string) (out played) {
 	p := w.p
 	r := rand.New(rand.NewPCG(seed, 77))
 	means := meansOf(s, r)
+	if s.before != nil {
+		means = s.before(r)
+	}
 	after := means
 	if s.after != nil {
 		after = s.after(means, r)
@@ -101,6 +109,7 @@ func (s *stream) play(t testing.TB, seed uint64, change string) (out played) {
 	out.model = p
 	out.got, out.most = make([]float64, (s.rounds+249)/250), make([]float64, (s.rounds+249)/250)
 	var last policy.MeanChange
+	gone := 0
 	for n := range s.rounds {
 		if n == s.at {
 			means = after
@@ -126,7 +135,18 @@ func (s *stream) play(t testing.TB, seed uint64, change string) (out played) {
 		if s.shock > 0 && n == s.shock {
 			y = s.shockTo
 		}
+		if s.keep {
+			at, x := slices.Clone(a.At), slices.Clone(a.X)
+			out.events = append(out.events, learnedEvent{bandit.Action{X: x, At: at, Index: a.Index}, y})
+		}
 		w.reward(t, a, y)
+		if n%50 == 0 && out.back == 0 {
+			now := lefts(p)
+			if now < gone {
+				out.back = n + 1
+			}
+			gone = now
+		}
 		if now := p.Changed(); now.Seen != last.Seen {
 			last = now
 			now.At += uint64(s.begin)

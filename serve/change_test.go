@@ -44,7 +44,7 @@ func since(m Model) (out uint64) {
 
 // TestChangedWorld: a model that is made with its name notices that its world has changed. Every decision, before, in
 // and after the change, is drawn again to the same action, propensity and member; the state is the same bits from the
-// log and from a snapshot, and a copy has it.
+// log and from a snapshot, and a copy has it. Models that had left come back.
 func TestChangedWorld(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	start := func() *Server {
@@ -60,6 +60,15 @@ func TestChangedWorld(t *testing.T) {
 		t.Errorf("change is %v", c)
 	}
 	ids := turning(t, []*Server{s}, 0, 400, 0)
+	left := func() (n int) {
+		for _, l := range must(s.GetModel(ctx, "news")).Learners {
+			if l.Left {
+				n++
+			}
+		}
+		return n
+	}
+	gone := left()
 	must(s.CloneModel(ctx, CloneRequest{From: "news", Name: "before"}))
 	ids = append(ids, turning(t, []*Server{s}, 400, 700, 1)...)
 	m := must(s.GetModel(ctx, "news"))
@@ -71,6 +80,9 @@ func TestChangedWorld(t *testing.T) {
 	}
 	if m.Noticed == nil || m.Noticed.At < 400 || m.Noticed.Seen > 600 {
 		t.Fatalf("noticed %+v", m.Noticed)
+	}
+	if now := left(); gone == 0 || now >= gone {
+		t.Errorf("%d models had left before the change, %d after it: none has come back", gone, now)
 	}
 	want := must(s.State(ctx, "news")).Digest
 	for i := 0; i < len(ids); i += 13 {
