@@ -118,27 +118,18 @@ func baseIn(r *eventlog.Checkpoint) (b fold.Base) {
 	return b
 }
 
-// kept returns the first entry that acts may still need.
-func (s *Server) kept() uint64 {
-	if base := s.based.Load(); base > 0 {
-		return max(s.past.First.Load(), base+1)
-	}
-	return s.past.First.Load()
-}
-
-// noteBase takes the newest base of the fold. The caller holds mu, or is alone.
-func (s *Server) noteBase() {
-	b := s.fold.Base().Seq
-	if s.based.Swap(b) == b || s.nodes == nil {
+// noteTrim notes that the log names another base now. On a single machine there is nothing to note.
+func (n *nodes) noteTrim() {
+	if n == nil {
 		return
 	}
-	s.nodes.mu.Lock()
-	defer s.nodes.mu.Unlock()
-	s.nodes.agreed.tried = time.Now()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.agreed.tried = time.Now()
 }
 
 // trimAgreed is Trim in a cluster: it proposes a base. The entries go when all nodes have it.
-func (s *Server) trimAgreed(ctx context.Context, info eventlog.Info) error {
+func (s *trimmer) trimAgreed(ctx context.Context, info eventlog.Info) error {
 	n := s.nodes
 	if _, err := s.bases.store(); err != nil {
 		return err
@@ -179,7 +170,7 @@ func (s *Server) trimAgreed(ctx context.Context, info eventlog.Info) error {
 }
 
 // propose writes the record of a trim, with what this node has applied when it looks for what is needed.
-func (s *Server) propose(ctx context.Context, to uint64, sum [sha256.Size]byte) (accepted bool, err error) {
+func (s *trimmer) propose(ctx context.Context, to uint64, sum [sha256.Size]byte) (accepted bool, err error) {
 	s.admin.Lock()
 	defer s.admin.Unlock()
 	seen := s.progress.applied.Load()
@@ -204,7 +195,7 @@ func (s *Server) propose(ctx context.Context, to uint64, sum [sha256.Size]byte) 
 }
 
 // baseLoop brings the newest base to its end.
-func (s *Server) baseLoop() {
+func (s *trimmer) baseLoop() {
 	n := s.nodes
 	tick := time.NewTicker(n.Every)
 	defer tick.Stop()
@@ -251,7 +242,7 @@ func (s *Server) baseLoop() {
 
 // nameImported writes the record of the base that came with the log, if this is the first live node. From then on it is
 // like one that the nodes have agreed on.
-func (s *Server) nameImported(ctx context.Context) error {
+func (s *trimmer) nameImported(ctx context.Context) error {
 	b := s.nodes.ImportedBase
 	if s.nodes.rank() > 0 {
 		return nil
@@ -265,7 +256,7 @@ func (s *Server) nameImported(ctx context.Context) error {
 
 // tendBase takes the next steps with the newest base, until one has to wait. It returns what it waits for, nothing when
 // the entries are gone.
-func (s *Server) tendBase(ctx context.Context, base fold.Base) (waits string, err error) {
+func (s *trimmer) tendBase(ctx context.Context, base fold.Base) (waits string, err error) {
 	for {
 		action, first, missing, err := s.nextTrim(ctx, base)
 		if err != nil {
@@ -303,7 +294,7 @@ func (s *Server) tendBase(ctx context.Context, base fold.Base) (waits string, er
 }
 
 // nextTrim looks at what the next action depends on: where the log begins, and which nodes have not stated the base.
-func (s *Server) nextTrim(ctx context.Context, base fold.Base) (a trimAction, first uint64, missing []string, err error) {
+func (s *trimmer) nextTrim(ctx context.Context, base fold.Base) (a trimAction, first uint64, missing []string, err error) {
 	n := s.nodes
 	n.mu.Lock()
 	now, imported := n.agreed, n.ImportedBase.Seq
@@ -327,7 +318,7 @@ func (s *Server) nextTrim(ctx context.Context, base fold.Base) (a trimAction, fi
 
 // removeEntries removes from the log what a base stands for, and bases before it from the store. All nodes have stated
 // the base; the store has it afterwards, for one that loses its disk.
-func (s *Server) removeEntries(ctx context.Context, base fold.Base) (first uint64, err error) {
+func (s *trimmer) removeEntries(ctx context.Context, base fold.Base) (first uint64, err error) {
 	s.nodes.mu.Lock()
 	upTo := s.nodes.agreed.upTo
 	s.nodes.mu.Unlock()
@@ -349,7 +340,7 @@ func (s *Server) removeEntries(ctx context.Context, base fold.Base) (first uint6
 }
 
 // finishTrim notes that the entries of a base are gone.
-func (s *Server) finishTrim(base fold.Base, first uint64) error {
+func (s *trimmer) finishTrim(base fold.Base, first uint64) error {
 	n := s.nodes
 	s.past.First.Store(first)
 	n.mu.Lock()
@@ -360,7 +351,7 @@ func (s *Server) finishTrim(base fold.Base, first uint64) error {
 
 // obtainBase makes the file of a base that the log names: it is there, or is computed, or is taken from the store when
 // the log no longer has what it is computed from.
-func (s *Server) obtainBase(ctx context.Context, base fold.Base) error {
+func (s *trimmer) obtainBase(ctx context.Context, base fold.Base) error {
 	n := s.nodes
 	b, err := s.snapshots.files.Read(base.Seq)
 	if err != nil || baseOf(base).Verify(b) != nil {

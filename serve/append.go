@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"troupe/eventlog"
@@ -12,8 +13,27 @@ import (
 	"troupe/serve/fold"
 )
 
+// writer admits calls, writes their records and waits until they are applied. It knows nothing of models.
+type writer struct {
+	opt       *Options
+	log       eventlog.Log
+	committer *eventlog.Committer // set by Open
+	nodes     *nodes              // of a cluster, nil on a single machine
+	calls     calls
+	progress  progress // how far the applier is
+
+	full    atomic.Bool   // the last append was refused for room
+	refused atomic.Uint64 // calls answered TooBusy
+}
+
+func newWriter(o *Options) *writer {
+	w := &writer{opt: o, log: o.Log}
+	w.calls.idle, w.calls.done = make(chan struct{}), w.end
+	return w
+}
+
 // beginWrite admits a call that will write.
-func (s *Server) beginWrite(ctx context.Context) (done func(), err error) {
+func (s *writer) beginWrite(ctx context.Context) (done func(), err error) {
 	if err := s.stopped(); err != nil {
 		return nil, err
 	}
@@ -22,7 +42,7 @@ func (s *Server) beginWrite(ctx context.Context) (done func(), err error) {
 
 // stopped is the error of every call that writes, while the log is damaged or the engine is gone. It
 // passes when the engine comes back by itself.
-func (s *Server) stopped() error {
+func (s *writer) stopped() error {
 	if err := s.progress.failure(); err != nil {
 		return &Error{Code: Unavailable, Want: "read-only: " + err.Error(), Err: err}
 	}
@@ -55,7 +75,7 @@ func (s *Server) stopped() error {
 }
 
 // append writes records and turns refusals into errors of a Service.
-func (s *Server) append(ctx context.Context, records ...eventlog.Record) (eventlog.Receipt, error) {
+func (s *writer) append(ctx context.Context, records ...eventlog.Record) (eventlog.Receipt, error) {
 	receipt, err := s.committer.Append(ctx, records...)
 	if err == nil {
 		if s.full.Load() && s.full.CompareAndSwap(true, false) {
@@ -110,7 +130,7 @@ func adviseReward(err error, key string) error {
 }
 
 // applied waits until the records of a receipt are applied and returns their outcomes.
-func (s *Server) applied(ctx context.Context, r eventlog.Receipt, n int) ([]fold.Outcome, error) {
+func (s *writer) applied(ctx context.Context, r eventlog.Receipt, n int) ([]fold.Outcome, error) {
 	limit := s.progress.timers.Get().(*time.Timer)
 	limit.Reset(s.opt.Wait)
 	out, err := s.progress.within(ctx, r.Seq, limit.C)
@@ -127,7 +147,7 @@ func (s *Server) applied(ctx context.Context, r eventlog.Receipt, n int) ([]fold
 }
 
 // write appends one record and waits for its outcome.
-func (s *Server) write(ctx context.Context, r eventlog.Record) (fold.Outcome, uint64, error) {
+func (s *writer) write(ctx context.Context, r eventlog.Record) (fold.Outcome, uint64, error) {
 	receipt, err := s.append(ctx, r)
 	if err != nil {
 		return fold.None, 0, err

@@ -2,41 +2,50 @@ package serve
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
 	"troupe/serve/fold"
 )
 
+// aside lays models aside that are not used, so that all take at most limit bytes where there is a limit.
+type aside struct {
+	*state
+	limit  int64
+	logger *slog.Logger
+}
+
 // asideLoop lays models aside that are not used.
-func (s *Server) asideLoop() {
-	tick := time.NewTicker(s.opt.LayAside)
+func (s *aside) asideLoop(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	look := make(<-chan time.Time) // at the bound
-	if s.opt.Limits.ModelBytes > 0 {
-		t := time.NewTicker(min(s.opt.LayAside, time.Second))
+	if s.limit > 0 {
+		t := time.NewTicker(min(every, time.Second))
 		defer t.Stop()
 		look = t.C
 	}
 	for {
 		var err error
 		select {
-		case <-s.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 			_, err = s.layAside()
 		case <-look:
-			_, err = s.layAsideTo(s.opt.Limits.ModelBytes)
+			_, err = s.layAsideTo(s.limit)
 		}
 		if err != nil {
-			s.opt.Logger.Error("a model cannot be laid aside", "error", err.Error())
+			s.logger.Error("a model cannot be laid aside", "error", err.Error())
 		}
 	}
 }
 
 // layAside lays the models aside that have neither decided nor learned since the last call, and returns how many.
-func (s *Server) layAside() (int, error) {
+func (s *aside) layAside() (int, error) {
 	s.mu.RLock()
 	entries := make([]*entry, 0, len(s.entries))
 	for _, e := range s.entries {
@@ -54,7 +63,7 @@ func (s *Server) layAside() (int, error) {
 
 // layAsideTo lays models aside, those first that have not learned for longest, until all models take at most limit
 // bytes.
-func (s *Server) layAsideTo(limit int64) (int, error) {
+func (s *aside) layAsideTo(limit int64) (int, error) {
 	bytes, _ := s.modelBytes()
 	if bytes <= limit {
 		return 0, nil
@@ -85,7 +94,7 @@ func (s *Server) layAsideTo(limit int64) (int, error) {
 }
 
 // awake returns the models whose policies are built and that are wanted.
-func (s *Server) awake(want func(*fold.Model) bool) (out []*fold.Model) {
+func (s *aside) awake(want func(*fold.Model) bool) (out []*fold.Model) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for m := range s.fold.Models() {
@@ -97,7 +106,7 @@ func (s *Server) awake(want func(*fold.Model) bool) (out []*fold.Model) {
 }
 
 // layDown lays models aside, some at a time, so that calls do not wait for all of them.
-func (s *Server) layDown(models []*fold.Model) error {
+func (s *aside) layDown(models []*fold.Model) error {
 	for some := range slices.Chunk(models, 16) {
 		if err := s.laySome(some); err != nil {
 			return err
@@ -106,7 +115,7 @@ func (s *Server) layDown(models []*fold.Model) error {
 	return nil
 }
 
-func (s *Server) laySome(models []*fold.Model) error {
+func (s *aside) laySome(models []*fold.Model) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range models {
@@ -117,21 +126,9 @@ func (s *Server) laySome(models []*fold.Model) error {
 	return s.publish()
 }
 
-// modelBytes returns about how many bytes all models take now, and how many of them are not laid aside.
-func (s *Server) modelBytes() (bytes int64, awake int) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for m := range s.fold.Models() {
-		if bytes += m.Now(); m.Awake() {
-			awake++
-		}
-	}
-	return bytes, awake
-}
-
 // room refuses a model of this size when it does not fit beside the others.
-func (s *Server) room(field string, size fold.Size) error {
-	limit := s.opt.Limits.ModelBytes
+func (s *aside) room(field string, size fold.Size) error {
+	limit := s.limit
 	if limit == 0 {
 		return nil
 	}

@@ -73,7 +73,7 @@ func TestModelSize(t *testing.T) {
 			}
 			compare("used", said.Used)
 			for range 2 {
-				must(s.layAside())
+				must(s.aside.layAside())
 			}
 			compare("laid aside", said.Aside)
 		})
@@ -117,7 +117,7 @@ func TestModelBytes(t *testing.T) {
 		d := must(s.Decide(ctx, fmt.Sprint("m", i), DecideRequest{Actions: actions(i, 3, 48)}))
 		must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 1}))
 	}
-	if n, _ := must(s.layAsideTo(limit)), 0; n != 3 || !s.fold.Named("m4").Awake() {
+	if n, _ := must(s.aside.layAsideTo(limit)), 0; n != 3 || !s.fold.Named("m4").Awake() {
 		t.Errorf("%d models were laid aside for the bound, want the 3 oldest", n)
 	}
 }

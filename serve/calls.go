@@ -15,11 +15,11 @@ type calls struct {
 	closed atomic.Bool
 	idle   chan struct{} // closed when closed and n = 0
 	once   sync.Once
-	done   func() // Server.end
+	done   func() // writer.end
 }
 
 // begin admits a call. done must be called at its end.
-func (s *Server) begin(ctx context.Context) (done func(), err error) {
+func (s *writer) begin(ctx context.Context) (done func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -43,16 +43,16 @@ func (s *Server) begin(ctx context.Context) (done func(), err error) {
 }
 
 // enter counts a call that goes on after its caller has left. The caller is still counted.
-func (s *Server) enter() { s.calls.n.Add(1) }
+func (s *writer) enter() { s.calls.n.Add(1) }
 
-func (s *Server) end() {
+func (s *writer) end() {
 	if c := &s.calls; c.n.Add(-1) == 0 && c.closed.Load() {
 		c.once.Do(func() { close(c.idle) })
 	}
 }
 
 // drain refuses new calls and waits for those under way, until ctx ends.
-func (s *Server) drain(ctx context.Context) {
+func (s *writer) drain(ctx context.Context) {
 	s.enter() // so that the end below comes after closed was set
 	s.calls.closed.Store(true)
 	s.end()

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"troupe/eventlog"
@@ -38,10 +39,20 @@ func random() eventlog.ID {
 	}
 }
 
+// control makes, changes and removes models, one act at a time.
+type control struct {
+	*state
+	*writer
+	admin     *sync.Mutex // one control act at a time
+	recasting sync.Mutex  // one copy with another policy at a time
+	lawful    bool        // the log is written in a version that has the law of a decision
+	aside     *aside      // makes room for a model
+}
+
 // change runs a control act: it admits the call, waits for its turn, writes the record that make returns and
 // waits for its outcome. make runs alone and sees the state after all earlier acts; it returns nil when there
 // is nothing to do.
-func (s *Server) change(ctx context.Context, make func() (*eventlog.Control, error)) error {
+func (s *control) change(ctx context.Context, make func() (*eventlog.Control, error)) error {
 	done, err := s.beginWrite(ctx)
 	if err != nil {
 		return err
@@ -52,7 +63,7 @@ func (s *Server) change(ctx context.Context, make func() (*eventlog.Control, err
 	return s.changeLocked(ctx, make)
 }
 
-func (s *Server) changeLocked(ctx context.Context, make func() (*eventlog.Control, error)) error {
+func (s *control) changeLocked(ctx context.Context, make func() (*eventlog.Control, error)) error {
 	r, err := make()
 	if err != nil || r == nil {
 		return refused(err)
@@ -66,7 +77,7 @@ func (s *Server) changeLocked(ctx context.Context, make func() (*eventlog.Contro
 }
 
 // CreateModel implements Service.
-func (s *Server) CreateModel(ctx context.Context, config ModelConfig, caller string) (Model, error) {
+func (s *control) CreateModel(ctx context.Context, config ModelConfig, caller string) (Model, error) {
 	err := s.change(ctx, func() (*eventlog.Control, error) {
 		cfg, err := config.Admit(s.opt.Limits.model())
 		if err != nil {
@@ -79,7 +90,7 @@ func (s *Server) CreateModel(ctx context.Context, config ModelConfig, caller str
 		if err := s.free("config.id", config.ID); err != nil {
 			return nil, err
 		}
-		if err := s.room("config", fold.StartSize(cfg)); err != nil {
+		if err := s.aside.room("config", fold.StartSize(cfg)); err != nil {
 			return nil, err
 		}
 		seed := randomSeed()
@@ -99,7 +110,7 @@ func (s *Server) CreateModel(ctx context.Context, config ModelConfig, caller str
 }
 
 // CreateModelFrom implements Service.
-func (s *Server) CreateModelFrom(ctx context.Context, name string, saved []byte, caller string) (Model, error) {
+func (s *control) CreateModelFrom(ctx context.Context, name string, saved []byte, caller string) (Model, error) {
 	from, err := fold.ReadSaved(saved)
 	if err != nil {
 		return Model{}, invalid("snapshot", fmt.Sprintf("%d bytes", len(saved)), "%v", err)
@@ -123,7 +134,7 @@ func (s *Server) CreateModelFrom(ctx context.Context, name string, saved []byte,
 	if err := s.free("config.id", name); err != nil {
 		return Model{}, err
 	}
-	if err := s.room("snapshot", from.Size()); err != nil {
+	if err := s.aside.room("snapshot", from.Size()); err != nil {
 		return Model{}, err
 	}
 	records, err := from.Records(random(), name, caller, s.opt.Now().UnixNano(), eventlog.MaxData)
@@ -142,82 +153,8 @@ func (s *Server) CreateModelFrom(ctx context.Context, name string, saved []byte,
 	return s.view(name)
 }
 
-// SaveModel implements Service.
-func (s *Server) SaveModel(ctx context.Context, name string, seq uint64) ([]byte, error) {
-	done, err := s.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	s.mu.RLock()
-	m := s.fold.Named(name)
-	if m == nil {
-		s.mu.RUnlock()
-		return nil, noModel(name)
-	}
-	v := s.entries[m.ID].version.Load()
-	saved := fold.Saved{Compiled: v.Compiled, Seed: v.Seed, Learned: m.Counts.Learned, Memory: m.Memory}
-	chain, oldest, applied := s.fold.Lineage(m), m.Created.Seq, s.fold.Seq()
-	held := v.State != nil && v.State.Hold() // nothing is published while the fold is locked: v is the newest
-	s.mu.RUnlock()
-	if held {
-		defer v.State.Release()
-	}
-	began := "where the model began"
-	if base := s.past.Base.Load(); base > oldest {
-		oldest, began = base, "where the log that is kept begins"
-	}
-	switch {
-	case seq == 0:
-		saved.Origin = fold.Origin{Models: chain, Seq: applied}
-	case seq < oldest || seq > applied:
-		code := Invalid
-		if seq < oldest {
-			code = Gone
-		}
-		return nil, &Error{Code: code, Field: "seq", Value: fmt.Sprint(seq),
-			Want: fmt.Sprintf("expected a sequence from %d, %s, to %d, the present", oldest, began, applied)}
-	default:
-		if saved, err = s.savedAt(chain, seq); err != nil {
-			return nil, &Error{Code: Unavailable, Want: "the state of that time cannot be computed", Err: err}
-		}
-		saved.Origin = fold.Origin{Models: chain, Seq: seq}
-		return saved.Append(nil)
-	}
-	if !held {
-		return nil, &Error{Code: Conflict, Field: "model", Value: name,
-			Want: "has no state yet: its features are not known"}
-	}
-	if saved.Policy, err = v.Snapshot(); err != nil {
-		return nil, &Error{Code: Internal, Want: "the state cannot be read", Err: err}
-	}
-	return saved.Append(nil)
-}
-
-// savedAt is the first model of a chain that existed after an entry, as it was then.
-func (s *Server) savedAt(chain []eventlog.ID, seq uint64) (out fold.Saved, err error) {
-	f, err := s.past.At(chain, seq)
-	if err != nil {
-		return out, err
-	}
-	for _, id := range chain {
-		m := f.Model(id)
-		if m == nil || !m.HasPolicy() {
-			continue
-		}
-		v, err := choose.VersionOf(m, seq)
-		if err != nil {
-			return out, err
-		}
-		out = fold.Saved{Compiled: m.Compiled, Seed: m.Seed, Learned: m.Counts.Learned, Memory: m.Memory}
-		out.Policy, err = v.Snapshot()
-		return out, err
-	}
-	return out, fmt.Errorf("the model had no state after entry %d", seq)
-}
-
 // free refuses a name that is taken, and one model too many.
-func (s *Server) free(field, name string) error {
+func (s *control) free(field, name string) error {
 	names := *s.names.Load()
 	if names[name] != nil {
 		return &Error{Code: Conflict, Field: field, Value: name, Want: "there is a model with this name"}
@@ -229,7 +166,7 @@ func (s *Server) free(field, name string) error {
 }
 
 // ConfigureModel implements Service.
-func (s *Server) ConfigureModel(ctx context.Context, name string, version uint64, config ModelConfig,
+func (s *control) ConfigureModel(ctx context.Context, name string, version uint64, config ModelConfig,
 	caller string) (Model, error) {
 	err := s.change(ctx, func() (*eventlog.Control, error) {
 		if err := s.caughtUp(ctx, name); err != nil {
@@ -249,7 +186,7 @@ func (s *Server) ConfigureModel(ctx context.Context, name string, version uint64
 // errOldVersion answers a change of a configuration that is not the present one.
 var errOldVersion = &Error{Code: Conflict, Field: "version", Want: "the configuration has changed since; read it again"}
 
-func (s *Server) configure(name string, version uint64, config ModelConfig, caller string) (*eventlog.Control, error) {
+func (s *control) configure(name string, version uint64, config ModelConfig, caller string) (*eventlog.Control, error) {
 	_, v, err := s.model(name)
 	if err != nil {
 		return nil, err
@@ -287,7 +224,7 @@ func (s *Server) configure(name string, version uint64, config ModelConfig, call
 }
 
 // DeleteModel implements Service.
-func (s *Server) DeleteModel(ctx context.Context, name, caller string) error {
+func (s *control) DeleteModel(ctx context.Context, name, caller string) error {
 	return s.change(ctx, func() (*eventlog.Control, error) {
 		_, v, err := s.model(name)
 		if err != nil {
@@ -298,16 +235,16 @@ func (s *Server) DeleteModel(ctx context.Context, name, caller string) error {
 }
 
 // PauseModel implements Service.
-func (s *Server) PauseModel(ctx context.Context, name, caller string) (Model, error) {
+func (s *control) PauseModel(ctx context.Context, name, caller string) (Model, error) {
 	return s.pause(ctx, name, caller, true)
 }
 
 // ResumeModel implements Service.
-func (s *Server) ResumeModel(ctx context.Context, name, caller string) (Model, error) {
+func (s *control) ResumeModel(ctx context.Context, name, caller string) (Model, error) {
 	return s.pause(ctx, name, caller, false)
 }
 
-func (s *Server) pause(ctx context.Context, name, caller string, pause bool) (Model, error) {
+func (s *control) pause(ctx context.Context, name, caller string, pause bool) (Model, error) {
 	err := s.change(ctx, func() (*eventlog.Control, error) {
 		_, v, err := s.model(name)
 		if err != nil || v.Paused == pause {
@@ -326,7 +263,7 @@ func (s *Server) pause(ctx context.Context, name, caller string, pause bool) (Mo
 }
 
 // CloneModel implements Service.
-func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) {
+func (s *control) CloneModel(ctx context.Context, r CloneRequest) (Model, error) {
 	if r.Change != nil {
 		done, err := s.begin(ctx)
 		if err != nil {
@@ -361,7 +298,7 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 			if err != nil {
 				return nil, err
 			}
-			if err := s.room("from", fold.StartSize(cfg)); err != nil {
+			if err := s.aside.room("from", fold.StartSize(cfg)); err != nil {
 				return nil, err
 			}
 			c := &eventlog.Control{Act: eventlog.Clone, Model: random(), Name: r.Name, From: v.ID, AtSeq: r.AtSeq,
@@ -390,7 +327,7 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 		s.mu.RLock()
 		size := s.fold.Model(v.ID).Size()
 		s.mu.RUnlock()
-		if err := s.room("from", size); err != nil {
+		if err := s.aside.room("from", size); err != nil {
 			return nil, err
 		}
 		c.Config, err = fold.ControlConfig(cfg.Config, nil)
@@ -407,7 +344,7 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 
 // configAt is the present configuration of a model with the features and the policy after entry seq, 0 for now: a
 // learned schema may have taken over since.
-func (s *Server) configAt(v *choose.Version, seq uint64) (model.Config, error) {
+func (s *control) configAt(v *choose.Version, seq uint64) (model.Config, error) {
 	if seq == 0 {
 		return v.Compiled.Config, nil
 	}
@@ -421,7 +358,7 @@ func (s *Server) configAt(v *choose.Version, seq uint64) (model.Config, error) {
 }
 
 // recast returns the configuration of a copy with another policy, and the digest of the state that it begins with.
-func (s *Server) recast(r *CloneRequest) (*model.Compiled, eventlog.ID, error) {
+func (s *control) recast(r *CloneRequest) (*model.Compiled, eventlog.ID, error) {
 	s.mu.RLock()
 	m := s.fold.Named(r.From)
 	if m == nil {
@@ -471,7 +408,7 @@ func (s *Server) recast(r *CloneRequest) (*model.Compiled, eventlog.ID, error) {
 }
 
 // RollbackModel implements Service.
-func (s *Server) RollbackModel(ctx context.Context, r RollbackRequest) (Model, error) {
+func (s *control) RollbackModel(ctx context.Context, r RollbackRequest) (Model, error) {
 	err := s.change(ctx, func() (*eventlog.Control, error) {
 		_, v, err := s.model(r.Name)
 		if err != nil {
@@ -495,7 +432,7 @@ func (s *Server) RollbackModel(ctx context.Context, r RollbackRequest) (Model, e
 
 // from checks the sequence of a clone or a rollback and states the digest of what it will find there,
 // so that the fold can confirm it. A model's past begins where it was created or cloned.
-func (s *Server) from(c *eventlog.Control, field string) error {
+func (s *control) from(c *eventlog.Control, field string) error {
 	applied := s.progress.applied.Load()
 	if c.AtSeq == 0 {
 		c.AtSeq = applied
@@ -540,7 +477,7 @@ func (s *Server) from(c *eventlog.Control, field string) error {
 
 // learnFeatures gives a model of a log of version 1, which was made without features, the schema that its first
 // request suggests. It returns when a version with a schema is there.
-func (s *Server) learnFeatures(ctx context.Context, name string, r *DecideRequest) error {
+func (s *control) learnFeatures(ctx context.Context, name string, r *DecideRequest) error {
 	s.admin.Lock()
 	defer s.admin.Unlock()
 	return s.changeLocked(ctx, func() (*eventlog.Control, error) {

@@ -158,7 +158,7 @@ func TestCosts(t *testing.T) {
 	// The state comes back from its bytes.
 	must(s.progress.until(ctx, s.Health().Log))
 	s.mu.RLock()
-	b := must(s.fold.AppendState(nil, s.chain))
+	b := must(s.fold.AppendState(nil, s.applier.chain))
 	s.mu.RUnlock()
 	f, chain, err := fold.Restore(b, nil)
 	if err != nil {

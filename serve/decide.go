@@ -13,18 +13,21 @@ import (
 	"troupe/serve/recent"
 )
 
-// newDecider connects package decide to this server.
-func (s *Server) newDecider() *decide.Decider {
-	d := deciding{s}
-	return decide.New(d, d, d, decide.Options{
-		Limits: s.opt.Limits.Feature, Keys: s.keys, Lawful: s.lawful, Joint: s.nodes != nil,
-		Choosing: s.choosing, Random: random, Now: s.opt.Now, Clock: d.clock,
-		FirstSchema: s.learnFeatures,
-	})
+// decisions makes decisions.
+type decisions struct {
+	*writer
+	decider  *decide.Decider
+	choosing chan struct{} // semaphore: one decision for each processor chooses at a time
+}
+
+// newDecider connects package decide to the state, the log and the newest decisions.
+func newDecider(d deciding, o decide.Options) *decide.Decider {
+	o.Limits, o.Joint, o.Random, o.Now, o.Clock = d.opt.Limits.Feature, d.nodes != nil, random, d.opt.Now, d.clock
+	return decide.New(d, d, d, o)
 }
 
 // Decide implements Service.
-func (s *Server) Decide(ctx context.Context, model string, r DecideRequest) (Decision, error) {
+func (s *decisions) Decide(ctx context.Context, model string, r DecideRequest) (Decision, error) {
 	done, err := s.beginWrite(ctx)
 	if err != nil {
 		return Decision{}, err
@@ -34,7 +37,7 @@ func (s *Server) Decide(ctx context.Context, model string, r DecideRequest) (Dec
 }
 
 // DecideBatch implements Service.
-func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideRequest) ([]DecideItem, error) {
+func (s *decisions) DecideBatch(ctx context.Context, model string, rs []DecideRequest) ([]DecideItem, error) {
 	if len(rs) == 0 || len(rs) > s.opt.Limits.Batch {
 		return nil, invalid("requests", len(rs), "expected 1 to %d requests", s.opt.Limits.Batch)
 	}
@@ -46,12 +49,17 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 	return s.decider.Batch(ctx, model, rs), nil
 }
 
-// deciding is a server as package decide sees it: its models, its log and its memory of the newest decisions.
-type deciding struct{ s *Server }
+// deciding is what package decide needs of a server: its models, its log and its memory of the newest decisions.
+type deciding struct {
+	*lifetime
+	*state
+	*writer
+	recent *recent.Decisions
+}
 
 // Ready implements decide.Versions.
 func (d deciding) Ready(ctx context.Context, name string, minSeq uint64) (decide.Model, *choose.Version, error) {
-	s := d.s
+	s := d
 	// A model that another node has just made is here when minSeq is.
 	if _, _, err := s.model(name); err != nil && minSeq <= s.progress.applied.Load() {
 		return nil, nil, err
@@ -100,12 +108,12 @@ func usable(v *choose.Version) error {
 
 // Append implements decide.Log.
 func (d deciding) Append(ctx context.Context, records ...eventlog.Record) (eventlog.Receipt, error) {
-	return d.s.append(ctx, records...)
+	return d.append(ctx, records...)
 }
 
 // Applied implements decide.Log.
 func (d deciding) Applied(seq uint64) error {
-	if _, err := d.s.progress.until(d.s.ctx, seq); err != nil {
+	if _, err := d.progress.until(d.ctx, seq); err != nil {
 		return &Error{Code: Unavailable, Want: "it is recorded, what came of it is not known yet",
 			RetryAfter: time.Second, Unknown: true, Err: err}
 	}
@@ -114,7 +122,7 @@ func (d deciding) Applied(seq uint64) error {
 
 // Settled implements decide.Log.
 func (d deciding) Settled() {
-	s := d.s
+	s := d
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for errors.Is(s.committer.Err(), eventlog.ErrUnsettled) {
@@ -129,37 +137,35 @@ func (d deciding) Settled() {
 
 // Key implements decide.Log.
 func (d deciding) Key(key [16]byte) (fold.KeyUse, bool) {
-	d.s.mu.RLock()
-	defer d.s.mu.RUnlock()
-	return d.s.fold.Key(key)
+	return d.keyUse(key)
 }
 
 // Decision implements decide.Log.
 func (d deciding) Decision(key eventlog.Event, seq uint64) (*eventlog.Decision, error) {
-	return d.s.past.Decision(key, seq)
+	return d.past.Decision(key, seq)
 }
 
 // Enter implements decide.Log.
-func (d deciding) Enter() { d.s.enter() }
+func (d deciding) Enter() { d.enter() }
 
 // Leave implements decide.Log.
-func (d deciding) Leave() { d.s.end() }
+func (d deciding) Leave() { d.end() }
 
 // Put implements decide.Recent.
 func (d deciding) Put(m decide.Model, name string, q *DecideRequest, r *eventlog.Decision, key eventlog.Event,
 	seq uint64) {
-	d.s.recent.Put(key, recent.Of(seq, r))
+	d.recent.Put(key, recent.Of(seq, r))
 	if m.(*entry).pace.due(r.Time) {
-		d.s.shown.put(name, key, seq, q)
+		d.shown.put(name, key, seq, q)
 	}
 }
 
 // clock is that of the log, before all times where there is none but this machine's.
 func (d deciding) clock() int64 {
-	if d.s.nodes == nil {
+	if d.nodes == nil {
 		return math.MinInt64
 	}
-	return d.s.nodes.clock.Load()
+	return d.nodes.clock.Load()
 }
 
 // Worker implements decide.Model.
@@ -175,7 +181,7 @@ func (e *entry) Worker(v *choose.Version) (*choose.Worker, error) {
 		if err != choose.ErrOld {
 			return nil, &Error{Code: Internal, Want: "the model cannot decide", Err: err}
 		}
-		v = e.server.publishedOf(e)
+		v = e.state.publishedOf(e)
 		if err := usable(v); err != nil {
 			return nil, err
 		}

@@ -433,7 +433,7 @@ func TestEveryPolicy(t *testing.T) {
 			ids = append(ids, d.EventID)
 			if n%3 == 1 { // the state after the restart below is that of a server that laid nothing aside
 				for range 2 {
-					if _, err := s.layAside(); err != nil {
+					if _, err := s.aside.layAside(); err != nil {
 						t.Fatalf("%s: %v", name, err)
 					}
 				}

@@ -52,7 +52,7 @@ func (e *DifferError) Error() string {
 }
 
 // mark notes the digest of the state after entry seq, where the clock of the log went from before to clock.
-func (s *Server) mark(seq uint64, before, clock int64) error {
+func (s *member) mark(seq uint64, before, clock int64) error {
 	n := s.nodes
 	period := int64(2 * n.Every) // every node writes a checkpoint in each
 	if s.fold.Nodes() == nil || before/period == clock/period {

@@ -21,7 +21,7 @@ const entriesTime = 2 * time.Second
 
 // Entries returns entries from sequence from on, up to what is applied: at least one when there is one, and no more
 // than about so many bytes. From 0 is the beginning of the log.
-func (s *Server) Entries(ctx context.Context, from uint64, bytes int) (Entries, error) {
+func (s *exports) Entries(ctx context.Context, from uint64, bytes int) (Entries, error) {
 	done, err := s.begin(ctx)
 	if err != nil {
 		return Entries{}, err
@@ -68,7 +68,7 @@ type LogBase struct {
 }
 
 // LogBase returns the base of a log that was trimmed, or is to be, as it is stored. NotFound for a log that is whole.
-func (s *Server) LogBase(ctx context.Context) (LogBase, error) {
+func (s *exports) LogBase(ctx context.Context) (LogBase, error) {
 	done, err := s.begin(ctx)
 	if err != nil {
 		return LogBase{}, err
@@ -78,7 +78,7 @@ func (s *Server) LogBase(ctx context.Context) (LogBase, error) {
 	if seq == 0 {
 		return LogBase{}, errorf(NotFound, "the log is whole: it has no base")
 	}
-	b, err := s.snapshots.files.Read(seq)
+	b, err := s.files.Read(seq)
 	if err != nil {
 		return LogBase{}, &Error{Code: Unavailable, Want: "the base cannot be read", RetryAfter: time.Second, Err: err}
 	}

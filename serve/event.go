@@ -15,7 +15,7 @@ import (
 )
 
 // Event implements Service.
-func (s *Server) Event(ctx context.Context, eventID string) (EventView, error) {
+func (s *reading) Event(ctx context.Context, eventID string) (EventView, error) {
 	done, err := s.begin(ctx)
 	if err != nil {
 		return EventView{}, err
@@ -64,7 +64,7 @@ var statusNames = map[fold.Status]string{fold.Closed: "closed", fold.Open: "open
 // EventOfKey returns the id of the event that a decision with this idempotency key made, for callers that
 // name their events themselves. NotFound when the model has no such key, or when the key is forgotten because
 // the window of its event was closed long ago (see DecideRequest.IdempotencyKey).
-func (s *Server) EventOfKey(ctx context.Context, model, key string) (eventID string, err error) {
+func (s *reading) EventOfKey(ctx context.Context, model, key string) (eventID string, err error) {
 	if err := checkText("idempotency_key", key); err != nil {
 		return "", err
 	}
@@ -77,7 +77,7 @@ func (s *Server) EventOfKey(ctx context.Context, model, key string) (eventID str
 	if err != nil {
 		return "", err
 	}
-	use, ok := deciding{s}.Key(decide.UseKey(v.Root, key))
+	use, ok := s.keyUse(decide.UseKey(v.Root, key))
 	if !ok {
 		return "", errorf(NotFound, "no decision with this key is remembered")
 	}
@@ -85,7 +85,7 @@ func (s *Server) EventOfKey(ctx context.Context, model, key string) (eventID str
 }
 
 // Owner implements Service.
-func (s *Server) Owner(ctx context.Context, eventID string) (Owner, error) {
+func (s *reading) Owner(ctx context.Context, eventID string) (Owner, error) {
 	done, err := s.begin(ctx)
 	if err != nil {
 		return Owner{}, err
@@ -105,7 +105,7 @@ func (s *Server) Owner(ctx context.Context, eventID string) (Owner, error) {
 }
 
 // Replay implements Service.
-func (s *Server) Replay(ctx context.Context, eventID string) (Replayed, error) {
+func (s *reading) Replay(ctx context.Context, eventID string) (Replayed, error) {
 	done, err := s.begin(ctx)
 	if err != nil {
 		return Replayed{}, err
@@ -119,7 +119,7 @@ func (s *Server) Replay(ctx context.Context, eventID string) (Replayed, error) {
 }
 
 // replay draws once more from the recorded candidates, in the state of that time, and compares.
-func (s *Server) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (Replayed, error) {
+func (s *reading) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (Replayed, error) {
 	out := Replayed{Key: key, Seq: seq, Recorded: *r}
 	fail := func(code Code, want string, err error) (Replayed, error) {
 		return out, &Error{Code: code, Want: want, Err: err}

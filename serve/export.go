@@ -43,11 +43,20 @@ type LogRecord struct {
 // once.
 const warmUp = 256
 
+// exports give pieces of the log, as it is stored, as records and as decisions.
+type exports struct {
+	*state
+	*writer
+	keys  eventlog.IDKeys
+	files fold.Files // of snapshots
+	joint bool       // several nodes have written the log
+}
+
 // Log implements Service. The records of a model are those of its incarnations, which share a name
 // and a past: rollbacks make new ones. A loss belongs to every model. from 0 means the beginning;
 // what was trimmed is Gone. Entries that are in the log when the call comes are applied first, so that a
 // caller finds what was answered before; the page ends earlier when that takes longer than Options.Wait.
-func (s *Server) Log(ctx context.Context, model string, from uint64, entries int) (LogPage, error) {
+func (s *exports) Log(ctx context.Context, model string, from uint64, entries int) (LogPage, error) {
 	none := LogPage{}
 	if entries < 1 {
 		return none, invalid("page_size", entries, "expected at least 1")
@@ -102,7 +111,7 @@ func (s *Server) Log(ctx context.Context, model string, from uint64, entries int
 }
 
 // logRecords gives the records of a page, of models that are mine.
-func (s *Server) logRecords(
+func (s *exports) logRecords(
 	ctx context.Context, p *LogPage, first uint64, mine map[eventlog.ID]bool,
 ) iter.Seq2[LogRecord, error] {
 	from, next := p.From, p.Next
@@ -140,10 +149,10 @@ func (s *Server) logRecords(
 }
 
 // plain gives the entries of a log that one server writes. It begins to read with entry first.
-func (s *Server) plain(
+func (s *exports) plain(
 	ctx context.Context, first, from, to uint64, give func(eventlog.Delivery, []fold.Outcome) error,
 ) error {
-	for d, err := range eventlog.Replay(ctx, s.log, s.chainFrom(first), to) {
+	for d, err := range eventlog.Replay(ctx, s.log, s.nodes.chain(s.past, first), to) {
 		if err != nil {
 			return err
 		}
@@ -159,7 +168,7 @@ func (s *Server) plain(
 
 // counted gives the entries of a cluster's log with what the fold makes of their records: a decision that several nodes
 // wrote under one key counts once. It folds the log from the nearest snapshot before the page, without policies.
-func (s *Server) counted(from, to uint64, give func(eventlog.Delivery, []fold.Outcome) error) error {
+func (s *exports) counted(from, to uint64, give func(eventlog.Delivery, []fold.Outcome) error) error {
 	f, chain, err := s.past.Fold(map[eventlog.ID]bool{}, from-1)
 	if err != nil {
 		return err
@@ -175,7 +184,7 @@ func (s *Server) counted(from, to uint64, give func(eventlog.Delivery, []fold.Ou
 }
 
 // awaitApplied waits until entry seq is applied, at most Options.Wait. It does not wait when the applier has stopped.
-func (s *Server) awaitApplied(ctx context.Context, seq uint64) error {
+func (s *exports) awaitApplied(ctx context.Context, seq uint64) error {
 	limit := time.NewTimer(s.opt.Wait)
 	defer limit.Stop()
 	if _, err := s.progress.within(ctx, seq, limit.C); err != nil && ctx.Err() != nil {
@@ -185,7 +194,7 @@ func (s *Server) awaitApplied(ctx context.Context, seq uint64) error {
 }
 
 // logRecord returns a record with its event, not ok when it concerns none of the incarnations.
-func (s *Server) logRecord(d eventlog.Delivery, i uint32, r eventlog.Record, mine map[eventlog.ID]bool) (LogRecord,
+func (s *exports) logRecord(d eventlog.Delivery, i uint32, r eventlog.Record, mine map[eventlog.ID]bool) (LogRecord,
 	bool) {
 	out, model := LogRecord{Seq: d.Seq, Record: r}, eventlog.ID(0)
 	switch r := r.(type) {
@@ -226,7 +235,7 @@ var errEnough = errors.New("enough")
 // Decisions implements Service. It folds the log from the nearest snapshot before the page, without policies, and reads
 // on behind the page until the page's windows are over. Decisions whose window is open at the end of the log are
 // pending: those of a page change.
-func (s *Server) Decisions(ctx context.Context, model string, from uint64, entries int) (DecisionPage, error) {
+func (s *exports) Decisions(ctx context.Context, model string, from uint64, entries int) (DecisionPage, error) {
 	first := max(1, s.past.Base.Load()+1)
 	switch {
 	case from == 0:

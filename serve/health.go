@@ -33,7 +33,7 @@ func (s *Server) Health() Health {
 	if errors.As(err, &gap) || errors.As(err, &chain) || errors.As(err, &files) {
 		h.Damage = errors.Unwrap(err).Error()
 	}
-	h.Cluster = s.clusterHealth()
+	h.Cluster = s.member.clusterHealth()
 	switch {
 	case err != nil:
 		h.Ready, h.Reason = false, err.(*Error).Want

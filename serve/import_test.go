@@ -83,9 +83,9 @@ func testImport(t *testing.T, config ModelConfig) {
 		if stop == 1 { // an act that comes in between does not disturb it
 			must(s.PauseModel(ctx, "m", ""))
 		}
-		mid := must(s.fold.AppendState(nil, s.chain))
+		mid := must(s.fold.AppendState(nil, s.applier.chain))
 		restored, _, err := fold.Restore(mid, nil)
-		if err != nil || !bytes.Equal(must(restored.AppendState(nil, s.chain)), mid) || restored.Importing() != (stop > 0 && stop < len(records)) {
+		if err != nil || !bytes.Equal(must(restored.AppendState(nil, s.applier.chain)), mid) || restored.Importing() != (stop > 0 && stop < len(records)) {
 			t.Errorf("after %d of %d records the state does not come back: %v", stop, len(records), err)
 		}
 		if err := s.Close(ctx); err != nil {
@@ -117,7 +117,7 @@ func testImport(t *testing.T, config ModelConfig) {
 			t.Fatal(err)
 		}
 		for _, restoreAt := range []uint64{0, restored.Seq()} {
-			past := &fold.History{Log: logReader{s}, Nearest: func(uint64) []byte { return nil }}
+			past := &fold.History{Log: logReader{s.ctx, s.log}, Nearest: func(uint64) []byte { return nil }}
 			if restoreAt > 0 {
 				past.Nearest = func(uint64) []byte { return mid }
 			}
@@ -126,7 +126,7 @@ func testImport(t *testing.T, config ModelConfig) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Equal(must(f.AppendState(nil, c)), must(s.fold.AppendState(nil, s.chain))) {
+			if !bytes.Equal(must(f.AppendState(nil, c)), must(s.fold.AppendState(nil, s.applier.chain))) {
 				t.Errorf("after %d records: the fold from entry %d has other bytes than the server's", stop, restoreAt+1)
 			}
 		}

@@ -98,7 +98,7 @@ func TestLaggingModel(t *testing.T) {
 		t.Error("a model that lags cannot be paused")
 	}
 	must(s.ResumeModel(ctx, "auto", ""))
-	s.opt.Wait = 50 * time.Millisecond // for those that wait in vain
+	s.opt.Wait, s.lagging.wait = 50*time.Millisecond, 50*time.Millisecond // for those that wait in vain
 	for name, err := range map[string]error{
 		"decide":    second(s.Decide(ctx, "auto", DecideRequest{Actions: wide(r, d, 3), MinSeq: last})),
 		"clone":     second(s.CloneModel(ctx, CloneRequest{From: "auto", Name: "copy"})),
@@ -114,7 +114,7 @@ func TestLaggingModel(t *testing.T) {
 		t.Errorf("there is a snapshot of entry %d, the model lagged after %d", seq, basis)
 	}
 	close(gate)
-	s.opt.Wait = time.Minute
+	s.opt.Wait, s.lagging.wait = time.Minute, time.Minute
 	if err := s.caughtUp(ctx, "auto"); err != nil {
 		t.Fatal(err)
 	}

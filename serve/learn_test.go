@@ -209,7 +209,7 @@ func TestStateOfTheEncoder(t *testing.T) {
 		}
 	}
 	again := open(t, log, clock) // folds the log from entry 1
-	state := must(s.fold.AppendState(nil, s.chain))
+	state := must(s.fold.AppendState(nil, s.applier.chain))
 	for _, name := range []string{"m", "now", "early", "begin"} {
 		a, b := must(s.State(ctx, name)), must(again.State(ctx, name))
 		if a.Digest != b.Digest || !bytes.Equal(a.Snapshot, b.Snapshot) || a.Learned != b.Learned {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
+	"troupe/serve/model"
 )
 
 // A model whose features say learn = { after = N } is due after N rewards: a schema is learned from the requests that
@@ -83,23 +85,25 @@ func learningWarnings(m *fold.Model, first uint64) (out []string) {
 	return out
 }
 
-// wakeLearner lets learnLoop look for models that are due. It never waits.
-func (s *Server) wakeLearner() {
-	select {
-	case s.due <- struct{}{}:
-	default:
-	}
+// schemas learns one for models that are due.
+type schemas struct {
+	*lifetime
+	*state
+	limits model.Limits
+	logger *slog.Logger
+	// change runs a control act; see control.change
+	change func(ctx context.Context, make func() (*eventlog.Control, error)) error
 }
 
 // learnLoop learns schemas, one at a time.
-func (s *Server) learnLoop() {
+func (s *schemas) learnLoop() {
 	for {
 		for again := true; again && s.ctx.Err() == nil; {
 			again = false
 			for _, l := range s.dueModels() {
 				err := s.learnSchema(l)
 				if err != nil && s.ctx.Err() == nil { // the next reward tries again
-					s.opt.Logger.Warn("no schema was learned", "model", l.Name, "error", err.Error())
+					s.logger.Warn("no schema was learned", "model", l.Name, "error", err.Error())
 				}
 				again = again || err == nil
 			}
@@ -113,7 +117,7 @@ func (s *Server) learnLoop() {
 }
 
 // dueModels returns what is needed to learn the schemas that are due.
-func (s *Server) dueModels() (out []fold.Learner) {
+func (s *schemas) dueModels() (out []fold.Learner) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	first := s.kept()
@@ -126,8 +130,8 @@ func (s *Server) dueModels() (out []fold.Learner) {
 }
 
 // learnSchema writes what came of a try. A model that has changed meanwhile is not touched.
-func (s *Server) learnSchema(l fold.Learner) error {
-	record, err := s.past.Learn(s.ctx, l, s.opt.Limits.model())
+func (s *schemas) learnSchema(l fold.Learner) error {
+	record, err := s.past.Learn(s.ctx, l, s.limits)
 	if err != nil {
 		return err
 	}

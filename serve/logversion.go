@@ -46,7 +46,7 @@ func (s *Server) logVersion(ctx context.Context, c *eventlog.CommitterOptions) (
 // raiseLog writes the record that raises the log to the version of its committer. A log that takes
 // nothing at present is raised by the first batch that it takes, which needs no record: the version in
 // the header of a batch decides.
-func (s *Server) raiseLog(ctx context.Context, version uint16) {
+func (s *writer) raiseLog(ctx context.Context, version uint16) {
 	r := &eventlog.Control{Act: eventlog.RaiseVersion, Version: uint32(version), Time: s.opt.Now().UnixNano()}
 	if _, err := s.append(ctx, r); err != nil {
 		s.opt.Logger.Warn("the record that raises the log's version was not written", "version", version, "error",
@@ -59,7 +59,7 @@ func (s *Server) raiseLog(ctx context.Context, version uint16) {
 // raiseTogether raises the log of a cluster when every node is live and its newest checkpoint says that it can read the
 // higher version. The first live node does it; the others write in that version when they have applied its record.
 // Until then each node may go back to an earlier program.
-func (s *Server) raiseTogether() {
+func (s *member) raiseTogether() {
 	n, version := s.nodes, s.committer.Version()
 	readable, behind := n.readableByAll()
 	switch {

@@ -314,7 +314,7 @@ func (r *reference) reward() {
 // layAside must change nothing that can be seen.
 func (r *reference) layAside() {
 	for range 2 { // what was used since the first call is laid aside by the second
-		if _, err := r.s.layAside(); err != nil {
+		if _, err := r.s.aside.layAside(); err != nil {
 			r.t.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"troupe/eventlog"
@@ -9,19 +10,19 @@ import (
 	"troupe/policy"
 	"troupe/serve/choose"
 	"troupe/serve/fold"
+	"troupe/serve/recent"
 )
 
-// model returns the version of a model by name.
-func (s *Server) model(name string) (*entry, *choose.Version, error) {
-	e := (*s.names.Load())[name]
-	if e == nil {
-		return nil, nil, noModel(name)
-	}
-	return e, e.version.Load(), nil
+// reading answers what is known: models, events, states of the past.
+type reading struct {
+	*state
+	*writer
+	keys   eventlog.IDKeys
+	recent *recent.Decisions
 }
 
 // ListModels implements Service.
-func (s *Server) ListModels(ctx context.Context, after string, limit int) ([]Model, bool, error) {
+func (s *reading) ListModels(ctx context.Context, after string, limit int) ([]Model, bool, error) {
 	if limit == 0 {
 		limit = 100
 	}
@@ -50,7 +51,7 @@ func (s *Server) ListModels(ctx context.Context, after string, limit int) ([]Mod
 }
 
 // GetModel implements Service.
-func (s *Server) GetModel(ctx context.Context, name string) (Model, error) {
+func (s *reading) GetModel(ctx context.Context, name string) (Model, error) {
 	done, err := s.begin(ctx)
 	if err != nil {
 		return Model{}, err
@@ -65,59 +66,6 @@ func (s *Server) GetModel(ctx context.Context, name string) (Model, error) {
 	}
 	out.Requests = s.requestsOf(name)
 	return out, nil
-}
-
-func (s *Server) view(name string) (Model, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	m := s.fold.Named(name)
-	if m == nil {
-		return Model{}, noModel(name)
-	}
-	return s.viewOf(m), nil
-}
-
-// viewOf returns a model as its owner sees it. The caller holds mu.
-func (s *Server) viewOf(m *fold.Model) Model {
-	var seen *observed
-	if e := s.entries[m.ID]; e != nil {
-		seen = &e.observed
-	}
-	lo, hi := m.Range()
-	out := Model{
-		Kind: kindOf(m.Compiled), Notes: notesOf(m), Range: Range{Min: lo, Max: hi,
-			Declared: !m.Compiled.Config.Reward.Adapt, ChangedSeq: m.Memory.RangeSeq},
-		Name: m.Name(), Incarnation: m.ID, Config: m.Compiled.Config, ConfigVersion: m.Version, Paused: m.Paused,
-		Dim:      m.Compiled.Dim,
-		Warnings: modelWarnings(m, seen), Created: m.Created, Changed: m.Changed, Counts: m.Counts, Failed: m.Failed,
-	}
-	if b := m.Spending; b != nil {
-		limit := m.Compiled.Config.Budget.Limit()
-		out.Budget = &BudgetView{Price: b.Price(limit), Granted: b.Granted, Spent: b.Spent, Reserved: b.Reserved,
-			Left: b.Left(limit, s.opt.Now().UnixNano()), Decisions: b.Decisions, Stopped: b.Stopped, Paid: b.Paid}
-	}
-	if y, ok := m.MissingReward(); ok && (m.Memory.Adopted || m.Compiled.Config.Reward.Default.Set) {
-		out.Missing = &Missing{Value: y, Adopted: m.Memory.Adopted, Seq: m.Memory.AdoptedSeq}
-	}
-	for _, s := range m.Memory.Statistics.All() {
-		n := Number{Name: s.Name, Mean: s.Mean, Deviation: s.Deviation, Generation: s.Generation}
-		if s.Width > 0 {
-			n.Center, n.Width = &s.Center, &s.Width
-		}
-		out.Numbers = append(out.Numbers, n)
-	}
-	if c := m.Noticed(); c.Seen > 0 {
-		out.Noticed = &NoticedView{At: c.At, Seen: c.Seen, Posterior: c.Posterior, Before: c.Before, After: c.After}
-	}
-	out.Learners, out.Memory = slices.Clone(m.Learners()), m.Size()
-	if seen != nil {
-		out.Seen = seen.seen()
-		seen.nameFields(out.Learners)
-	}
-	first := s.kept()
-	out.Learning = learningOf(m, first)
-	out.Warnings = append(out.Warnings, learningWarnings(m, first)...)
-	return out
 }
 
 // LearnerView is one of the models that learn side by side in the policy hashed.
@@ -155,7 +103,7 @@ func notesOf(m *fold.Model) map[string]uint64 {
 }
 
 // State implements Service.
-func (s *Server) State(ctx context.Context, name string) (StateView, error) {
+func (s *reading) State(ctx context.Context, name string) (StateView, error) {
 	done, err := s.begin(ctx)
 	if err != nil {
 		return StateView{}, err
@@ -195,4 +143,78 @@ func (s *Server) State(ctx context.Context, name string) (StateView, error) {
 		out.Coordinates[i] = v.Compiled.Encoder.Coordinate(i)
 	}
 	return out, nil
+}
+
+// SaveModel implements Service.
+func (s *reading) SaveModel(ctx context.Context, name string, seq uint64) ([]byte, error) {
+	done, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	s.mu.RLock()
+	m := s.fold.Named(name)
+	if m == nil {
+		s.mu.RUnlock()
+		return nil, noModel(name)
+	}
+	v := s.entries[m.ID].version.Load()
+	saved := fold.Saved{Compiled: v.Compiled, Seed: v.Seed, Learned: m.Counts.Learned, Memory: m.Memory}
+	chain, oldest, applied := s.fold.Lineage(m), m.Created.Seq, s.fold.Seq()
+	held := v.State != nil && v.State.Hold() // nothing is published while the fold is locked: v is the newest
+	s.mu.RUnlock()
+	if held {
+		defer v.State.Release()
+	}
+	began := "where the model began"
+	if base := s.past.Base.Load(); base > oldest {
+		oldest, began = base, "where the log that is kept begins"
+	}
+	switch {
+	case seq == 0:
+		saved.Origin = fold.Origin{Models: chain, Seq: applied}
+	case seq < oldest || seq > applied:
+		code := Invalid
+		if seq < oldest {
+			code = Gone
+		}
+		return nil, &Error{Code: code, Field: "seq", Value: fmt.Sprint(seq),
+			Want: fmt.Sprintf("expected a sequence from %d, %s, to %d, the present", oldest, began, applied)}
+	default:
+		if saved, err = s.savedAt(chain, seq); err != nil {
+			return nil, &Error{Code: Unavailable, Want: "the state of that time cannot be computed", Err: err}
+		}
+		saved.Origin = fold.Origin{Models: chain, Seq: seq}
+		return saved.Append(nil)
+	}
+	if !held {
+		return nil, &Error{Code: Conflict, Field: "model", Value: name,
+			Want: "has no state yet: its features are not known"}
+	}
+	if saved.Policy, err = v.Snapshot(); err != nil {
+		return nil, &Error{Code: Internal, Want: "the state cannot be read", Err: err}
+	}
+	return saved.Append(nil)
+}
+
+// savedAt is the first model of a chain that existed after an entry, as it was then.
+func (s *reading) savedAt(chain []eventlog.ID, seq uint64) (out fold.Saved, err error) {
+	f, err := s.past.At(chain, seq)
+	if err != nil {
+		return out, err
+	}
+	for _, id := range chain {
+		m := f.Model(id)
+		if m == nil || !m.HasPolicy() {
+			continue
+		}
+		v, err := choose.VersionOf(m, seq)
+		if err != nil {
+			return out, err
+		}
+		out = fold.Saved{Compiled: m.Compiled, Seed: m.Seed, Learned: m.Counts.Learned, Memory: m.Memory}
+		out.Policy, err = v.Snapshot()
+		return out, err
+	}
+	return out, fmt.Errorf("the model had no state after entry %d", seq)
 }

@@ -141,8 +141,18 @@ func fingerprint(k eventlog.IDKeys) eventlog.ID {
 	return eventlog.ID(binary.LittleEndian.Uint64(h.Sum(nil))) | 1
 }
 
+// member is this server as a node of a cluster. On a single machine its nodes are nil, and it does nothing.
+type member struct {
+	*lifetime
+	*state
+	*writer
+	recent    *recent.Decisions
+	unwritten *unwritten
+	replica   replicaCheck
+}
+
 // fits returns why this node may not go on with the log, nil when it may.
-func (s *Server) fits() error {
+func (s *member) fits() error {
 	n := s.nodes
 	names, old := s.namesOfLog()
 	single := false // checkpoints name single keys
@@ -164,7 +174,7 @@ func (s *Server) fits() error {
 
 // fitKeys returns why the keys of this node do not fit those of the others, nil when they do: each node must
 // recognise the event ids of each other one. The files may differ while keys are rotated.
-func (s *Server) fitKeys() error {
+func (s *member) fitKeys() error {
 	n := s.nodes
 	if _, old := s.namesOfLog(); old { // of a cluster that was before the import
 		return nil
@@ -185,7 +195,7 @@ func (s *Server) fitKeys() error {
 }
 
 // namesOfLog returns the nodes that the log knows, and whether they are those of an imported log, which ours replace.
-func (s *Server) namesOfLog() (names []string, old bool) {
+func (s *member) namesOfLog() (names []string, old bool) {
 	newest := uint64(0)
 	for _, x := range s.fold.Nodes() {
 		names, newest = append(names, x.Name), max(newest, x.Seq)
@@ -195,7 +205,7 @@ func (s *Server) namesOfLog() (names []string, old bool) {
 
 // leave makes the log of a cluster that of this single machine: the rules of package fold for clusters, and their
 // clock, end here.
-func (s *Server) leave(ctx context.Context, names []string) {
+func (s *writer) leave(ctx context.Context, names []string) {
 	r := &eventlog.Control{Act: eventlog.Members, Digest: fold.NamesDigest(names), Time: s.opt.Now().UnixNano()}
 	if _, err := s.append(ctx, r); err != nil {
 		s.opt.Logger.Warn("the log is still a cluster's, whose clock stands still: no window closes", "error",
@@ -205,10 +215,10 @@ func (s *Server) leave(ctx context.Context, names []string) {
 	s.opt.Logger.Info("the log of a cluster is that of a single machine now", "nodes", strings.Join(names, ", "))
 }
 
-// chainFrom returns a chain that begins in the middle of the log.
-func (s *Server) chainFrom(seq uint64) *eventlog.Chain {
-	c := s.past.Chain(seq)
-	if s.nodes != nil && seq > 1 && seq > s.nodes.Imported {
+// chain returns a chain that begins in the middle of the log; n is nil on a single machine.
+func (n *nodes) chain(past *fold.History, seq uint64) *eventlog.Chain {
+	c := past.Chain(seq)
+	if n != nil && seq > 1 && seq > n.Imported {
 		c.Several()
 	}
 	return c
@@ -227,7 +237,7 @@ func (n *nodes) advance(c *eventlog.Chain, clock int64) {
 
 // hear takes the records of an entry that another node, or this one, has written. An error means that this node may
 // not go on.
-func (s *Server) hear(d eventlog.Delivery) error {
+func (s *member) hear(d eventlog.Delivery) error {
 	if d.Repeat {
 		return nil
 	}
@@ -298,7 +308,7 @@ func (e *TwiceError) Error() string {
 // superseded returns an error when an entry has a checkpoint of another process with the name of this one that knows
 // the first checkpoint of this process, so it began later. What an earlier process has under way when this one begins
 // does not know it. An entry is looked at before this process writes what knows it.
-func (s *Server) superseded(d eventlog.Delivery) error {
+func (s *member) superseded(d eventlog.Delivery) error {
 	n := s.nodes
 	if d.Repeat || n.first > 0 && d.After < n.first {
 		return nil
@@ -326,12 +336,12 @@ func (s *Server) superseded(d eventlog.Delivery) error {
 const leaderWait = 30 * time.Second
 
 // endOfLog returns what the log has at the start.
-func (s *Server) endOfLog(ctx context.Context) (eventlog.Info, error) {
+func (s *writer) endOfLog(ctx context.Context, files fold.Files) (eventlog.Info, error) {
 	info, err := s.log.Info(ctx, 0)
 	if s.nodes == nil || err != nil {
 		return info, err
 	}
-	seqs, err := s.snapshots.files.List()
+	seqs, err := files.List()
 	for since := time.Now(); err == nil && len(seqs) > 0 && seqs[0] > info.Last && time.Since(since) < leaderWait; {
 		select {
 		case <-ctx.Done():
@@ -512,7 +522,7 @@ func (n *nodes) why(silent time.Duration) string {
 }
 
 // nodeLoop makes the log the cluster's and writes checkpoints.
-func (s *Server) nodeLoop() {
+func (s *member) nodeLoop() {
 	n := s.nodes
 	tick := time.NewTicker(n.Every)
 	defer tick.Stop()
@@ -584,7 +594,7 @@ func (s *Server) nodeLoop() {
 // slowDisk returns how many checkpoints in a row the disk of this node has held up while it led, given how many before
 // and how long the newest took. Everything that is written waits for the leader's disk, and the engine elects no other
 // leader while it answers.
-func (s *Server) slowDisk(before int, leads bool, took time.Duration) int {
+func (s *member) slowDisk(before int, leads bool, took time.Duration) int {
 	if !leads || took < slowSync || s.nodes.SyncTime == nil {
 		return 0
 	}
@@ -599,9 +609,8 @@ func (s *Server) slowDisk(before int, leads bool, took time.Duration) int {
 	return before
 }
 
-// Drain prepares the stop of a node: another one leads the log, new calls are refused with Unavailable, and it
-// returns when those under way are answered, or when ctx ends. Only a new start takes calls again.
-func (s *Server) Drain(ctx context.Context) error {
+// drain is Server.Drain.
+func (s *member) drain(ctx context.Context) error {
 	if s.nodes == nil {
 		return errorf(Conflict, "this server is no node of a cluster")
 	}
@@ -622,7 +631,7 @@ func (s *Server) Drain(ctx context.Context) error {
 }
 
 // handOver lets another node lead.
-func (s *Server) handOver(ctx context.Context) error {
+func (s *member) handOver(ctx context.Context) error {
 	if l, ok := s.log.(interface{ HandOver(context.Context) error }); ok {
 		return l.HandOver(ctx)
 	}
@@ -646,7 +655,7 @@ func (n *nodes) checkpoint(now int64, applied uint64) *eventlog.Checkpoint {
 }
 
 // checkpoint writes one, and the members before the first, and waits until it is applied here.
-func (s *Server) checkpoint() error {
+func (s *member) checkpoint() error {
 	n := s.nodes
 	s.mu.RLock()
 	names, old := s.namesOfLog()
@@ -668,7 +677,7 @@ func (s *Server) checkpoint() error {
 }
 
 // here waits until an entry that another node has answered is applied.
-func (s *Server) here(ctx context.Context, seq uint64) error {
+func (s *writer) here(ctx context.Context, seq uint64) error {
 	if s.nodes == nil || seq <= s.progress.applied.Load() {
 		return nil
 	}
@@ -752,7 +761,7 @@ type NodeHealth struct {
 	Clock float64 `json:"clock_seconds"`
 }
 
-func (s *Server) clusterHealth() *ClusterHealth {
+func (s *member) clusterHealth() *ClusterHealth {
 	n := s.nodes
 	if n == nil {
 		return nil

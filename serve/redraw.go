@@ -60,7 +60,7 @@ type played struct {
 // Cost: for each decision First + Further calls of Select, on Workers processors; a copy of the state for each entry
 // that decisions were made on. Memory: the states that later decisions of the log still use, and 32 bytes for each
 // state.
-func (s *Server) Redraw(ctx context.Context, name string, o RedrawOptions, each func(*Redrawn) error) error {
+func (s *exports) Redraw(ctx context.Context, name string, o RedrawOptions, each func(*Redrawn) error) error {
 	release, err := s.begin(ctx)
 	if err != nil {
 		return err
@@ -75,12 +75,12 @@ func (s *Server) Redraw(ctx context.Context, name string, o RedrawOptions, each 
 	}
 	r := &redrawing{name: name, o: o, each: each, past: s.past, draws: rng.NewKey(o.Seed).Child("redraw"),
 		crew: newRedrawers(max(o.Workers, 1))}
-	if !r.choose(s) {
+	if !r.choose(s.state) {
 		return noModel(name)
 	}
 	defer r.release()
 	r.base = s.past.Base.Load()
-	if err := r.survey(ctx, s.chainFrom(s.past.First.Load())); err != nil {
+	if err := r.survey(ctx, s.nodes.chain(s.past, s.past.First.Load())); err != nil {
 		return &Error{Code: Unavailable, Want: "the decisions cannot be drawn anew", Err: err}
 	}
 	f, chain, err := s.past.Fold(r.only, max(r.oldest, r.base))
@@ -137,7 +137,7 @@ type redrawing struct {
 }
 
 // choose finds the models of the name. It is false where there is none.
-func (r *redrawing) choose(s *Server) bool {
+func (r *redrawing) choose(s *state) bool {
 	r.mine, r.only = map[eventlog.ID]bool{}, map[eventlog.ID]bool{}
 	s.mu.RLock()
 	defer s.mu.RUnlock()

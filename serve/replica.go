@@ -32,7 +32,7 @@ const (
 )
 
 // noteReplica takes what the files of the replica are: a node whose files are damaged lets another one lead.
-func (s *Server) noteReplica(damage []string) {
+func (s *member) noteReplica(damage []string) {
 	n := s.nodes
 	if len(damage) == 0 {
 		if n.damaged.Swap(nil) != nil {
@@ -52,14 +52,14 @@ func (s *Server) noteReplica(damage []string) {
 }
 
 // checkSuspect reads the files of the replica, because an entry was not there.
-func (s *Server) checkSuspect() {
-	if _, err := s.CheckReplica(s.ctx); err != nil && s.ctx.Err() == nil {
+func (s *member) checkSuspect() {
+	if _, err := s.checkReplica(s.ctx); err != nil && s.ctx.Err() == nil {
 		s.opt.Logger.Warn("the files of this node's replica were not read", "error", err.Error())
 	}
 }
 
-// CheckReplica implements Service.
-func (s *Server) CheckReplica(ctx context.Context) (ReplicaCheck, error) {
+// checkReplica is Server.CheckReplica.
+func (s *member) checkReplica(ctx context.Context) (ReplicaCheck, error) {
 	switch {
 	case s.nodes == nil:
 		return ReplicaCheck{}, errorf(Conflict, "this server is no node of a cluster")

@@ -63,9 +63,9 @@ func TestDamagedReplica(t *testing.T) {
 		mu.Lock()
 		damage = d
 		mu.Unlock()
-		s.replica.mu.Lock()
-		s.replica.under = nil // a check is kept for a while
-		s.replica.mu.Unlock()
+		s.member.replica.mu.Lock()
+		s.member.replica.under = nil // a check is kept for a while
+		s.member.replica.mu.Unlock()
 		if r, err := s.CheckReplica(ctx); err != nil || !r.Done || len(r.Damage) != len(d) {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -98,9 +98,9 @@ func TestDamagedReplica(t *testing.T) {
 	mu.Lock()
 	damage = []eventlog.Damage{{File: "3.blk", What: "bad"}}
 	mu.Unlock()
-	s.replica.mu.Lock()
-	s.replica.ended = time.Now().Add(-time.Hour)
-	s.replica.mu.Unlock()
+	s.member.replica.mu.Lock()
+	s.member.replica.ended = time.Now().Add(-time.Hour)
+	s.member.replica.mu.Unlock()
 	suspect <- struct{}{}
 	eventually(func() bool { return l.moves() == 3 && strings.Contains(s.Health().Cluster.Damage, "3.blk") })
 

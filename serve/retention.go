@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"troupe/eventlog"
@@ -20,8 +21,19 @@ import (
 // keys, the decisions whose windows were open at the base (a replay from there closes them), and
 // everything since the state that a kept clone or rollback begins with.
 
+// trimmer removes from the log what is not kept.
+type trimmer struct {
+	*lifetime
+	*state
+	*writer
+	admin     *sync.Mutex // of control acts
+	retaining sync.Mutex  // one trim at a time
+	snapshots *snapshots
+	bases     *bases
+}
+
 // retainLoop trims every now and then.
-func (s *Server) retainLoop() {
+func (s *trimmer) retainLoop() {
 	tick := time.NewTicker(s.opt.TrimEvery)
 	defer tick.Stop()
 	for {
@@ -34,17 +46,14 @@ func (s *Server) retainLoop() {
 			continue
 		}
 		// the status says what it waits for
-		if _, err := s.Trim(s.ctx); err != nil && s.ctx.Err() == nil && !errors.Is(err, errTrimming) {
+		if _, err := s.trim(s.ctx); err != nil && s.ctx.Err() == nil && !errors.Is(err, errTrimming) {
 			s.opt.Logger.Warn("the log is not trimmed", "error", err.Error())
 		}
 	}
 }
 
-// Trim removes from the log what Options.Keep and KeepBytes do not want kept and nothing needs, and returns the first
-// entry that is left. It reads and folds what goes once more, which takes as long as a restart over as many entries, on
-// one processor; the server goes on meanwhile. The server does it by itself every Options.TrimEvery. In a cluster Trim
-// proposes: the entries go, soon afterwards, when all nodes have the base.
-func (s *Server) Trim(ctx context.Context) (first uint64, err error) {
+// trim is Server.Trim.
+func (s *trimmer) trim(ctx context.Context) (first uint64, err error) {
 	s.retaining.Lock()
 	defer s.retaining.Unlock()
 	info, err := s.log.Info(ctx, 0)
@@ -79,7 +88,7 @@ func (s *Server) Trim(ctx context.Context) (first uint64, err error) {
 
 // trimTo makes f the base. No control act is under way meanwhile: one that looks back before the base
 // and was admitted before would find nothing there.
-func (s *Server) trimTo(ctx context.Context, info eventlog.Info, f *fold.Fold) (first uint64, err error) {
+func (s *trimmer) trimTo(ctx context.Context, info eventlog.Info, f *fold.Fold) (first uint64, err error) {
 	s.admin.Lock()
 	defer s.admin.Unlock()
 	// Acts whose callers have left may still be on their way. A record behind them is applied after them.
@@ -107,7 +116,7 @@ func (s *Server) trimTo(ctx context.Context, info eventlog.Info, f *fold.Fold) (
 }
 
 // expendable returns the last entry that need not be kept.
-func (s *Server) expendable(ctx context.Context, info eventlog.Info) (to uint64, err error) {
+func (s *trimmer) expendable(ctx context.Context, info eventlog.Info) (to uint64, err error) {
 	most := s.progress.applied.Load()
 	if most = min(most, info.Last); most < 2 {
 		return 0, nil
@@ -138,7 +147,7 @@ func (s *Server) expendable(ctx context.Context, info eventlog.Info) (to uint64,
 }
 
 // needed lowers to until nothing needs what lies before the state of entry to.
-func (s *Server) needed(ctx context.Context, to uint64) (uint64, error) {
+func (s *trimmer) needed(ctx context.Context, to uint64) (uint64, error) {
 	s.mu.RLock()
 	to = min(to, s.fold.OldestNeeded()-1)
 	begun := slices.Collect(s.fold.Inherited())
@@ -168,7 +177,7 @@ func (s *Server) needed(ctx context.Context, to uint64) (uint64, error) {
 }
 
 // cloned returns the entry whose state the clone id began with, from its record in entry seq.
-func (s *Server) cloned(ctx context.Context, seq uint64, id eventlog.ID) (uint64, error) {
+func (s *trimmer) cloned(ctx context.Context, seq uint64, id eventlog.ID) (uint64, error) {
 	e, err := s.log.Get(ctx, 0, seq)
 	if err != nil {
 		return 0, err

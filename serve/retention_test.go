@@ -26,7 +26,7 @@ func stateBytes(t *testing.T, s *Server) []byte {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b, err := s.fold.AppendState(nil, s.chain)
+	b, err := s.fold.AppendState(nil, s.applier.chain)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,10 +12,19 @@ import (
 	"troupe/serve/fault"
 	"troupe/serve/fold"
 	"troupe/serve/model"
+	"troupe/serve/recent"
 )
 
+// rewards takes rewards and activations.
+type rewards struct {
+	*state
+	*writer
+	recent *recent.Decisions
+	lawful bool // the log is written in a version that has the law of a decision
+}
+
 // Reward implements Service.
-func (s *Server) Reward(ctx context.Context, r RewardRequest) (RewardResult, error) {
+func (s *rewards) Reward(ctx context.Context, r RewardRequest) (RewardResult, error) {
 	done, err := s.beginWrite(ctx)
 	if err != nil {
 		return RewardResult{}, err
@@ -33,7 +42,7 @@ func (s *Server) Reward(ctx context.Context, r RewardRequest) (RewardResult, err
 }
 
 // RewardBatch implements Service.
-func (s *Server) RewardBatch(ctx context.Context, rs []RewardRequest) ([]RewardItem, error) {
+func (s *rewards) RewardBatch(ctx context.Context, rs []RewardRequest) ([]RewardItem, error) {
 	if len(rs) == 0 || len(rs) > s.opt.Limits.Rewards {
 		return nil, fault.Invalidf("rewards", len(rs), "expected 1 to %d rewards", s.opt.Limits.Rewards)
 	}
@@ -83,7 +92,7 @@ const maxReward = 1e100
 
 // prepareReward checks a reward and returns its record, or the answer to one that need not be
 // written: the state knows already that it changes nothing.
-func (s *Server) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog.Reward, RewardResult, error) {
+func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog.Reward, RewardResult, error) {
 	if r.OnlyCost {
 		r.Value = 0
 	}
@@ -158,7 +167,7 @@ func (r *RewardRequest) cost(lawful bool) (float64, error) {
 }
 
 // Activate implements Service.
-func (s *Server) Activate(ctx context.Context, eventID, caller string) (ActivateResult, error) {
+func (s *rewards) Activate(ctx context.Context, eventID, caller string) (ActivateResult, error) {
 	done, err := s.beginWrite(ctx)
 	if err != nil {
 		return ActivateResult{}, err

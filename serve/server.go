@@ -9,82 +9,54 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"troupe/bandit"
 	"troupe/eventlog"
-	"troupe/serve/choose"
 	"troupe/serve/decide"
 	"troupe/serve/fold"
 	"troupe/serve/recent"
 )
 
-// Server is the Service of one data directory.
+// Server is the Service of one data directory. It wires its parts and has no work of its own: the state and the writer
+// are below all others, of which none knows another unless its fields say so.
 type Server struct {
-	opt  Options
-	log  eventlog.Log
-	own  *eventlog.JetStream // closed by Close; nil when the log was given
-	keys eventlog.IDKeys
-	past *fold.History
+	*lifetime
+	*state
+	*writer
 
+	*control
+	*decisions
+	*rewards
+	*reading
+	*exports
+
+	applier   *applier
+	snapshots *snapshots
+	aside     *aside
+	schemas   *schemas
+	expiry    *expiry
+	trimmer   *trimmer
+	member    *member
+
+	own     *eventlog.JetStream // closed by Close; nil when the log was given
+	keys    eventlog.IDKeys
 	batches *eventlog.BatchKeys // of keys
-
-	committer *eventlog.Committer
-	chain     *eventlog.Chain // only the applier uses it after Open
-
-	mu      sync.RWMutex // guards fold and entries
-	fold    *fold.Fold
-	entries map[eventlog.ID]*entry // of the models that have a name, by incarnation
-
-	names atomic.Pointer[map[string]*entry] // what Decide sees
-
-	progress // how far the applier is
-
-	admin     sync.Mutex    // one control act at a time
-	retaining sync.Mutex    // one trim at a time
-	due       chan struct{} // a model may have enough rewards to learn a schema
-	recasting sync.Mutex    // one copy with another policy at a time
-	calls     calls
-	recent    *recent.Decisions
-	shown     shown // the newest requests
-	decider   *decide.Decider
-	choosing  chan struct{} // semaphore: one decision for each processor chooses at a time
-	windows   windows
-
-	snapshots snapshots
-	bases     bases
-	lagging   lagging
-	replica   replicaCheck
-	nodes     *nodes // of a cluster, nil on a single machine
-	unwritten unwritten
+	recent  *recent.Decisions
+	bases   bases
+	space   space
 
 	started  time.Time
 	recovery Recovery
-	based    atomic.Uint64 // entry of the newest base that the log of a cluster names
-	full     atomic.Bool
-	space    space
-	refused  atomic.Uint64
-	open     atomic.Int64
-	known    atomic.Int64 // idempotency keys
-	joint    bool         // several nodes have written the log
-	lawful   bool         // the log is written in a version that has the law of a decision
-
-	stop    context.CancelFunc // of the applier and the timers
-	ctx     context.Context
-	workers sync.WaitGroup
-	closing sync.Once
-	closed  error
+	closing  sync.Once
+	closed   error
 }
 
-// entry is a model as Decide sees it.
-type entry struct {
-	server  *Server
-	version atomic.Pointer[choose.Version]
-	workers choose.Pool
-	used    atomic.Bool // it has decided since the last look of layAside
-	pace    pace        // of the requests that are remembered
-	observed
+// lifetime is how long the goroutines of a server run.
+type lifetime struct {
+	ctx     context.Context
+	stop    context.CancelFunc
+	workers sync.WaitGroup
 }
 
 var _ Service = (*Server)(nil)
@@ -98,16 +70,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.Dir == "" && o.Log == nil {
 		return nil, errors.New("serve: neither Dir nor Log is set")
 	}
-	s := &Server{opt: o, log: o.Log, keys: o.Keys, started: o.Now()}
-	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.due = make(chan struct{}, 1)
-	s.shown.limit = shownBytes
-	if n := o.Limits.ModelBytes; n > 0 {
-		s.shown.limit = int(min(shownBytes, n/16))
-	}
-	s.calls.idle, s.calls.done = make(chan struct{}), s.end
-	s.lagging.step = bandit.Work.Step
-	s.choosing = make(chan struct{}, min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
+	s := newServer(o)
 	defer func() {
 		if err != nil {
 			s.stop()
@@ -127,7 +90,6 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if err := s.recover(ctx); err != nil {
 		return nil, err
 	}
-	s.joint = s.nodes != nil || s.chain.Format() == eventlog.Format3
 	c, err := s.committerOptions()
 	if err != nil {
 		return nil, err
@@ -136,7 +98,8 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.lawful = c.Version >= 2; s.lawful {
+	lawful := c.Version >= 2
+	if lawful {
 		if err := s.fold.MarkLearned(); err != nil {
 			return nil, err
 		}
@@ -147,12 +110,12 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.committer, err = eventlog.NewCommitter(s.log, c); err != nil {
 		return nil, err
 	}
-	s.decider = s.newDecider()
-	names, _ := s.namesOfLog()
+	s.wire(lawful)
+	names, _ := s.member.namesOfLog()
 	s.fold.Defer()
-	s.workers.Go(s.apply)
-	if s.lawful {
-		s.workers.Go(s.learnLoop)
+	s.workers.Go(s.applier.apply)
+	if lawful {
+		s.workers.Go(s.schemas.learnLoop)
 	}
 	if raise {
 		s.raiseLog(ctx, c.Version)
@@ -162,14 +125,53 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	if s.nodes != nil {
 		s.nodes.contact.Store(noContact)
-		s.workers.Go(s.nodeLoop)
-		s.workers.Go(s.baseLoop)
+		s.workers.Go(s.member.nodeLoop)
+		s.workers.Go(s.trimmer.baseLoop)
 	}
 	s.startLoops()
 	if s.nodes != nil {
 		s.nodes.await(ctx)
 	}
 	return s, nil
+}
+
+// newServer returns a server whose state is empty and that writes nothing.
+func newServer(o Options) *Server {
+	l := &lifetime{}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	st := &state{now: o.Now, due: make(chan struct{}, 1)}
+	st.shown.limit = shownBytes
+	if n := o.Limits.ModelBytes; n > 0 {
+		st.shown.limit = int(min(shownBytes, n/16))
+	}
+	w := newWriter(&o)
+	st.lagging = lagging{lifetime: l, wait: o.Wait, failed: w.progress.fail, step: bandit.Work.Step}
+	u := &unwritten{}
+	m := &member{lifetime: l, state: st, writer: w, unwritten: u}
+	snaps := &snapshots{state: st, opt: w.opt, files: snapshotFiles(o.Dir)}
+	return &Server{lifetime: l, state: st, writer: w, member: m, keys: o.Keys, started: o.Now(), snapshots: snaps,
+		applier: &applier{lifetime: l, state: st, writer: w, member: m, snapshots: snaps, unwritten: u}}
+}
+
+// wire makes the parts that answer calls, after the state was recovered. lawful: the log is written in a version that
+// has the law of a decision.
+func (s *Server) wire(lawful bool) {
+	o, admin := s.opt, &sync.Mutex{}
+	s.aside = &aside{state: s.state, limit: o.Limits.ModelBytes, logger: o.Logger}
+	s.control = &control{state: s.state, writer: s.writer, admin: admin, lawful: lawful, aside: s.aside}
+	s.schemas = &schemas{lifetime: s.lifetime, state: s.state, limits: o.Limits.model(), logger: o.Logger,
+		change: s.control.change}
+	s.reading = &reading{state: s.state, writer: s.writer, keys: s.keys, recent: s.recent}
+	s.exports = &exports{state: s.state, writer: s.writer, keys: s.keys, files: s.snapshots.files,
+		joint: s.nodes != nil || s.applier.chain.Format() == eventlog.Format3}
+	s.rewards = &rewards{state: s.state, writer: s.writer, recent: s.recent, lawful: lawful}
+	choosing := make(chan struct{}, min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
+	d := newDecider(deciding{s.lifetime, s.state, s.writer, s.recent}, decide.Options{
+		Keys: s.keys, Lawful: lawful, FirstSchema: s.learnFeatures, Choosing: choosing})
+	s.decisions = &decisions{s.writer, d, choosing}
+	s.expiry = &expiry{s.lifetime, s.state, s.writer}
+	s.trimmer = &trimmer{lifetime: s.lifetime, state: s.state, writer: s.writer, admin: admin, snapshots: s.snapshots,
+		bases: &s.bases}
 }
 
 // openLog opens the log of a single machine unless there is one, and reads the keys of event ids unless they were
@@ -205,22 +207,22 @@ func (s *Server) openLog(ctx context.Context) (err error) {
 // the log is an error.
 func (s *Server) committerOptions() (eventlog.CommitterOptions, error) {
 	c := s.opt.Committer
-	c.Shard, c.Head, c.Now, c.Keys = 0, s.chain.Head(), s.opt.Now, s.batches
+	c.Shard, c.Head, c.Now, c.Keys = 0, s.applier.chain.Head(), s.opt.Now, s.batches
 	// the log was a cluster's; this is its only writer now
-	if c.Format = s.chain.Format(); c.Format == eventlog.Format3 {
-		c.Head, _ = s.chain.Rolling()
+	if c.Format = s.applier.chain.Format(); c.Format == eventlog.Format3 {
+		c.Head, _ = s.applier.chain.Rolling()
 	}
 	if c.Format == eventlog.Format3 {
-		if err := s.lostKey(); err != nil {
+		if err := s.member.lostKey(s.keys); err != nil {
 			return c, err
 		}
 	}
 	if s.nodes != nil {
-		if err := cmp.Or(s.fits(), s.fitKeys()); err != nil {
+		if err := cmp.Or(s.member.fits(), s.member.fitKeys()); err != nil {
 			return c, err
 		}
 		s.nodes.rolling.Store(&eventlog.Head{})
-		s.nodes.advance(s.chain, s.fold.Clock())
+		s.nodes.advance(s.applier.chain, s.fold.Clock())
 		c.Format, c.Applied = eventlog.Format3, s.nodes.appliedHead
 		// A leader that is gone does not answer, and one that steps down forgets what it has not stored.
 		c.Try, c.FirstTry = cmp.Or(c.Try, 2*time.Second), cmp.Or(c.FirstTry, 250*time.Millisecond)
@@ -234,26 +236,29 @@ func (s *Server) committerOptions() (eventlog.CommitterOptions, error) {
 
 // startLoops starts what the server does by the clock.
 func (s *Server) startLoops() {
-	o := &s.opt
+	o := s.opt
 	if o.LayAside > 0 {
-		s.workers.Go(s.asideLoop)
+		s.workers.Go(func() { s.aside.asideLoop(s.ctx, o.LayAside) })
 	}
 	if o.ExpireEvery > 0 {
-		s.workers.Go(s.expireLoop)
+		s.workers.Go(s.expiry.expireLoop)
 	}
-	s.workers.Go(s.spaceLoop)
+	s.workers.Go(func() { s.space.loop(s.ctx, s.log) })
 	if o.TrimEvery > 0 && (o.Keep > 0 || o.KeepBytes > 0) {
-		s.workers.Go(s.retainLoop)
+		s.workers.Go(s.trimmer.retainLoop)
 	}
 }
 
 // logReader gives a history the log.
-type logReader struct{ s *Server }
+type logReader struct {
+	ctx context.Context
+	log eventlog.Log
+}
 
-func (l logReader) Get(seq uint64) (eventlog.Entry, error) { return l.s.log.Get(l.s.ctx, 0, seq) }
+func (l logReader) Get(seq uint64) (eventlog.Entry, error) { return l.log.Get(l.ctx, 0, seq) }
 
 func (l logReader) Replay(c *eventlog.Chain, until uint64, f func(eventlog.Delivery) error) error {
-	for d, err := range eventlog.Replay(l.s.ctx, l.s.log, c, until) {
+	for d, err := range eventlog.Replay(l.ctx, l.log, c, until) {
 		if err == nil {
 			err = f(d)
 		}
@@ -267,28 +272,28 @@ func (l logReader) Replay(c *eventlog.Chain, until uint64, f func(eventlog.Deliv
 // recover makes the fold of the whole log, from the newest snapshot that can be used.
 func (s *Server) recover(ctx context.Context) error {
 	begin := time.Now()
-	s.snapshots.files = snapshotFiles(s.opt.Dir)
-	info, err := s.endOfLog(ctx)
+	s.snapshots.log = s.log
+	info, err := s.endOfLog(ctx, s.snapshots.files)
 	if err != nil {
 		return err
 	}
 	s.space.set(info)
-	s.past = &fold.History{Log: logReader{s}, Nearest: s.snapshots.files.Nearest, Keys: s.batches,
+	s.past = &fold.History{Log: logReader{s.ctx, s.log}, Nearest: s.snapshots.files.Nearest, Keys: s.batches,
 		KeysKept: s.opt.keysKept}
 	s.past.First.Store(info.First)
 	s.recent = recent.New(recent.Options{Keys: s.keys, Log: s.log, Past: s.past, Here: s.here, Logger: s.opt.Logger})
-	s.snapshots.base = s.past.Base.Load
+	s.member.recent = s.recent
 	s.bases = bases{log: s.log, batches: s.batches, past: s.past, files: s.snapshots.files, logger: s.opt.Logger}
 	if s.nodes != nil {
 		s.bases.imported = s.nodes.ImportedBase
 	}
-	if s.fold, s.chain, err = s.newest(ctx, info); err != nil {
+	if s.fold, s.applier.chain, err = s.snapshots.newest(ctx, info); err != nil {
 		return err
 	}
 	var untaken error
 	if s.fold == nil && info.First > 1 && s.nodes != nil {
 		if untaken = s.bases.take(ctx, info.First); untaken == nil {
-			if s.fold, s.chain, err = s.newest(ctx, info); err != nil {
+			if s.fold, s.applier.chain, err = s.snapshots.newest(ctx, info); err != nil {
 				return err
 			}
 		}
@@ -301,32 +306,36 @@ func (s *Server) recover(ctx context.Context) error {
 		if info.First > 1 {
 			return fmt.Errorf("serve: the log was trimmed, it begins with entry %d; no snapshot in %s can be its "+
 				"base: put one back from a backup%s",
-				info.First, s.snapshots.files, strings.Join(append([]string{""}, s.recovery.Skipped...), "\n  "))
+				info.First, s.snapshots.files, strings.Join(append([]string{""}, s.snapshots.skipped...), "\n  "))
 		}
-		s.fold, s.chain = fold.New(s.past), s.past.Chain(1)
+		s.fold, s.applier.chain = fold.New(s.past), s.past.Chain(1)
 	}
+	s.recovery.Skipped = s.snapshots.skipped
 	s.recovery.Snapshot = s.fold.Seq()
 	if info.First > 1 {
-		base, err := s.oldest(ctx, info)
+		base, err := s.snapshots.oldest(ctx, info)
 		if err != nil {
 			return err
 		}
 		s.past.Base.Store(base)
 	}
-	if err := s.catchUp(ctx, info.Last); err != nil {
+	if err := s.applier.catchUp(ctx, info.Last, &s.recovery); err != nil {
 		return err
 	}
 	if err := s.bases.confirm(s.fold.Base()); err != nil {
 		return err
 	}
-	if s.noteUnwritten(); s.unwritten.count.Load() > 0 {
+	u := s.member.unwritten
+	if u.note(s.applier.chain); u.count.Load() > 0 {
 		s.opt.Logger.Error("entries of the log have no effect, because no node of this cluster has written them",
-			"entries", s.unwritten.count.Load(), "newest", s.unwritten.newest.Load())
+			"entries", u.count.Load(), "newest", u.newest.Load())
 	}
-	if n := s.unwritten.declared.Load(); n > 0 {
+	if n := u.declared.Load(); n > 0 {
 		s.opt.Logger.Warn("entries of the log have no effect, because an operator has declared them void", "entries", n)
 	}
-	s.noteBase()
+	if s.noteBase() {
+		s.nodes.noteTrim()
+	}
 	s.recovery.Took = time.Since(begin)
 	s.snapshots.since, s.snapshots.at = int(s.recovery.Events), time.Now()
 	s.progress.init(s.fold.Seq())
@@ -335,131 +344,23 @@ func (s *Server) recover(ctx context.Context) error {
 	return s.publish()
 }
 
-// catchUp folds the entries up to last.
-func (s *Server) catchUp(ctx context.Context, last uint64) error {
-	for d, err := range eventlog.Replay(ctx, s.log, s.chain, last) {
-		if err != nil {
-			return err
-		}
-		if _, err := s.fold.Apply(d); err != nil {
-			return fmt.Errorf("serve: %w", err)
-		}
-		s.recovery.version = max(s.recovery.version, d.Version)
-		s.recovery.Batches++
-		s.recovery.Events += uint64(d.Count)
-	}
-	return nil
-}
+// Trim removes from the log what Options.Keep and KeepBytes do not want kept and nothing needs, and returns the first
+// entry that is left. It reads and folds what goes once more, which takes as long as a restart over as many entries, on
+// one processor; the server goes on meanwhile. The server does it by itself every Options.TrimEvery. In a cluster Trim
+// proposes: the entries go, soon afterwards, when all nodes have the base.
+func (s *Server) Trim(ctx context.Context) (first uint64, err error) { return s.trimmer.trim(ctx) }
 
-// publish makes the versions of the models that have changed. The caller holds mu, or is alone.
-func (s *Server) publish() error {
-	for _, m := range s.fold.TakeChanged() {
-		if m.Deleted || m.Successor != 0 {
-			delete(s.entries, m.ID)
-			if m.Deleted {
-				s.shown.forget(m.Name())
-			}
-			continue
-		}
-		e := s.entries[m.ID]
-		if e == nil {
-			e = &entry{server: s}
-			s.entries[m.ID] = e
-		}
-		var v *choose.Version
-		if old := e.version.Load(); m.Lagging() && old != nil {
-			v = old.Meanwhile(m)
-			s.follow(m)
-		} else {
-			var err error
-			if v, err = choose.VersionOf(m, s.fold.Seq()); err != nil {
-				return fmt.Errorf("model %v: %w", m.ID, err)
-			}
-		}
-		if m.Due(s.kept()) {
-			s.wakeLearner()
-		}
-		v.State.Publish() // the published version holds it, beside the fold
-		if old := e.version.Swap(v); old != nil {
-			old.State.Release()
-		}
-	}
-	if s.fold.TakeRenamed() {
-		names := map[string]*entry{}
-		for m := range s.fold.Models() {
-			if e := s.entries[m.ID]; e != nil {
-				names[m.Name()] = e
-			}
-		}
-		s.names.Store(&names)
-	}
-	s.open.Store(s.fold.Waiting())
-	s.known.Store(int64(s.fold.Keys()))
-	s.windows.add(s.fold.TakeOpened())
-	return nil
-}
+// Expire closes the windows that have ended by the server's clock and returns how many events that
+// were. The server does it by itself every Options.ExpireEvery.
+func (s *Server) Expire(ctx context.Context) (events int, err error) { return s.expiry.expire(ctx) }
 
-// briefEntry is the number of events of an entry during which decisions of a model that learns may wait.
-const briefEntry = 4
+// Drain prepares the stop of a node: another one leads the log, new calls are refused with Unavailable, and it
+// returns when those under way are answered, or when ctx ends. Only a new start takes calls again.
+func (s *Server) Drain(ctx context.Context) error { return s.member.drain(ctx) }
 
-// publishedOf returns the published version of a model, after the entry that is being applied: the state of the one
-// before may be gone already.
-func (s *Server) publishedOf(e *entry) *choose.Version {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return e.version.Load()
-}
-
-// apply follows the log until Close. When it meets damage it stops, and then nothing is written any more.
-func (s *Server) apply() {
-	for d, err := range eventlog.Follow(s.ctx, s.log, s.chain) {
-		if err == nil && d.Unwritten != "" {
-			s.tellUnwritten(d)
-		}
-		if err == nil {
-			err = s.applyOne(d)
-		}
-		if err != nil {
-			if s.ctx.Err() == nil {
-				s.opt.Logger.Error("the server has stopped", "error", err.Error())
-			}
-			s.progress.fail(err)
-			// the next start must not take the state from them
-			if differs := (*DifferError)(nil); errors.As(err, &differs) {
-				s.snapshots.wait()
-				if err := s.snapshots.files.SetAside(s.past.Base.Load()+1, ".differs"); err != nil {
-					s.opt.Logger.Error("snapshots are not set aside", "error", err.Error())
-				}
-			}
-			return
-		}
-		s.maybeSnapshot(int(d.Count))
-	}
-}
-
-func (s *Server) applyOne(d eventlog.Delivery) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clock := s.fold.Clock()
-	s.fold.Brief(d.Count <= briefEntry)
-	out, err := s.fold.Apply(d)
-	if err == nil {
-		err = s.publish()
-	}
-	if err == nil && s.nodes != nil {
-		err = s.superseded(d)
-	}
-	if err == nil && s.nodes != nil {
-		s.nodes.advance(s.chain, s.fold.Clock())
-		if err = s.mark(d.Seq, clock, s.fold.Clock()); err == nil {
-			err = s.hear(d)
-		}
-	}
-	if err == nil {
-		s.noteBase()
-		s.progress.advance(d.Seq, out)
-	}
-	return err
+// CheckReplica implements Service.
+func (s *Server) CheckReplica(ctx context.Context) (ReplicaCheck, error) {
+	return s.member.checkReplica(ctx)
 }
 
 // Close refuses new calls, lets those under way finish, writes a snapshot and closes the log. When
@@ -467,15 +368,6 @@ func (s *Server) applyOne(d eventlog.Delivery) error {
 func (s *Server) Close(ctx context.Context) error {
 	s.closing.Do(func() { s.closed = s.close(ctx) })
 	return s.closed
-}
-
-// settle lets all models catch up, after the applier has ended.
-func (s *Server) settle() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for m := range s.fold.Models() {
-		s.fold.Settle(m)
-	}
 }
 
 func (s *Server) close(ctx context.Context) error {
@@ -501,7 +393,7 @@ func (s *Server) close(ctx context.Context) error {
 	s.snapshots.wait()
 	s.settle()
 	if s.progress.stoppedClean() {
-		err = errors.Join(err, s.writeSnapshot())
+		err = errors.Join(err, s.snapshots.writeSnapshot(s.applier.chain))
 		s.snapshots.wait()
 	}
 	if s.own != nil {

@@ -229,7 +229,7 @@ func (r *shownRequest) view() RequestView {
 }
 
 // requestsOf returns the newest requests of a model that are remembered, the oldest first.
-func (s *Server) requestsOf(model string) (out []RequestView) {
+func (s *reading) requestsOf(model string) (out []RequestView) {
 	s.shown.each(model, func(r *shownRequest) {
 		v := r.view()
 		v.EventID = s.keys.Format(eventlog.EventID{Event: r.key, Hint: r.seq})
@@ -239,7 +239,7 @@ func (s *Server) requestsOf(model string) (out []RequestView) {
 }
 
 // requestOf returns the request of a decision, nil when it is not remembered.
-func (s *Server) requestOf(model string, key eventlog.Event) (out *RequestView) {
+func (s *reading) requestOf(model string, key eventlog.Event) (out *RequestView) {
 	s.shown.each(model, func(r *shownRequest) {
 		if r.key == key {
 			v := r.view()

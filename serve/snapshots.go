@@ -18,11 +18,14 @@ import (
 // snapshots writes the state to files in the background. While the log is whole a snapshot only shortens
 // recovery, and losing all of them costs time and nothing else. A trimmed log needs at least one.
 type snapshots struct {
-	files fold.Files    // empty: none are written
-	base  func() uint64 // entry before whose state nothing can be computed
-	since int           // records since the last one; only the applier uses it
-	size  int           // of the next one, about; only the applier uses it
-	at    time.Time
+	state   *state
+	opt     *Options
+	log     eventlog.Log
+	files   fold.Files // empty: none are written
+	since   int        // records since the last one; only the applier uses it
+	size    int        // of the next one, about; only the applier uses it
+	at      time.Time
+	skipped []string // that could not be used at the start, and why
 
 	mu      sync.Mutex
 	last    uint64
@@ -56,81 +59,79 @@ func (p *snapshots) status() (seq uint64, err string) {
 func (p *snapshots) wait() { p.writing.Wait() }
 
 // maybeSnapshot is called by the applier after every entry.
-func (s *Server) maybeSnapshot(records int) {
-	p := &s.snapshots
-	p.since += records
-	if p.files == "" || s.opt.SnapshotEvery < 0 || p.since < s.opt.SnapshotEvery &&
-		(s.opt.SnapshotAfter < 0 || time.Since(p.at) < s.opt.SnapshotAfter) {
+func (s *snapshots) maybeSnapshot(records int, chain *eventlog.Chain) {
+	s.since += records
+	if s.files == "" || s.opt.SnapshotEvery < 0 || s.since < s.opt.SnapshotEvery &&
+		(s.opt.SnapshotAfter < 0 || time.Since(s.at) < s.opt.SnapshotAfter) {
 		return
 	}
-	s.mu.RLock()
-	lagging := s.fold.Lagging()
-	s.mu.RUnlock()
+	s.state.mu.RLock()
+	lagging := s.state.fold.Lagging()
+	s.state.mu.RUnlock()
 	if lagging > 0 { // only the applier makes a model lag
 		return // the state of a model is not there yet; the next entry tries again
 	}
-	if err := s.writeSnapshot(); err != nil {
+	if err := s.writeSnapshot(chain); err != nil {
 		s.opt.Logger.Error("snapshot", "error", err.Error())
 	}
 }
 
 // writeSnapshot encodes the state now and writes it in the background. Only the applier calls it, or
 // Close after it.
-func (s *Server) writeSnapshot() error {
-	p := &s.snapshots
-	p.mu.Lock()
-	if p.files == "" || p.busy || p.last == s.fold.Seq() || s.fold.Seq() == 0 {
-		p.mu.Unlock()
+func (s *snapshots) writeSnapshot(chain *eventlog.Chain) error {
+	s.mu.Lock()
+	if s.files == "" || s.busy || s.last == s.state.fold.Seq() || s.state.fold.Seq() == 0 {
+		s.mu.Unlock()
 		return nil
 	}
-	p.busy = true
-	p.mu.Unlock()
-	p.since, p.at = 0, time.Now()
-	s.mu.RLock() // readers go on; only the applier, which is here, changes the fold
-	seq := s.fold.Seq()
+	s.busy = true
+	s.mu.Unlock()
+	s.since, s.at = 0, time.Now()
+	s.state.mu.RLock() // readers go on; only the applier, which is here, changes the fold
+	seq := s.state.fold.Seq()
 	// entries wait to be applied meanwhile: avoid growing
-	b, err := s.fold.AppendUnsigned(make([]byte, 0, p.size), s.chain)
-	s.mu.RUnlock()
-	p.size = len(b) + len(b)/8 + sha256.Size
+	b, err := s.state.fold.AppendUnsigned(make([]byte, 0, s.size), chain)
+	s.state.mu.RUnlock()
+	s.size = len(b) + len(b)/8 + sha256.Size
 	if err != nil {
-		p.finish(0, err)
+		s.finish(0, err)
 		return err
 	}
-	p.writing.Go(func() {
-		err := p.files.Write(seq, fold.Sign(b, 0))
+	s.writing.Go(func() {
+		err := s.files.Write(seq, fold.Sign(b, 0))
 		if err == nil {
-			err = p.prune()
+			err = s.prune()
 		}
-		p.finish(seq, err)
+		s.finish(seq, err)
 	})
 	return nil
 }
 
-func (p *snapshots) finish(seq uint64, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.busy, p.err = false, ""
+func (s *snapshots) finish(seq uint64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy, s.err = false, ""
 	if err != nil {
-		p.err = err.Error()
+		s.err = err.Error()
 	} else {
-		p.last = seq
+		s.last = seq
 	}
 }
 
-func (p *snapshots) prune() error {
-	return p.files.Prune(func() (base, keep uint64) {
-		p.mu.Lock()
-		keep = p.kept
-		p.mu.Unlock()
-		return p.base(), keep // the base last: it is set before keep ends
+func (s *snapshots) prune() error {
+	return s.files.Prune(func() (base, keep uint64) {
+		s.mu.Lock()
+		keep = s.kept
+		s.mu.Unlock()
+		return s.state.past.Base.Load(), keep // the base last: it is set before keep ends
 	})
 }
 
 // newest returns the newest state that can be used, nil when there is none. A file that is damaged, or does
 // not belong to this log, is skipped and named in the recovery. A snapshot of an entry that the log does not
 // have is an error: the log has lost its end.
-func (s *Server) newest(ctx context.Context, info eventlog.Info) (*fold.Fold, *eventlog.Chain, error) {
-	seqs, err := s.snapshots.files.List()
+func (s *snapshots) newest(ctx context.Context, info eventlog.Info) (*fold.Fold, *eventlog.Chain, error) {
+	seqs, err := s.files.List()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -139,12 +140,12 @@ func (s *Server) newest(ctx context.Context, info eventlog.Info) (*fold.Fold, *e
 		var unusable *unusableError
 		switch {
 		case errors.As(err, &unusable):
-			s.recovery.Skipped = append(s.recovery.Skipped, fold.FileName(seq)+": "+err.Error())
+			s.skipped = append(s.skipped, fold.FileName(seq)+": "+err.Error())
 			s.opt.Logger.Warn("snapshot skipped", "file", fold.FileName(seq), "error", err.Error())
 		case err != nil:
 			return nil, nil, err
 		default:
-			s.snapshots.last = seq
+			s.last = seq
 			return f, c, nil
 		}
 	}
@@ -152,8 +153,8 @@ func (s *Server) newest(ctx context.Context, info eventlog.Info) (*fold.Fold, *e
 }
 
 // oldest returns the entry of the oldest snapshot that can be used: the base of a log that was trimmed.
-func (s *Server) oldest(ctx context.Context, info eventlog.Info) (uint64, error) {
-	seqs, err := s.snapshots.files.List()
+func (s *snapshots) oldest(ctx context.Context, info eventlog.Info) (uint64, error) {
+	seqs, err := s.files.List()
 	if err != nil {
 		return 0, err
 	}
@@ -178,8 +179,8 @@ type unusableError struct{ error }
 
 // load restores the snapshot of an entry and compares it with the log. An error that is no
 // *unusableError means that the snapshot was made from another log, or that the log has lost its end.
-func (s *Server) load(ctx context.Context, seq uint64, info eventlog.Info) (*fold.Fold, *eventlog.Chain, error) {
-	f, c, err := s.snapshots.files.Load(seq, info.First, s.past)
+func (s *snapshots) load(ctx context.Context, seq uint64, info eventlog.Info) (*fold.Fold, *eventlog.Chain, error) {
+	f, c, err := s.files.Load(seq, info.First, s.state.past)
 	switch {
 	case err != nil:
 		return nil, nil, &unusableError{err}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -18,18 +19,18 @@ func (p *space) set(info eventlog.Info) {
 	p.limit.Store(info.Limit)
 }
 
-// spaceLoop asks again and again. An answer that does not come leaves what was known.
-func (s *Server) spaceLoop() {
+// loop asks again and again. An answer that does not come leaves what was known.
+func (p *space) loop(ctx context.Context, log eventlog.Log) {
 	tick := time.NewTicker(spaceEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case <-s.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if info, err := s.log.Info(s.ctx, 0); err == nil {
-			s.space.set(info)
+		if info, err := log.Info(ctx, 0); err == nil {
+			p.set(info)
 		}
 	}
 }

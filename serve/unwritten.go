@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -20,20 +21,19 @@ type unwritten struct {
 // unwrittenEvery is the least time between two lines about such entries: there may be many.
 const unwrittenEvery = time.Second
 
-// noteUnwritten takes the counts of the chain.
-func (s *Server) noteUnwritten() {
-	n, at := s.chain.Unwritten()
-	s.unwritten.count.Store(n)
-	s.unwritten.newest.Store(at)
-	s.unwritten.declared.Store(s.chain.Declared())
+// note takes the counts of the chain.
+func (u *unwritten) note(c *eventlog.Chain) {
+	n, at := c.Unwritten()
+	u.count.Store(n)
+	u.newest.Store(at)
+	u.declared.Store(c.Declared())
 }
 
-// tellUnwritten counts an entry that has no effect, and says so.
-func (s *Server) tellUnwritten(d eventlog.Delivery) {
-	u := &s.unwritten
-	s.noteUnwritten()
+// tell counts an entry that has no effect, and says so.
+func (u *unwritten) tell(c *eventlog.Chain, d eventlog.Delivery, logger *slog.Logger) {
+	u.note(c)
 	if d.Declared > 0 {
-		s.opt.Logger.Warn("an entry of the log has no effect, because an operator has declared it void", "entry", d.Seq,
+		logger.Warn("an entry of the log has no effect, because an operator has declared it void", "entry", d.Seq,
 			"why", d.Unwritten)
 		return
 	}
@@ -41,7 +41,7 @@ func (s *Server) tellUnwritten(d eventlog.Delivery) {
 		u.silent++
 		return
 	}
-	s.opt.Logger.Error("an entry of the log has no effect, because no node of this cluster has written it: something "+
+	logger.Error("an entry of the log has no effect, because no node of this cluster has written it: something "+
 		"else can write to the log", "entry", d.Seq, "why", d.Unwritten, "entries", u.count.Load(),
 		"since_last_line", u.silent)
 	u.told, u.silent = time.Now(), 0
@@ -49,9 +49,9 @@ func (s *Server) tellUnwritten(d eventlog.Delivery) {
 
 // lostKey returns why the keys of this process do not fit a cluster's log: it lacks one that entries may stand under.
 // Of a key that is missing nothing else can tell: the batches under it would have no effect here and count elsewhere.
-func (s *Server) lostKey() error {
+func (s *member) lostKey(mine eventlog.IDKeys) error {
 	have := map[eventlog.ID]bool{}
-	for _, keys := range []map[byte][]byte{s.keys.Keys, s.keys.Dropped} {
+	for _, keys := range []map[byte][]byte{mine.Keys, mine.Dropped} {
 		for n, key := range keys {
 			have[KeyFingerprint(n, key)] = true
 		}

@@ -162,13 +162,13 @@ func TestAnyEntry(t *testing.T) {
 		t.Errorf("%d decisions count, want 120", n)
 	}
 	agree(t, nodes...)
-	past := &fold.History{Log: logReader{nodes[0]}, Nearest: func(uint64) []byte { return nil }, Keys: testKeys.Batches()}
+	past := &fold.History{Log: logReader{nodes[0].ctx, nodes[0].log}, Nearest: func(uint64) []byte { return nil }, Keys: testKeys.Batches()}
 	past.First.Store(1)
 	f, chain, err := past.Fold(nil, nodes[0].fold.Seq())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := must(f.AppendUnsigned(nil, chain)), must(nodes[0].fold.AppendUnsigned(nil, nodes[0].chain)); !bytes.Equal(got, want) {
+	if got, want := must(f.AppendUnsigned(nil, chain)), must(nodes[0].fold.AppendUnsigned(nil, nodes[0].applier.chain)); !bytes.Equal(got, want) {
 		t.Error("a fold from the beginning differs from that of the nodes")
 	}
 }

@@ -207,7 +207,7 @@ func (x weight) view(context, acts []word) WeightView {
 
 // weigh lists the weights of a version whose names are known, nil for other features, and stores the largest one of
 // each feature in seen.
-func (s *Server) weigh(e *entry, v *choose.Version, seen *SeenView) *WeightsView {
+func (s *state) weigh(e *entry, v *choose.Version, seen *SeenView) *WeightsView {
 	h := v.Compiled.Hashed
 	if h == nil {
 		return nil

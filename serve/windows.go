@@ -107,7 +107,14 @@ func (w *windows) stop() {
 
 const sayAgain = time.Minute // what lasts is not logged more often
 
-func (s *Server) expireLoop() {
+// expiry closes the windows that have ended.
+type expiry struct {
+	*lifetime
+	*state
+	*writer
+}
+
+func (s *expiry) expireLoop() {
 	tick := time.NewTicker(s.opt.ExpireEvery)
 	defer tick.Stop()
 	said := time.Time{} // when it was logged that windows wait; zero while they do not
@@ -119,7 +126,7 @@ func (s *Server) expireLoop() {
 			return
 		case <-tick.C:
 		}
-		_, err := s.Expire(s.ctx)
+		_, err := s.expire(s.ctx)
 		switch {
 		case err == nil:
 			said = time.Time{}
@@ -135,13 +142,12 @@ func (s *Server) expireLoop() {
 
 // probe finds out whether the log takes records again. A load balancer sends no calls to a server that is not
 // ready, so the server itself must try.
-func (s *Server) probe() {
+func (s *expiry) probe() {
 	_, _ = s.append(s.ctx, &eventlog.Checkpoint{Seq: s.progress.applied.Load(), Time: s.opt.Now().UnixNano()})
 }
 
-// Expire closes the windows that have ended by the server's clock and returns how many events that
-// were. The server does it by itself every Options.ExpireEvery.
-func (s *Server) Expire(ctx context.Context) (events int, err error) {
+// expire is Server.Expire.
+func (s *expiry) expire(ctx context.Context) (events int, err error) {
 	if err := s.stopped(); err != nil {
 		return 0, err
 	}
