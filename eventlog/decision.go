@@ -145,9 +145,11 @@ type Decision struct {
 type Play uint32
 
 const (
-	PlayLaw    Play = 0 // the law
-	PlayStop   Play = 1 // the hard stop of a budget has taken actions away; Law has what was left, with the floor in it
-	PlayFloors Play = 3 // actions that have entered have floors; Law has them and the floor in it
+	PlayLaw  Play = 0 // the law
+	PlayStop Play = 1 // the hard stop of a budget has taken actions away; Law has what was left, with the floor in it
+	// PlayFloors: actions that have entered have floors, or floors and caps of actions have clipped the law; Law has all
+	// of it and the floor in it
+	PlayFloors Play = 3
 )
 
 // Kind implements Record.

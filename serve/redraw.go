@@ -49,13 +49,14 @@ func (e *NotFreshError) Unwrap() error { return e.Err }
 type played struct {
 	model  eventlog.ID
 	digest eventlog.ID
+	config uint64 // version of the configuration
 }
 
 // Redraw draws the decisions of the models of this name anew, in the order of the log, and gives each to each; what it
 // is given is valid until the next one. Left out are decisions that played a baseline, that had one candidate, under
-// the hard stop of a budget, or whose law or candidates are not in the log. It reads the log once to find the states
-// that decided, and folds it to be in them. The error is a *NotFreshError where a policy does not draw its members for
-// each decision.
+// the hard stop of a budget, with floors of actions that have entered, or whose law or candidates are not in the log.
+// It reads the log once to find the states that decided, and folds it to be in them. The error is a *NotFreshError where
+// a policy does not draw its members for each decision.
 //
 // Cost: for each decision First + Further calls of Select, on Workers processors; a copy of the state for each entry
 // that decisions were made on. Memory: the states that later decisions of the log still use, and 32 bytes for each
@@ -157,8 +158,8 @@ func (r *redrawing) choose(s *state) bool {
 // wants returns a record as a decision that is drawn anew, or nil.
 func (r *redrawing) wants(d eventlog.Delivery, record eventlog.Record) *eventlog.Decision {
 	x, ok := record.(*eventlog.Decision)
-	if !ok || d.Repeat || d.Seq <= r.o.From || !r.mine[x.Model] || len(x.Law) == 0 || len(x.Full) == 0 || x.Play != eventlog.PlayLaw ||
-		x.Mode != eventlog.Online && x.Mode != eventlog.Frozen {
+	if !ok || d.Repeat || d.Seq <= r.o.From || !r.mine[x.Model] || len(x.Law) == 0 || len(x.Full) == 0 ||
+		x.Play == eventlog.PlayStop || x.Mode != eventlog.Online && x.Mode != eventlog.Frozen {
 		return nil
 	}
 	return x
@@ -172,7 +173,7 @@ func (r *redrawing) survey(ctx context.Context, chain *eventlog.Chain) error {
 		for _, record := range d.Events() {
 			if x := r.wants(d, record); x != nil && x.BasisSeq >= r.base {
 				r.all++
-				r.last[played{x.Model, x.BasisDigest}] = d.Seq
+				r.last[played{x.Model, x.BasisDigest, x.Config}] = d.Seq
 				r.oldest = min(r.oldest, x.BasisSeq)
 			}
 		}
@@ -189,7 +190,7 @@ func (r *redrawing) keep(m *fold.Model, seq uint64) error {
 	if err != nil {
 		return err
 	}
-	at := played{m.ID, v.Digest}
+	at := played{m.ID, v.Digest, v.Number}
 	if r.last[at] <= seq || r.states[at] != nil || !v.State.Hold() {
 		return nil
 	}
@@ -238,8 +239,8 @@ func (r *redrawing) entry(d eventlog.Delivery) error {
 
 // decision draws one anew and hands it on. One that was made on a state before the base is left out.
 func (r *redrawing) decision(key eventlog.Event, seq uint64, x *eventlog.Decision) error {
-	v := r.states[played{x.Model, x.BasisDigest}]
-	if v == nil {
+	v := r.states[played{x.Model, x.BasisDigest, x.Config}]
+	if v == nil || !v.Redraws(x.Play) {
 		return nil
 	}
 	set, err := candidates.Parse(x.Full)

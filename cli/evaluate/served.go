@@ -83,13 +83,15 @@ func (t *servedTarget) Law(dst []float64, e *logged.Event, _ []float64) error {
 		return nil
 	}
 	t.draws++
-	if _, err := t.w.Choose(t.draws, true); err != nil {
+	choice, err := t.w.Choose(t.draws, true)
+	if err != nil {
 		return err
 	}
 	r := eventlog.Decision{Offered: uint32(e.K)}
 	r.Law, r.Groups, r.Voters = t.w.Law()
-	c := t.saved.Compiled
-	r.Floor = uint32(c.FloorNum * (eventlog.FloorUnit / c.FloorDen))
+	if c := t.saved.Compiled; !choice.Floored { // otherwise the law has it
+		r.Floor = uint32(c.FloorNum * (eventlog.FloorUnit / c.FloorDen))
+	}
 	law := joined.Law(&r)
 	if law == nil {
 		return fmt.Errorf("a law of %d candidates is too large", e.K)

@@ -79,11 +79,15 @@ type configDoc struct {
 	Dim           int            `json:"dim,omitempty" doc:"plain vectors of this length instead of features"`
 	Sigma         float64        `json:"sigma,omitempty" doc:"subgaussian constant of the noise; default half the range of rewards"`
 	Floor         float64        `json:"floor,omitempty" minimum:"0" maximum:"1" doc:"probability of a uniform candidate"`
+	Floors        shares         `json:"floors,omitempty" doc:"by the id of an action: the least probability that it is played with"`
+	Caps          shares         `json:"caps,omitempty" doc:"by the id of an action: the largest probability that it is played with"`
 	Reward        rewardDoc      `json:"reward,omitempty"`
 	Mode          string         `json:"mode,omitempty" enum:"online,apprentice,shadow,frozen"`
 	Actions       []entryDoc     `json:"actions,omitempty" doc:"catalogue of actions"`
 	LogCandidates string         `json:"log_candidates,omitempty" enum:"full,none"`
 }
+
+type shares map[string]float64
 
 type rewardDoc struct {
 	Min     float64  `json:"min,omitempty" doc:"default -1"`

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"troupe/bandit"
 	"troupe/policy"
@@ -166,7 +167,15 @@ func (m *market) remains(group int) bool {
 // and the floors of actions that have entered over it (see floors). K' candidates are left, L is the least common
 // multiple of the sizes g of their groups. Where that is above 2⁵³ it is rounded to 2⁵³, and the largest takes the
 // rest.
+//
+// Where floors and caps have clipped the law it is theirs.
 func (w *Worker) wholeLaw() (law []uint64, voters uint64) {
+	if w.limits.on {
+		if w.limits.den <= 1<<53 {
+			return slices.Clone(w.limits.num), w.limits.den
+		}
+		return w.roundedLaw(func(int) bool { return true })
+	}
 	g, m := &w.groups, &w.market
 	a, b, k := w.Version.Compiled.FloorNum, w.Version.Compiled.FloorDen, uint64(len(g.of))
 	left := make([]bool, len(g.first))
@@ -208,11 +217,16 @@ func (w *Worker) wholeLaw() (law []uint64, voters uint64) {
 		}
 		return law, all
 	}
-	voters = 1 << 53
+	return w.roundedLaw(func(i int) bool { return left[g.of[i]] })
+}
+
+// roundedLaw is the law as parts of 2⁵³, of which the largest takes what rounding leaves.
+func (w *Worker) roundedLaw(left func(i int) bool) (law []uint64, voters uint64) {
+	law, voters = make([]uint64, len(w.groups.of)), 1<<53
 	var sum uint64
 	most := 0
-	for i, x := range g.of {
-		if !left[x] {
+	for i := range law {
+		if !left(i) {
 			continue
 		}
 		num, den := w.Propensity(i)

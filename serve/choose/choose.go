@@ -23,7 +23,7 @@ type Choice struct {
 	// taken actions away.
 	Price, Expects float64
 	Stopped        bool
-	Floored        bool // candidates that have entered have floors
+	Floored        bool // candidates that have entered have floors, or floors and caps have clipped the law
 }
 
 // draw returns the source of a decision's choice.
@@ -40,7 +40,7 @@ func (w *Worker) Choose(nonce eventlog.ID, shared bool) (Choice, error) {
 		return w.share(nonce)
 	}
 	v := w.Version
-	w.groups.of, w.floors.sum = nil, 0
+	w.groups.of, w.floors.sum, w.limits.on = nil, 0, false
 	set, err := actionset.FiniteOf(v.Compiled.Dim, w.X)
 	if err != nil {
 		return Choice{}, err
@@ -71,6 +71,9 @@ func (w *Worker) Choose(nonce eventlog.ID, shared bool) (Choice, error) {
 
 // Propensity returns the probability of candidate i under the floor. See the package comment.
 func (w *Worker) Propensity(i int) (num, den uint64) {
+	if w.limits.on {
+		return w.limits.propensity(i)
+	}
 	if w.groups.of != nil {
 		num, den = w.sharedPropensity(i)
 		return w.floors.floored(i, num, den)

@@ -145,7 +145,7 @@ func (w *Worker) Law() (law []uint64, of []uint32, voters uint64) {
 	if k := len(g.of); k < 2 || k > MaxLaw {
 		return nil, nil, 0
 	}
-	if w.market.stopped || w.floors.sum > 0 {
+	if w.market.stopped || w.floors.sum > 0 || w.limits.on {
 		law, voters = w.wholeLaw()
 		return law, nil, voters
 	}
@@ -323,8 +323,9 @@ func (w *Worker) share(nonce eventlog.ID) (Choice, error) {
 		return Choice{}, err
 	}
 	w.setFloors()
+	w.clip()
 	if m.on {
-		c.Price, c.Expects = m.price, w.withFloors(w.expects())
+		c.Price, c.Expects = m.price, w.expected()
 		if c.Stopped, err = w.stop(); err != nil {
 			return Choice{}, err
 		}
@@ -336,9 +337,11 @@ func (w *Worker) share(nonce eventlog.ID) (Choice, error) {
 				return Choice{}, err
 			}
 		}
-		w.stopFloors()
+		if w.stopFloors(); c.Stopped {
+			w.clip()
+		}
 	}
-	c.Floored = w.floors.sum > 0
+	c.Floored = w.floors.sum > 0 || w.limits.on
 	if c.Index, err = w.chosen(source); err != nil {
 		return Choice{}, err
 	}
@@ -394,6 +397,9 @@ func (w *Worker) one(set bandit.ActionSet, source rng.Source) (int, error) {
 // chosen is the candidate of the group that the policy has chosen, or that of the floor.
 func (w *Worker) chosen(source rng.Source) (int, error) {
 	g, c := &w.groups, w.Version.Compiled
+	if w.limits.on {
+		return w.limits.drawn(source), nil
+	}
 	if i := w.floors.drawn(source); i >= 0 {
 		return i, nil
 	}

@@ -2,9 +2,11 @@ package choose
 
 import (
 	"fmt"
+	"slices"
 
 	"troupe/bandit"
 	"troupe/eventlog"
+	"troupe/serve/model"
 )
 
 // Fresh returns an error unless the policy draws its members anew for each decision (key = "decision"). Only then are
@@ -27,9 +29,32 @@ func (v *Version) Fresh() error {
 		`(key = "decision" of atoms, auto, logistic, sparse; hashed)`, raw["kind"])
 }
 
+// Redraws reports whether Redraw draws by the rule by which a decision of this version was played. Floors of actions
+// that have entered hold for a number of decisions, which the state does not tell.
+func (v *Version) Redraws(play eventlog.Play) bool {
+	switch {
+	case len(v.Compiled.Limits()) == 0:
+		return play == eventlog.PlayLaw
+	case slices.ContainsFunc(v.Compiled.Config.Entered, func(e model.Entered) bool { return e.Floor > 0 }):
+		return false
+	}
+	return play == eventlog.PlayLaw || play == eventlog.PlayFloors
+}
+
 // Redraw draws from the candidates that the worker has n times, with the floor, decision i with nonce(i), and calls
-// each with the candidate that it took. It is Choose without the law: a draw needs one member. Cost: n calls of Select.
+// each with the candidate that it took. It is Choose without the law: a draw needs one member. Cost: n calls of Select,
+// with floors or caps by action n calls of Choose.
 func (w *Worker) Redraw(n int, nonce func(i int) eventlog.ID, each func(i, candidate int)) error {
+	if len(w.Version.Compiled.Limits()) > 0 { // each draw has a law of its own to clip
+		for i := range n {
+			c, err := w.share(nonce(i))
+			if err != nil {
+				return err
+			}
+			each(i, c.Index)
+		}
+		return nil
+	}
 	w.find()
 	set, err := w.set()
 	if err == nil {

@@ -151,6 +151,7 @@ type Worker struct {
 	each   bool // the actions of the request have their own costs
 	market market
 	floors floors
+	limits limits
 	law    bandit.Law
 	action bandit.Action
 }

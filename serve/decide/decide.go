@@ -181,6 +181,9 @@ func (d *Decider) Choose(ctx context.Context, m Model, v *choose.Version, r *Req
 	if err := w.CheckCosts(); err != nil {
 		return c, fault.Refused(err)
 	}
+	if err := w.CheckCaps(); err != nil {
+		return c, fault.Refused(err)
+	}
 	w.Budget(now.UnixNano())
 	draw, err := w.Choose(nonce, d.opt.Lawful && w.Count() <= choose.MaxLaw)
 	var empty *choose.EmptyError

@@ -39,6 +39,8 @@ type Compiled struct {
 
 	times map[string]uint32 // of Config.Entered
 	left  map[string]bool
+
+	limits map[uint64]ActionLimit // of Config.Floors and Caps
 }
 
 // Cost returns that of an action in the catalogue, nil where it states none.
@@ -87,6 +89,7 @@ func (c Config) compile(limits Limits, known *Shapes) (*Compiled, error) {
 	if err := known.shape(out, limits); err != nil {
 		return nil, err
 	}
+	out.limit()
 	var err error
 	if out.JSON, err = c.MarshalJSON(); err != nil {
 		return nil, Invalid("config", "", "has no JSON form: %v", err)

@@ -17,6 +17,8 @@ type Config struct {
 	Dim           int         `key:"dim" doc:"plain vectors of this length instead of features"`
 	Sigma         float64     `key:"sigma" doc:"subgaussian constant of the noise, for policies that do not take it from the data; for auto its first guess" default:"half the range of rewards"`
 	Floor         float64     `key:"floor" doc:"exploration floor ε: a uniform candidate with this probability, so that the log can evaluate other policies; at most 6 decimals"`
+	Floors        Shares      `key:"floors" doc:"{ new = 0.05 }: an action is played with this probability at least whenever a request offers it, by id; at most 6 decimals"`
+	Caps          Shares      `key:"caps" doc:"{ risky = 0.1 }: an action is played with this probability at most, by id; a request that offers only actions whose caps sum to less than 1 is refused"`
 	Reward        Reward      `key:"reward" doc:"range, rule, window, default"`
 	Budget        Budget      `key:"budget" doc:"what decisions may spend: { mean = 0.0005 } for each decision, or { total = 200 } for each day; every action then needs a cost"`
 	Mode          string      `key:"mode" doc:"online, apprentice, shadow or frozen"`

@@ -100,7 +100,20 @@ func (c Config) Enter(id string, floor float64, decisions int, prior Prior, made
 		e.Until = int(made) + decisions
 	}
 	c.Entered[i] = e
-	return c, c.checkEntered()
+	c.endFloors(made)
+	if err := c.checkEntered(); err != nil {
+		return c, err
+	}
+	return c, c.checkFloors()
+}
+
+// endFloors takes those away that have ended: they no longer count in the sum.
+func (c *Config) endFloors(made uint64) {
+	for i := range c.Entered {
+		if e := &c.Entered[i]; e.Floor > 0 && uint64(e.Until) <= made {
+			e.Floor, e.Until = 0, 0
+		}
+	}
 }
 
 // Leave returns the configuration after an action has left: requests that offer it are decided without it, until it

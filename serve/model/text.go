@@ -71,6 +71,12 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	if !c.Budget.IsZero() {
 		out["budget"] = c.Budget.table()
 	}
+	if len(c.Floors) > 0 {
+		out["floors"] = c.Floors
+	}
+	if len(c.Caps) > 0 {
+		out["caps"] = c.Caps
+	}
 	switch {
 	case c.Dim != 0:
 		out["dim"] = c.Dim
