@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,8 +43,8 @@ has the way.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterKeysCommand(),
-		clusterCertificateCommand(), clusterReplaceCommand(), clusterRebuildCommand(), clusterVoidCommand(),
-		clusterExportCommand(), clusterImportCommand())
+		clusterCertificateCommand(), clusterReplaceCommand(), clusterRebuildCommand(), clusterVerifyCommand(),
+		clusterVoidCommand(), clusterExportCommand(), clusterImportCommand())
 	return c
 }
 
@@ -163,7 +164,7 @@ func newClusterServer(f *serveFlags, logger *slog.Logger) (*clusterServer, error
 
 // open starts the node and waits until the cluster has a log.
 func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
-	if err := c.start(ctx); err != nil {
+	if err := c.start(ctx, true); err != nil {
 		return err
 	}
 	waiting, stop := context.WithCancel(ctx)
@@ -177,9 +178,11 @@ func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
 		err = c.node.Joined()
 	}
 	o.Log, o.Keys = c.stream, c.keys
-	o.Cluster = &serve.Cluster{Node: c.config.Node, Nodes: c.config.names(), Check: c.node.Check, Damage: c.damage,
-		Missing: c.missing, Certified: c.config.certified,
-		Suspect: c.suspect, SyncTime: c.node.SyncTime}
+	o.Cluster = &serve.Cluster{Node: c.config.Node, Nodes: c.config.names(), Missing: c.missing,
+		Certified: c.config.certified, SyncTime: c.node.SyncTime, Replica: serve.Replica{
+			Check: c.node.Check, Walk: c.node.Walk, Repair: c.node.Repair, Care: c.node.Care,
+			Damage: cmp.Or(c.damage, c.node.Unfinished()), Suspect: c.suspect,
+			WalkEvery: c.flags.verifyEvery, WalkShare: c.flags.verifyShare}}
 	if err == nil {
 		o.Cluster.Imported, o.Cluster.ImportedBase = c.stream.Imported(), c.stream.ImportedBase()
 	}
@@ -200,8 +203,8 @@ func (c *clusterServer) streamOptions() eventlog.StreamOptions {
 	}
 }
 
-// start starts the node.
-func (c *clusterServer) start(ctx context.Context) error {
+// start starts the node, whose files are made anew from the others when they are damaged and repair is set.
+func (c *clusterServer) start(ctx context.Context, repair bool) error {
 	tls, err := c.config.tls()
 	if err != nil {
 		return err
@@ -210,7 +213,7 @@ func (c *clusterServer) start(ctx context.Context) error {
 		Dir: filepath.Join(c.flags.data, "log"), Cluster: c.config.Cluster, Name: c.config.Node,
 		Listen: c.config.self().Address,
 		Routes: c.config.addresses(), TLS: tls, Keys: c.keys.Batches(), Logf: engineSays(c.logger),
-		Damaged: func(e *eventlog.DamagedReplicaError) error { return c.damaged(ctx, e) },
+		Damaged: func(e *eventlog.DamagedReplicaError) error { return c.damaged(ctx, e) }, Repair: repair,
 	})
 	return err
 }
@@ -228,8 +231,8 @@ func (c *clusterServer) damaged(ctx context.Context, e *eventlog.DamagedReplicaE
 	if ready > len(c.config.Nodes)/2 {
 		return e
 	}
-	c.logger.Error("the node starts although its files are damaged, because the others are no majority; rebuild it "+
-		"when they are", "error", e.Error())
+	c.logger.Error("the node starts although its files are damaged, because the others are no majority; it makes them "+
+		"anew when they are", "error", e.Error())
 	c.damage = e.Damage[0].String()
 	return nil
 }
@@ -416,7 +419,8 @@ func (s *clusterStatus) print(w io.Writer) error {
 	}
 	for _, n := range s.Nodes {
 		if n.Error == "" && n.Cluster.Damage != "" {
-			fmt.Fprintf(w, "the files of %s are damaged: %s; stop it, then rebuild it\n", n.Name, n.Cluster.Damage)
+			fmt.Fprintf(w, "the files of %s are damaged: %s; %s\n", n.Name, n.Cluster.Damage,
+				cmp.Or(n.Cluster.Unrepaired, "it makes them anew from the others"))
 		}
 	}
 	for _, n := range s.Nodes {
@@ -428,6 +432,7 @@ func (s *clusterStatus) print(w io.Writer) error {
 				max(0, int(left.Hours()/24)))
 		}
 	}
+	s.care(w)
 	s.without(w)
 	if text := s.raise(); text != "" {
 		fmt.Fprintln(w, text)
@@ -437,6 +442,24 @@ func (s *clusterStatus) print(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "may be stopped now: %s\n", text)
 	return err
+}
+
+// care says when the files of each node were read last, and which were made anew.
+func (s *clusterStatus) care(w io.Writer) {
+	var read []string
+	for _, n := range s.Nodes {
+		if n.Error != "" || n.Cluster.Verified == nil {
+			continue
+		}
+		read = append(read, n.Name+" "+n.Cluster.Verified.UTC().Format("2006-01-02 15:04"))
+		if n.Cluster.Repaired != nil {
+			fmt.Fprintf(w, "the files of %s were damaged, and are made anew from the others since %s (%d times in all)\n",
+				n.Name, n.Cluster.Repaired.UTC().Format("2006-01-02 15:04"), n.Cluster.Repairs)
+		}
+	}
+	if len(read) > 0 {
+		fmt.Fprintf(w, "all files read, and whole: %s\n", strings.Join(read, ", "))
+	}
 }
 
 // without says which entries of the log have no effect. The counts are the same at all nodes that have applied as much.

@@ -586,7 +586,7 @@ func (c *realCluster) plantState(i int) {
 	c.kill(i)
 }
 
-// rebuild flips a bit in the files of a node. It does not start, is not rebuilt while another node is down, and has the
+// rebuild flips a bit in the files of a node that is stopped. It is not rebuilt while another node is down, and has the
 // log of the others afterwards.
 func (c *realCluster) rebuild(i, other int) {
 	c.t.Helper()
@@ -613,13 +613,6 @@ func (c *realCluster) rebuild(i, other int) {
 	if err := os.WriteFile(blocks[0], b, 0o600); err != nil {
 		c.t.Fatal(err)
 	}
-	c.start(i)
-	_ = c.procs[i].Wait()
-	if text := c.logs[i].String(); !strings.Contains(text, "is damaged: jetstream/TROUPE/streams/TROUPE_EV_0/msgs/"+filepath.Base(blocks[0])+" at byte") || !strings.Contains(text, "see troupe help cluster rebuild") {
-		c.t.Errorf("a node with a flipped bit says %s", text)
-	}
-	c.up[i].Store(false)
-	c.procs[i] = nil
 	third := 3 - i - other
 	c.kill(third)
 	for since := time.Now(); c.status().Nodes[other].Ready; time.Sleep(50 * time.Millisecond) { // it is alone and says so; the reason is the one that is down

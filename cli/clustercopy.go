@@ -528,7 +528,7 @@ func importCluster(ctx context.Context, w, stderr io.Writer, dir string, f *serv
 	if err != nil {
 		return source.OpenError(dir, err)
 	}
-	if err := c.start(ctx); err != nil {
+	if err := c.start(ctx, false); err != nil {
 		return source.OpenError(f.data, err)
 	}
 	defer func() { err = errors.Join(err, c.close()) }()

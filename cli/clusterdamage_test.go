@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,48 +39,74 @@ func (c *realCluster) flip(i int) {
 	}
 }
 
-// movesAway waits until another node than i leads, and i says at every place that its files are damaged.
-func (c *realCluster) movesAway(i int) (leader int) {
+// says waits until a node says what is wrong with its files, and why it does not make them anew.
+func (c *realCluster) says(i int, why string) {
 	c.t.Helper()
-	begun := time.Now()
-	for {
+	for since := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		s := c.status()
-		if n := s.Nodes[i]; n.Ready && n.Cluster != nil && strings.Contains(n.Cluster.Damage, ".blk at byte") && s.Leader != "" && s.Leader != c.names[i] {
-			c.t.Logf("%s leads %v after the damage of %s was known", s.Leader, time.Since(begun).Round(10*time.Millisecond), c.names[i])
-			leader = slices.Index(c.names, s.Leader)
+		if n := s.Nodes[i]; n.Cluster != nil && strings.Contains(n.Cluster.Damage, ".blk at byte") && strings.Contains(n.Cluster.Unrepaired, why) &&
+			s.Leader != c.names[i] {
 			break
 		}
-		if time.Since(begun) > time.Minute {
+		if time.Since(since) > time.Minute {
 			c.t.Fatalf("node %s is damaged: %+v", c.names[i], s)
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	var out bytes.Buffer
 	command(c.t.Context(), []string{"cluster", "status", "--cluster", c.file(i)}, &out, &out)
+	if !strings.Contains(out.String(), "the files of "+c.names[i]+" are damaged: jetstream/") || !strings.Contains(out.String(), why) {
+		c.t.Errorf("the status does not say that the files of %s are damaged, and %q: %s", c.names[i], why, &out)
+	}
+	if !strings.Contains(c.metrics(i), "\ntroupe_cluster_replica_damaged 1\n") {
+		c.t.Error("the metrics do not say that the files are damaged")
+	}
+}
+
+// metrics returns what a node says at /metrics.
+func (c *realCluster) metrics(i int) string {
+	c.t.Helper()
 	a, err := c.http.Get("http://127.0.0.1:" + c.ports[3+i] + "/metrics")
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer a.Body.Close()
-	metrics, err := io.ReadAll(a.Body)
+	b, err := io.ReadAll(a.Body)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	for place, ok := range map[string]bool{
-		"the status":  strings.Contains(out.String(), "the files of "+c.names[i]+" are damaged: jetstream/"),
-		"the metrics": strings.Contains(string(metrics), "\ntroupe_cluster_replica_damaged 1\n"),
-		"its log":     strings.Contains(c.logs[i].String(), "damaged"),
-	} {
-		if !ok {
-			c.t.Errorf("%s of node %s does not say that its files are damaged: %s", place, c.names[i], &out)
-		}
-	}
-	return leader
+	return string(b)
 }
 
-// TestClusterDamage: a bit is flipped in the files of the leader while it runs. It finds out when it is asked, and another node leads. The others find out
-// before one of them is rebuilt. When all have been stopped, and the others are no majority, the node starts and says so; with another one it answers, and all
-// have the state of before, and it does not lead. Then it is rebuilt.
+// mended waits until a node has made its files anew so often, is ready, and says so at every place.
+func (c *realCluster) mended(i int, times uint64) {
+	c.t.Helper()
+	begun := time.Now()
+	for ; ; time.Sleep(20 * time.Millisecond) {
+		n := c.status().Nodes[i]
+		if n.Ready && n.Cluster.Damage == "" && n.Cluster.Repairs == times && n.Cluster.Verified != nil {
+			break
+		}
+		if time.Since(begun) > 2*time.Minute {
+			c.t.Fatalf("node %s, %d repairs: %+v\n%s", c.names[i], times, n, c.logs[i])
+		}
+	}
+	c.t.Logf("%s is ready with files made anew after %v", c.names[i], time.Since(begun).Round(100*time.Millisecond))
+	var out bytes.Buffer
+	command(c.t.Context(), []string{"cluster", "status", "--cluster", c.file(i)}, &out, &out)
+	if !strings.Contains(out.String(), fmt.Sprintf("are made anew from the others since %s", time.Now().UTC().Format("2006-01-02"))) ||
+		!strings.Contains(out.String(), fmt.Sprintf("(%d times in all)", times)) || !strings.Contains(out.String(), "all files read, and whole: a 20") {
+		c.t.Errorf("the status says %s", &out)
+	}
+	if text := c.metrics(i); !strings.Contains(text, fmt.Sprintf("\ntroupe_cluster_replica_repairs_total %d\n", times)) ||
+		!strings.Contains(text, "\ntroupe_cluster_replica_damaged 0\n") {
+		c.t.Error("the metrics do not say that the files were made anew")
+	}
+}
+
+// TestClusterDamage: a bit is flipped in the files of the leader while it runs and another node is away. It finds out when it is asked, does not lead any
+// more, and says why its files stay damaged; when the third node is back it makes them anew. Then a bit is flipped while it is stopped: with the others it
+// makes the files anew at its start; with one of them it starts and says so, and has whole files when the third one is there. Every time all have the state of
+// before.
 func TestClusterDamage(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") == "" {
 		t.Skip("elections take seconds")
@@ -127,73 +152,68 @@ func TestClusterDamage(t *testing.T) {
 			}
 		}
 	}
-	run := func(args ...string) (int, string) {
+	verify := func(i int) (int, string) {
 		var out bytes.Buffer
-		code := command(t.Context(), args, &out, &out)
+		code := command(t.Context(), []string{"cluster", "verify", "--cluster", c.file(i)}, &out, &out)
 		return code, out.String()
 	}
-	rebuild := func(i int) (int, string) {
-		return run("cluster", "rebuild", c.names[i], "--cluster", c.file(i), "--data", filepath.Join(c.dir, "data-"+c.names[i]))
+	bad = c.ready(3)
+	third := (bad + 1) % 3
+	c.kill(third)
+	c.flip(bad)
+	if code, text := verify(bad); code != term.Failed || strings.Count(text, "damaged: jetstream/") != 1 || strings.Count(text, "whole, ") != 1 {
+		t.Errorf("a node is damaged, and one is away: %d, %s", code, text)
+	}
+	c.says(bad, c.names[third]+" does not have all that the leader has")
+	c.start(third)
+	c.mended(bad, 1)
+	c.level()
+	same(0, 1, 2)
+	if code, text := verify(bad); code != 0 || strings.Count(text, "whole, ") != 3 {
+		t.Errorf("all are whole: %d, %s", code, text)
 	}
 
-	bad = c.ready(3)
+	c.stop(bad)
 	c.flip(bad)
-	config, err := readCluster(c.file(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r, err := config.named(c.names[bad]).checkReplica(t.Context(), ""); err != nil || len(r.Damage) == 0 {
-		t.Fatalf("the files of %s: %+v, %v", c.names[bad], r, err)
-	}
-	leader := c.movesAway(bad)
-	third := 3 - bad - leader
-	c.kill(third)
-	for since := time.Now(); ; time.Sleep(200 * time.Millisecond) { // its digest is compared within some seconds
-		code, text := rebuild(third)
-		if code == term.Failed && strings.Contains(text, "the files of "+c.names[bad]+" are damaged, too") {
-			break
-		}
-		if code != term.Failed || time.Since(since) > time.Minute {
-			t.Fatalf("rebuild beside a damaged node: %d, %s", code, text)
-		}
-	}
+	c.start(bad)
+	c.mended(bad, 2)
+	c.level()
+	same(0, 1, 2)
+
 	for i := range c.names {
 		c.kill(i)
 	}
+	c.flip(bad)
 	c.start(bad)
 	for since := time.Now(); !strings.Contains(c.logs[bad].String(), "the node starts although its files are damaged"); time.Sleep(20 * time.Millisecond) {
 		if time.Since(since) > time.Minute {
 			t.Fatalf("node %s does not start: %s", c.names[bad], c.logs[bad])
 		}
 	}
+	leader := 3 - bad - third
 	c.start(leader)
 	begun := time.Now()
 	c.ready(2)
 	t.Logf("with another node it answers after %v", time.Since(begun).Round(100*time.Millisecond))
-	c.movesAway(bad)
 	same(bad, leader)
 	c.start(third)
 	c.ready(3)
-	c.level()
-	same(0, 1, 2)
-	c.kill(bad)
-	for since := time.Now(); ; time.Sleep(200 * time.Millisecond) {
-		code, text := rebuild(bad)
-		if code == 0 {
-			t.Log(strings.TrimSpace(text))
+	for since := time.Now(); ; time.Sleep(20 * time.Millisecond) { // the engine may have cut its files, and have filled them from the other one
+		n := c.status().Nodes[bad]
+		if n.Ready && n.Cluster.Damage == "" {
+			t.Logf("%d repairs in all", n.Cluster.Repairs)
 			break
 		}
 		if time.Since(since) > 2*time.Minute {
-			t.Fatal(text)
+			t.Fatalf("node %s: %+v\n%s", c.names[bad], n, c.logs[bad])
 		}
 	}
-	c.start(bad)
-	c.ready(3)
+	c.level()
 	same(0, 1, 2)
 }
 
 // TestClusterDamageRead: a bit is flipped in an old block file of the leader while it runs. Every export from this node is whole, because what its
-// files do not give is read from the others, which its log says. It reads its files then, finds the bit, and another node leads.
+// files do not give is read from the others, which its log says. It reads its files then, finds the bit, and makes them anew.
 func TestClusterDamageRead(t *testing.T) {
 	if os.Getenv("TROUPE_RECORD") == "" {
 		t.Skip("writes 20 MB to three logs and waits until the engine reads the file again")
@@ -242,7 +262,7 @@ func TestClusterDamageRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.movesAway(leader)
+	c.mended(leader, 1)
 	c.ready(3)
 	c.level()
 	want, _ := c.digestOf(leader)

@@ -117,7 +117,7 @@ func rebuildNode(ctx context.Context, w, stderr io.Writer, name string, f *serve
 
 // fetchReplica runs the node's engine until it has what the leader has.
 func (c *clusterServer) fetchReplica(ctx context.Context, target uint64) (err error) {
-	if err := c.start(ctx); err != nil {
+	if err := c.start(ctx, false); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()

@@ -200,7 +200,7 @@ func operator() string {
 // join starts the node and opens the log, which the others have too. While they are no majority it says who is missing,
 // until waiting ends.
 func (c *clusterServer) join(ctx, waiting context.Context) (*eventlog.Stream, error) {
-	if err := c.start(ctx); err != nil {
+	if err := c.start(ctx, false); err != nil {
 		return nil, err
 	}
 	go c.sayMissing(waiting)

@@ -58,6 +58,8 @@ type serveFlags struct {
 	readyFile           string
 	cluster             string
 	nats                natsFlags
+	verifyEvery         time.Duration
+	verifyShare         float64
 	listens             bool // --listen was given
 }
 
@@ -114,6 +116,9 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.cluster, "cluster", "", "cluster.toml of this node, made by troupe cluster init: the log is that "+
 		"of three or five nodes")
 	fl.StringVar(&f.ca, "ca", "", "with --cluster: "+caHelp)
+	fl.DurationVar(&f.verifyEvery, "verify-every", 7*24*time.Hour,
+		"with --cluster: how long after a read of all files of the replica they are read again; 0: never")
+	fl.Float64Var(&f.verifyShare, "verify-share", 0.1, "share of the time that such a read may use the disk, at most 1")
 	f.nats.flags(fl)
 	fl.StringVar(&f.models, "models", "", "TOML file with a [[model]] table for each model that must exist")
 	fl.StringVar(&f.keys, "keys", "", "TOML file with API keys, see troupe serve key")
@@ -439,6 +444,10 @@ func (f *serveFlags) check() error {
 		return fmt.Errorf("--trim-every %v: expected 1s to 24h", f.trimEvery)
 	case f.keepBytes != 0 && f.keepBytes < 1<<20:
 		return fmt.Errorf("--keep-bytes %d: expected at least %d, or 0 to keep all", f.keepBytes, 1<<20)
+	case f.verifyEvery != 0 && f.verifyEvery < time.Minute:
+		return fmt.Errorf("--verify-every %v: expected at least 1m, or 0 for never", f.verifyEvery)
+	case !(f.verifyShare > 0 && f.verifyShare <= 1):
+		return fmt.Errorf("--verify-share %v: expected a number above 0 and at most 1", f.verifyShare)
 	}
 	for _, h := range f.hosts { // it is compared with the header Host, and another would refuse every request
 		if h == "" || strings.ContainsAny(h, "/ []") || strings.Contains(h, ":") && net.ParseIP(h) == nil {

@@ -254,6 +254,11 @@ func CheckReplica(dir string, keys *BatchKeys, f func(Entry) error) (*ReplicaRep
 
 // readReplica is CheckReplica for the holder of the lock.
 func readReplica(dir string, keys *BatchKeys, f func(Entry) error) (*ReplicaReport, error) {
+	return pacedReplica(dir, keys, f, func() error { return nil })
+}
+
+// pacedReplica is readReplica that calls pace after each block file. An error of pace ends it.
+func pacedReplica(dir string, keys *BatchKeys, f func(Entry) error, pace func() error) (*ReplicaReport, error) {
 	r := &ReplicaReport{First: 1}
 	stream := streamDir(dir, 0)
 	names, numbers, err := blockFiles(filepath.Join(stream, "msgs"))
@@ -276,7 +281,7 @@ func readReplica(dir string, keys *BatchKeys, f func(Entry) error) (*ReplicaRepo
 	if file, err := checkMeta(stream, streamName(0)); err != nil {
 		damaged(file, 0, 0, "%v", err)
 	}
-	first, err := replicaFirst(names, numbers)
+	first, err := replicaFirst(names, numbers, pace)
 	if err != nil {
 		return nil, err
 	}
@@ -287,6 +292,9 @@ func readReplica(dir string, keys *BatchKeys, f func(Entry) error) (*ReplicaRepo
 	var unread *unreadable // at the end it is a write that was cut off
 	chain := NewChain(0, first).Trust(keys)
 	for block := range readBlocks(names, numbers, 0, true, keys) {
+		if block.err == nil {
+			block.err = pace()
+		}
 		if block.err != nil {
 			return nil, block.err
 		}
@@ -335,9 +343,12 @@ func readReplica(dir string, keys *BatchKeys, f func(Entry) error) (*ReplicaRepo
 }
 
 // replicaFirst returns the entry at which a replica begins, 0 when it is empty: the first behind what was trimmed.
-func replicaFirst(names []string, numbers []uint32) (uint64, error) {
+func replicaFirst(names []string, numbers []uint32, pace func() error) (uint64, error) {
 	var first, trimmed uint64
 	for block := range readBlocks(names, numbers, 0, false, nil) {
+		if block.err == nil {
+			block.err = pace()
+		}
 		if block.err != nil {
 			return 0, block.err
 		}

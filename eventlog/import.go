@@ -229,7 +229,7 @@ func (l *Stream) copied(ctx context.Context, from Log, source Info) (uint64, err
 	}
 	tctx, cancel := context.WithTimeout(ctx, streamWait)
 	defer cancel()
-	here, err := l.leaderGet(tctx, 0, i.Last)
+	here, err := leaderGet(tctx, l.nc, 0, i.Last)
 	if err != nil {
 		return 0, err
 	}

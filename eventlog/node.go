@@ -38,6 +38,9 @@ type NodeOptions struct {
 	Keys *BatchKeys
 	// Damaged is asked whether the node may start with damaged block files: nil is yes. Without Damaged it may not.
 	Damaged func(*DamagedReplicaError) error
+	// Repair makes a damaged replica anew from those of the others where Damaged says that the node may not start. The
+	// node should call Repair then, until it returns nil; see Unfinished.
+	Repair bool
 	// Logf gets the engine's warnings and errors. It may be nil.
 	Logf func(format string, a ...any)
 }
@@ -57,6 +60,12 @@ type Node struct {
 	down    atomic.Pointer[ReplicaDownError]
 	cut     atomic.Pointer[CutOffError]
 	restart sync.Mutex // held while another server takes the place of one
+
+	repairs   sync.Mutex // one at a time
+	repairing atomic.Pointer[RepairingError]
+	caring    sync.Mutex // guards care
+	care      Care
+
 	nc      *nats.Conn
 	system  *nats.Conn // of the engine's system account
 	lock    *os.File
@@ -81,13 +90,16 @@ func (e *ReplicaDownError) Error() string {
 	return "the disk of this node has failed; the node keeps no replica of the log until it is started again: " + e.What
 }
 
-// Err returns nil while the node has a replica of the log and takes part, otherwise a *ReplicaDownError or a
-// *CutOffError.
+// Err returns nil while the node has a replica of the log and takes part, otherwise a *ReplicaDownError, a *CutOffError
+// or a *RepairingError.
 func (n *Node) Err() error {
 	if e := n.down.Load(); e != nil {
 		return e
 	}
 	if e := n.cut.Load(); e != nil {
+		return e
+	}
+	if e := n.repairing.Load(); e != nil {
 		return e
 	}
 	return nil
@@ -210,15 +222,19 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	if err = o.openNodeDir(); err != nil {
 		return nil, err
 	}
-	if found, err := readReplica(o.Dir, o.Keys, nil); err != nil {
+	n.readCare()
+	found, err := readReplica(o.Dir, o.Keys, nil)
+	if err != nil {
 		return nil, err
-	} else if len(found.Damage) > 0 {
-		err := error(&DamagedReplicaError{o.Dir, found.Damage})
-		if o.Damaged != nil {
-			err = o.Damaged(&DamagedReplicaError{o.Dir, found.Damage})
+	}
+	var refused error // a start as it is
+	if len(found.Damage) > 0 {
+		bad := &DamagedReplicaError{o.Dir, found.Damage}
+		if refused = bad; o.Damaged != nil {
+			refused = o.Damaged(bad)
 		}
-		if err != nil {
-			return nil, err
+		if refused != nil && !o.Repair {
+			return nil, refused
 		}
 	}
 	secret, err := randomID()
@@ -227,7 +243,7 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	}
 	password := secret.String() + ID(time.Now().UnixNano()).String()
 	n.options = func() (*server.Options, error) { return o.server(password) }
-	if err := n.begin(ctx); err != nil {
+	if err := n.beginWith(ctx, refused == nil); err != nil {
 		return nil, err
 	}
 	for user, nc := range map[string]**nats.Conn{logUser: &n.nc, systemUser: &n.system} {
@@ -239,6 +255,16 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	}
 	watching, stop := context.WithCancel(context.Background())
 	n.stop = stop
+	if err := n.answerChecks(watching); err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	if refused != nil {
+		if err := n.startAnew(ctx, found.Damage[0].String()); err != nil {
+			return nil, fmt.Errorf("%w; %w", refused, err)
+		}
+	} else if what := n.Unfinished(); what != "" {
+		n.repairing.Store(&RepairingError{time.Now(), what})
+	}
 	n.watched.Go(func() { n.watch(watching) })
 	if len(n.others) > 0 {
 		n.watched.Go(func() {
@@ -293,11 +319,15 @@ system_account: %[4]s
 // begin starts a server. The engine's own start of the connections to other nodes waits for a port for clients, which
 // there is none of, so begin makes that call. The engine counts it for the one that waits, which stays for the life of
 // the process.
-func (n *Node) begin(ctx context.Context) error {
+func (n *Node) begin(ctx context.Context) error { return n.beginWith(ctx, true) }
+
+// beginWith starts a server, with an engine or without: one without reaches the engines of the others.
+func (n *Node) beginWith(ctx context.Context, engine bool) error {
 	opts, err := n.options()
 	if err != nil {
 		return err
 	}
+	opts.JetStream = engine
 	srv, err := server.NewServer(opts)
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)

@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -21,7 +22,7 @@ func (e *DamagedReplicaError) Error() string {
 
 // Check reads the block files of the node while it runs and says what is wrong with them: CheckReplica for a node that
 // runs.
-func (n *Node) Check() (*ReplicaReport, error) { return readReplica(n.dir, n.keys, nil) }
+func (n *Node) Check() (*ReplicaReport, error) { return n.Walk(context.Background(), 1) }
 
 // SetAsideReplica moves the files of a node that is stopped into the directory damaged-1, damaged-2, … beside them,
 // with those named in also, and returns its name, empty when there is nothing to move. dir holds the directory log. A

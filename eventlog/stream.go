@@ -346,7 +346,7 @@ func (l *Stream) Get(ctx context.Context, shard uint16, seq uint64) (Entry, erro
 	}
 	tctx, cancel := context.WithTimeout(both, streamWait)
 	defer cancel()
-	e, err := l.leaderGet(tctx, shard, seq)
+	e, err := leaderGet(tctx, l.nc, shard, seq)
 	if !errors.Is(err, ErrNotFound) {
 		return e, err
 	}
@@ -360,7 +360,7 @@ func (l *Stream) Get(ctx context.Context, shard uint16, seq uint64) (Entry, erro
 		if m, err := l.streams[shard].GetMsg(tctx, seq); err == nil && m.Sequence == seq {
 			return Entry{seq, m.Data}, nil
 		}
-		if e, err := l.leaderGet(tctx, shard, seq); !errors.Is(err, ErrNotFound) {
+		if e, err := leaderGet(tctx, l.nc, shard, seq); !errors.Is(err, ErrNotFound) {
 			return e, err
 		}
 		if !pause(tctx, firstRetry) {
@@ -402,12 +402,12 @@ func (l *Stream) distrust(ctx context.Context, shard uint16, seq uint64) {
 }
 
 // leaderGet asks the leader of a stream for an entry.
-func (l *Stream) leaderGet(ctx context.Context, shard uint16, seq uint64) (Entry, error) {
+func leaderGet(ctx context.Context, nc *nats.Conn, shard uint16, seq uint64) (Entry, error) {
 	request, err := json.Marshal(map[string]uint64{"seq": seq})
 	if err != nil {
 		return Entry{}, err
 	}
-	m, err := l.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+streamName(shard), request)
+	m, err := nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+streamName(shard), request)
 	if err != nil {
 		return Entry{}, fmt.Errorf("shard %d: entry %d: %w", shard, seq, err)
 	}
@@ -521,7 +521,7 @@ func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield f
 		case a.seq > from:
 			// A message was dropped on its way, or this replica does not have it: #7549 of the engine.
 			tctx, cancel := context.WithTimeout(ctx, streamWait)
-			e, err := l.leaderGet(tctx, shard, from)
+			e, err := leaderGet(tctx, l.nc, shard, from)
 			cancel()
 			switch {
 			case errors.Is(err, ErrNotFound):
@@ -616,7 +616,7 @@ func (l *Stream) poll(ctx context.Context, shard uint16, wanted *atomic.Uint64, 
 // ask asks for an entry: the leader, or any replica.
 func (l *Stream) ask(ctx context.Context, shard uint16, seq uint64, leader bool) (Entry, error) {
 	if leader {
-		return l.leaderGet(ctx, shard, seq)
+		return leaderGet(ctx, l.nc, shard, seq)
 	}
 	m, err := l.streams[shard].GetMsg(ctx, seq)
 	if err == nil && m.Sequence != seq {

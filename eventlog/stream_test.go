@@ -62,6 +62,7 @@ type trio struct {
 	shards    uint16
 	limit     int64
 	damaged   func(*eventlog.DamagedReplicaError) error
+	repair    bool
 	suspects  [3]atomic.Int64 // how often a Stream said that its server's files may be damaged
 }
 
@@ -76,7 +77,7 @@ func newTrio(t *testing.T, shards uint16, limit int64) *trio {
 
 func (c *trio) start(i int) {
 	c.t.Helper()
-	n, err := eventlog.StartNode(context.Background(), eventlog.NodeOptions{Dir: c.dirs[i], Cluster: "c", Name: string(rune('a' + i)), Listen: c.addresses[i], Routes: c.addresses, Damaged: c.damaged, Keys: eventlogtest.Keys})
+	n, err := eventlog.StartNode(context.Background(), eventlog.NodeOptions{Dir: c.dirs[i], Cluster: "c", Name: string(rune('a' + i)), Listen: c.addresses[i], Routes: c.addresses, Damaged: c.damaged, Repair: c.repair, Keys: eventlogtest.Keys})
 	if err != nil {
 		c.t.Fatal(err)
 	}

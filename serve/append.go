@@ -52,7 +52,8 @@ func (s *writer) stopped() error {
 	}
 	var down *eventlog.ReplicaDownError
 	var cut *eventlog.CutOffError
-	if errors.As(err, &down) || errors.As(err, &cut) { // the reason why nothing comes back, so it is said first
+	var repairing *eventlog.RepairingError
+	if errors.As(err, &down) || errors.As(err, &cut) || errors.As(err, &repairing) { // the reason why nothing comes back, so it is said first
 		return &Error{Code: Unavailable, Want: err.Error(), RetryAfter: time.Second, Err: err}
 	}
 	if s.nodes != nil {

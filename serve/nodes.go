@@ -34,11 +34,8 @@ type Cluster struct {
 	// report themselves.
 	Trusted func() error
 	Vouched string
-	// Check reads the files of the node's replica, for CheckReplica. It may be nil. Damage is what the start found
-	// wrong with them, empty for nothing, and Suspect says that they may be damaged: then they are read.
-	Check   func() (*eventlog.ReplicaReport, error)
-	Damage  string
-	Suspect <-chan struct{}
+	// Replica is what the node does for the files of its replica; none where the log is at servers of others.
+	Replica
 	// Missing returns the nodes that this one has no connection to. It may be nil.
 	Missing func() []string
 	// SyncTime measures what the disk of the node's replica takes for a small write and its sync. A node that leads and
@@ -80,6 +77,9 @@ type nodes struct {
 	drained atomic.Bool
 	damaged atomic.Pointer[string] // what is wrong with the files of its replica, nil when nothing is known
 	news    chan struct{}          // damaged has changed
+	mend    chan struct{}          // it is damaged
+	// why its files are still damaged, nil when nothing was tried
+	unmended atomic.Pointer[string]
 
 	met   chan struct{} // closed with the first contact
 	said  bool          // a checkpoint of this process is applied, so the others know its keys; of the applier
@@ -118,9 +118,13 @@ func newNodes(c Cluster, keys eventlog.IDKeys) (*nodes, error) {
 			strings.Join(c.Nodes, ", "))
 	}
 	n := &nodes{Cluster: c, print: fingerprint(keys), opened: time.Now(), heard: map[string]heard{},
-		news: make(chan struct{}, 1), met: make(chan struct{})}
+		news: make(chan struct{}, 1), mend: make(chan struct{}, 1), met: make(chan struct{})}
+	if err := n.Replica.check(); err != nil {
+		return nil, err
+	}
 	if c.Damage != "" {
 		n.damaged.Store(&c.Damage)
+		n.mend <- struct{}{}
 	}
 	n.numbers = append([]byte{keys.Current}, slices.DeleteFunc(slices.Sorted(maps.Keys(keys.Keys)),
 		func(k byte) bool { return k == keys.Current })...)
@@ -729,6 +733,15 @@ type ClusterHealth struct {
 	// Damage says what is wrong with the files of this node's replica, as far as they were read: what they do not give
 	// comes from the others, and the node lets another one lead. Empty when nothing is known.
 	Damage string `json:"replica_damage,omitempty"`
+	// Unrepaired says why the damaged files are not made anew from the other nodes yet; the node tries again.
+	Unrepaired string `json:"replica_unrepaired,omitempty"`
+	// Repairs counts how often the files were made anew from the other nodes, over all starts; Repaired is when that was
+	// last.
+	Repairs  uint64     `json:"replica_repairs"`
+	Repaired *time.Time `json:"replica_repaired,omitempty"`
+	// Verified is when all files of the replica were read last and were whole, up to VerifiedEntry.
+	Verified      *time.Time `json:"replica_verified,omitempty"`
+	VerifiedEntry uint64     `json:"replica_verified_entry,omitempty"`
 	// Elections is how often another node led the log than before, since this one started.
 	Elections uint64 `json:"elections"`
 	Drained   bool   `json:"drained,omitempty"`
@@ -778,6 +791,19 @@ func (s *member) clusterHealth() *ClusterHealth {
 	}
 	if d := n.damaged.Load(); d != nil {
 		out.Damage = *d
+	}
+	if why := n.unmended.Load(); why != nil && out.Damage != "" {
+		out.Unrepaired = *why
+	}
+	if n.Care != nil {
+		care := n.Care()
+		out.Repairs, out.VerifiedEntry = care.Repairs, care.Entry
+		if !care.Repaired.IsZero() {
+			out.Repaired = &care.Repaired
+		}
+		if !care.Verified.IsZero() {
+			out.Verified = &care.Verified
+		}
 	}
 	if n.Trusted != nil {
 		out.Attested = &Attested{cmp.Or(n.Vouched, AttestedByServers), n.Trusted() == nil}

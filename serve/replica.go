@@ -31,23 +31,34 @@ const (
 	checkKept = 30 * time.Second // how long a check is not made again
 )
 
+// forget lets the next call read the files again.
+func (c *replicaCheck) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended.IsZero() {
+		c.under = nil
+	}
+}
+
 // noteReplica takes what the files of the replica are: a node whose files are damaged lets another one lead.
 func (s *member) noteReplica(damage []string) {
 	n := s.nodes
 	if len(damage) == 0 {
 		if n.damaged.Swap(nil) != nil {
-			s.opt.Logger.Info("the files of this node's replica are whole again: the damaged entries were trimmed")
+			s.opt.Logger.Info("the files of this node's replica are whole again")
 		}
 		return
 	}
 	if old := n.damaged.Swap(&damage[0]); old == nil || *old != damage[0] {
-		s.opt.Logger.Error("the files of this node's replica are damaged: it lets another node lead, and reads what "+
-			"they lack from the others; stop it, then troupe cluster rebuild",
+		s.opt.Logger.Error("the files of this node's replica are damaged: it lets another node lead, and makes them "+
+			"anew from the others",
 			"damage", damage[0])
 	}
-	select {
-	case n.news <- struct{}{}:
-	default:
+	for _, c := range []chan struct{}{n.news, n.mend} {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
 	}
 }
 

@@ -116,3 +116,89 @@ func TestDamagedReplica(t *testing.T) {
 	t.Cleanup(func() { _ = again.Close(context.Background()) })
 	eventually(func() bool { return l.moves() == 4 && again.Health().Cluster.Damage == "1.blk" })
 }
+
+// TestMend: a node whose files are damaged makes them anew, tries again while it cannot and says why, and counts from
+// what the start found.
+func TestMend(t *testing.T) {
+	l := &ledLog{Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), leader: "a"}
+	var mu sync.Mutex
+	var fault error
+	tries := 0
+	s, err := openNode(t, l, 0, &nodeClock{}, func(o *Options) {
+		o.Cluster.Damage = "1.blk"
+		o.Cluster.Repair = func(context.Context) error {
+			mu.Lock()
+			defer mu.Unlock()
+			tries++
+			return fault
+		}
+		o.Cluster.Care = func() eventlog.Care { return eventlog.Care{Repairs: uint64(tries), Entry: 5} }
+		fault = &eventlog.NotRepairedError{Why: context.DeadlineExceeded}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	eventually(func() bool {
+		h := s.Health().Cluster
+		return h.Damage == "1.blk" && strings.Contains(h.Unrepaired, "deadline") && l.moves() > 0
+	})
+	mu.Lock()
+	fault = nil
+	mu.Unlock()
+	eventually(func() bool { h := s.Health().Cluster; return h.Damage == "" && h.Unrepaired == "" })
+	mu.Lock()
+	if tries < 2 || s.Health().Cluster.VerifiedEntry != 5 {
+		t.Errorf("%d tries, %+v", tries, s.Health().Cluster)
+	}
+	mu.Unlock()
+	s.member.noteReplica([]string{"2.blk"})
+	eventually(func() bool { return s.Health().Cluster.Damage == "" })
+}
+
+// TestReplicaWalk: the files are read when that was done long ago, and what such a read finds is looked at again.
+func TestReplicaWalk(t *testing.T) {
+	var mu sync.Mutex
+	walks, checks, care := 0, 0, eventlog.Care{}
+	l := &ledLog{Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), leader: "b"}
+	s, err := openNode(t, l, 0, &nodeClock{}, func(o *Options) {
+		o.Cluster.WalkEvery = 20 * time.Millisecond
+		o.Cluster.Care = func() eventlog.Care { mu.Lock(); defer mu.Unlock(); return care }
+		o.Cluster.Check = func() (*eventlog.ReplicaReport, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			checks++
+			return &eventlog.ReplicaReport{First: 1, Last: 7}, nil
+		}
+		o.Cluster.Walk = func(_ context.Context, share float64) (*eventlog.ReplicaReport, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if share != 0.1 {
+				t.Errorf("a share of %v", share)
+			}
+			if walks++; walks == 3 {
+				care.Verified = time.Now().Add(time.Hour)
+			}
+			return &eventlog.ReplicaReport{Damage: []eventlog.Damage{{File: "1.blk"}}}, nil
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	eventually(func() bool { mu.Lock(); defer mu.Unlock(); return walks == 3 && checks > 0 })
+	if d := s.Health().Cluster.Damage; d != "" {
+		t.Errorf("what a second look did not find is damage: %q", d)
+	}
+	time.Sleep(100 * time.Millisecond)
+	mu.Lock()
+	defer mu.Unlock()
+	if walks != 3 {
+		t.Errorf("%d walks, and the last one was not long ago", walks)
+	}
+	for _, o := range []Replica{{WalkShare: -1}, {WalkShare: 2}, {WalkEvery: -1}} {
+		if o.check() == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+}

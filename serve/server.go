@@ -127,6 +127,12 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		s.nodes.contact.Store(noContact)
 		s.workers.Go(s.member.nodeLoop)
 		s.workers.Go(s.trimmer.baseLoop)
+		if s.nodes.Repair != nil {
+			s.workers.Go(s.member.mendLoop)
+		}
+		if s.nodes.Walk != nil && s.nodes.Care != nil && s.nodes.WalkEvery > 0 {
+			s.workers.Go(s.member.walkLoop)
+		}
 	}
 	s.startLoops()
 	if s.nodes != nil {

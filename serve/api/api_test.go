@@ -762,16 +762,26 @@ func TestStatusOfNodes(t *testing.T) {
 	}
 	f.health.Cluster = &serve.ClusterHealth{
 		Node: "b", Contact: 0.25, Clock: -0.125, KeyNumbers: []int{2, 1}, Void: 3, Elections: 4, Drained: true, Damage: "1.blk: bad",
+		Unrepaired: "c is away", Repairs: 2, Repaired: new(time.Date(2026, 11, 26, 3, 1, 0, 0, time.UTC)),
 		Attested: &serve.Attested{By: "Ops", Is: true}, CertificateEnds: new(time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)),
 		Nodes:    []serve.NodeHealth{{Name: "a", Live: true, Heard: 0.5, Applied: 70, Clock: 1.5}, {Name: "b", Live: true, Applied: 71}, {Name: "c", Heard: -1}},
 		Replicas: []eventlog.Replica{{Name: "a", Leader: true, Current: true}, {Name: "b", Current: true}, {Name: "c", Lag: 17, Offline: true}},
 	}
 	page := e.do("GET", "/", "").body
 	for _, want := range []string{
-		">Cluster<", "<td>b</td>", "0.2 s ago", "-0.125 s", "<td>2, 1</td>", "<td>3</td>", "<td>4</td>", "drained", "damaged: 1.blk: bad", "Ops vouches for them", "valid until 2027-03-01",
+		">Cluster<", "<td>b</td>", "0.2 s ago", "-0.125 s", "<td>2, 1</td>", "<td>3</td>", "<td>4</td>", "drained", "damaged: 1.blk: bad; c is away", "2 times, last on 2026-11-26 03:01", `May be stopped now</th><td>c</td>`, "Ops vouches for them", "valid until 2027-03-01",
 		`<th scope="row">a</th><td data-name="Seen">0.5 s ago</td><td data-name="Applied">70</td><td data-name="Replica">leads</td><td data-name="Clock">&#43;1.500 s</td>`,
 		`<th scope="row">c</th><td data-name="Seen">never</td><td data-name="Applied">0</td><td data-name="Replica">not there, 17 entries behind</td>`,
 	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	c := f.health.Cluster
+	c.Damage, c.Verified, c.VerifiedEntry = "", new(time.Date(2026, 11, 25, 4, 0, 0, 0, time.UTC)), 40206
+	c.Nodes[2].Live, c.Replicas[2].Offline, c.Replicas[2].Current = true, false, true
+	page = e.do("GET", "/", "").body
+	for _, want := range []string{"all read and whole on 2026-11-25 04:00, up to entry 40\u202f206", "<td>one of a, b, c</td>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
@@ -782,7 +792,7 @@ func TestStatusOfNodes(t *testing.T) {
 func TestAlertsExist(t *testing.T) {
 	f := newFake("news")
 	f.health.Cluster = &serve.ClusterHealth{Node: "a", Nodes: []serve.NodeHealth{{Name: "a", Live: true}}, Replicas: []eventlog.Replica{{Name: "a", Leader: true}},
-		Attested: &serve.Attested{By: serve.AttestedByServers}, CertificateEnds: &time.Time{}}
+		Attested: &serve.Attested{By: serve.AttestedByServers}, CertificateEnds: &time.Time{}, Verified: &time.Time{}}
 	e := newEdge(t, f, Options{})
 	e.do("POST", "/v1/events/x:reward", `{"value": 1}`) // a counter with labels is there once it counted
 	metrics := e.do("GET", "/metrics", "").body

@@ -295,6 +295,11 @@ var (
 		nil)
 	damagedDesc = prometheus.NewDesc("troupe_cluster_replica_damaged",
 		"1 when the files of this node's replica are known to be damaged.", nil, nil)
+	repairsDesc = prometheus.NewDesc("troupe_cluster_replica_repairs_total",
+		"How often the files of this node's replica were damaged and made anew from the other nodes, over all starts.",
+		nil, nil)
+	verifiedDesc = prometheus.NewDesc("troupe_cluster_replica_verified_timestamp_seconds",
+		"Unix time at which all files of this node's replica were read last and were whole.", nil, nil)
 	trustDesc = prometheus.NewDesc("troupe_cluster_attested",
 		"1 when the NATS servers of others that have the log are known to keep what they acknowledge; by is servers, "+
 			"or who vouches for them.", []string{"by"}, nil)
@@ -317,7 +322,7 @@ var (
 func (c serviceCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, electDesc, drainedDesc,
 		damagedDesc, behindDesc, offsetDesc, nodeDesc, baseDesc, trimDesc, ownBaseDesc, trustDesc, unwrittenDesc,
-		declaredDesc, certDesc) {
+		declaredDesc, certDesc, repairsDesc, verifiedDesc) {
 		out <- d
 	}
 }
@@ -335,6 +340,10 @@ func (c serviceCollector) cluster(x *serve.ClusterHealth, out chan<- prometheus.
 	out <- prometheus.MustNewConstMetric(electDesc, prometheus.CounterValue, float64(x.Elections))
 	out <- prometheus.MustNewConstMetric(unwrittenDesc, prometheus.CounterValue, float64(x.Unwritten))
 	out <- prometheus.MustNewConstMetric(declaredDesc, prometheus.CounterValue, float64(x.Declared))
+	out <- prometheus.MustNewConstMetric(repairsDesc, prometheus.CounterValue, float64(x.Repairs))
+	if x.Verified != nil {
+		gauge(verifiedDesc, float64(x.Verified.Unix()))
+	}
 	if x.CertificateEnds != nil {
 		gauge(certDesc, float64(x.CertificateEnds.Unix()))
 	}

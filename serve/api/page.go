@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -417,6 +418,38 @@ func logFacts(h *serve.Health) []named {
 // nodeRow is one node on the status page.
 type nodeRow struct{ Name, Seen, Applied, Replica, Clock string }
 
+// mayStop says which nodes may be stopped without a pause for more than an election, as this node knows the others.
+func mayStop(c *serve.ClusterHealth) string {
+	good := map[string]bool{}
+	for _, n := range c.Nodes {
+		good[n.Name] = n.Live && !n.Differs
+	}
+	for _, r := range c.Replicas {
+		if good[r.Name] && (r.Offline || !r.Current) {
+			good[r.Name] = false
+		}
+	}
+	fit := 0
+	for _, ok := range good {
+		if ok {
+			fit++
+		}
+	}
+	var names []string
+	for _, n := range c.Nodes {
+		if left := fit; good[n.Name] && left-1 > len(c.Nodes)/2 || !good[n.Name] && left > len(c.Nodes)/2 {
+			names = append(names, n.Name)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return "none: a majority would be missing"
+	case 1:
+		return names[0]
+	}
+	return "one of " + strings.Join(names, ", ")
+}
+
 func clusterFacts(c *serve.ClusterHealth) (own []named, nodes []nodeRow) {
 	numbers := strings.ReplaceAll(strings.Trim(fmt.Sprint(c.KeyNumbers), "[]"), " ", ", ")
 	own = []named{
@@ -426,6 +459,7 @@ func clusterFacts(c *serve.ClusterHealth) (own []named, nodes []nodeRow) {
 		{"Keys of event ids, first the one in use", numbers},
 		{"Batches stored too late to count", grouped(c.Void)},
 		{"Changes of the leader since the start", grouped(c.Elections)},
+		{"May be stopped now", mayStop(c)},
 	}
 	if c.Unwritten > 0 {
 		own = append(own, named{"Entries that no node has written", fmt.Sprintf("%s, without effect; the newest is %d",
@@ -438,7 +472,15 @@ func clusterFacts(c *serve.ClusterHealth) (own []named, nodes []nodeRow) {
 		own = append(own, named{"Certificate", "valid until " + c.CertificateEnds.UTC().Format(time.DateOnly)})
 	}
 	if c.Damage != "" {
-		own = append(own, named{"Files of the replica", "damaged: " + c.Damage})
+		own = append(own, named{"Files of the replica", "damaged: " + c.Damage + "; " +
+			cmp.Or(c.Unrepaired, "the node makes them anew from the others")})
+	} else if c.Verified != nil {
+		own = append(own, named{"Files of the replica", fmt.Sprintf("all read and whole on %s, up to entry %s",
+			c.Verified.UTC().Format("2006-01-02 15:04"), grouped(c.VerifiedEntry))})
+	}
+	if c.Repaired != nil {
+		own = append(own, named{"Made anew from the others", fmt.Sprintf("%d times, last on %s", c.Repairs,
+			c.Repaired.UTC().Format("2006-01-02 15:04"))})
 	}
 	if c.Drained {
 		own = append(own, named{"Stop", "drained, may be stopped"})

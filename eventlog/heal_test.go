@@ -1,0 +1,283 @@
+package eventlog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
+)
+
+// rotting is a trio whose log has n entries in several block files.
+func rotting(t *testing.T, n int) *trio {
+	c := newTrio(t, 1, 120_000) // block files of 32 kB
+	c.repair = true
+	for i := range 3 {
+		c.start(i)
+	}
+	for i := range 3 {
+		c.open(i)
+	}
+	w, err := eventlog.NewCommitter(c.logs[0], eventlog.CommitterOptions{Format: eventlog.Format3,
+		Keys: eventlogtest.Keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := make([]float64, 200)
+	for i := range n {
+		for k := range x {
+			x[k] = 1 / float64(1+i+k)
+		}
+		if _, err := w.Append(t.Context(), &eventlog.Reward{Event: eventlog.Event{Epoch: 1, Batch: uint64(i + 1)},
+			Model: 1, X: x}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		c.whole(i, uint64(n))
+	}
+	return c
+}
+
+// whole waits until the files of a node are whole and have the entries up to last.
+func (c *trio) whole(i int, last uint64) {
+	c.t.Helper()
+	for since := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		r, err := c.nodes[i].Check()
+		if err == nil && r.Last == last && len(r.Damage) == 0 {
+			return
+		}
+		if time.Since(since) > time.Minute {
+			c.t.Fatalf("the files of node %d: %+v, %v", i, r, err)
+		}
+	}
+}
+
+// rot changes the first block file of a node.
+func (c *trio) rot(i int, change func([]byte) []byte) {
+	c.t.Helper()
+	names, err := filepath.Glob(filepath.Join(c.dirs[i], "jetstream", "*", "streams", "TROUPE_EV_0", "msgs", "*.blk"))
+	if err != nil || len(names) < 2 {
+		c.t.Fatalf("%v, %v", names, err)
+	}
+	b, err := os.ReadFile(names[0])
+	if err == nil {
+		err = os.WriteFile(names[0], change(b), 0o600)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// repaired repairs a node, whatever the others are doing at first.
+func (c *trio) repaired(i int) {
+	c.t.Helper()
+	for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		err := c.logs[i].HandOver(c.t.Context())
+		if err == nil {
+			err = c.nodes[i].Repair(c.t.Context())
+		}
+		if err == nil {
+			return
+		}
+		if time.Since(since) > 2*time.Minute {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+func flipMiddle(b []byte) []byte { b[len(b)/2] ^= 1; return b }
+
+// TestHeal: a node whose files are damaged while it runs makes them anew from the others, and so does one that finds
+// them damaged when it starts, also when it was stopped in between. It does not while another node's files are damaged,
+// too, or another node is away; then its files are as they were. It counts what it did, over starts.
+func TestHeal(t *testing.T) {
+	t.Parallel()
+	const n, bad = 40, 2
+	c := rotting(t, n)
+	if err := c.nodes[bad].Repair(t.Context()); err != nil || c.nodes[bad].Care().Repairs != 0 {
+		t.Fatalf("a node that is whole: %v, %+v", err, c.nodes[bad].Care())
+	}
+
+	// Another one is damaged, too, or is away.
+	c.rot(bad, flipMiddle)
+	c.rot(0, flipMiddle)
+	refused := func(want string) {
+		t.Helper()
+		for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+			_ = c.logs[bad].HandOver(t.Context())
+			err := c.nodes[bad].Repair(t.Context())
+			var not *eventlog.NotRepairedError
+			if !errors.As(err, &not) {
+				t.Fatalf("repair: %v", err)
+			}
+			if strings.Contains(err.Error(), want) {
+				break
+			}
+			if time.Since(since) > time.Minute {
+				t.Fatalf("%v, want %q", err, want)
+			}
+		}
+		if r, err := c.nodes[bad].Check(); err != nil || len(r.Damage) == 0 || c.nodes[bad].Err() != nil {
+			t.Fatalf("after a repair that was refused: %+v, %v, %v", r, err, c.nodes[bad].Err())
+		}
+	}
+	refused("the files of a are damaged, too: jetstream/")
+	c.rot(0, flipMiddle) // back
+	c.stop(0)
+	refused("a does not have all that the leader has")
+	c.start(0)
+	c.open(0)
+	c.whole(0, n)
+
+	// While it runs.
+	c.repaired(bad)
+	c.whole(bad, n)
+	care := c.nodes[bad].Care()
+	if care.Repairs != 1 || care.Repaired.IsZero() || !strings.Contains(care.Damage, ".blk at byte") ||
+		c.nodes[bad].Err() != nil || c.nodes[bad].Unfinished() != "" {
+		t.Errorf("after a repair: %+v, %v", care, c.nodes[bad].Err())
+	}
+
+	// At the start; the process ends before the new files are whole, and goes on at the next start.
+	c.stop(bad)
+	c.rot(bad, func(b []byte) []byte { return b[:len(b)/2] })
+	c.start(bad)
+	if c.nodes[bad].Unfinished() == "" || !errors.As(c.nodes[bad].Err(), new(*eventlog.RepairingError)) {
+		t.Fatalf("a start with damaged files: %q, %v", c.nodes[bad].Unfinished(), c.nodes[bad].Err())
+	}
+	c.stop(bad)
+	c.start(bad)
+	c.open(bad)
+	c.repaired(bad)
+	c.whole(bad, n)
+	if care := c.nodes[bad].Care(); care.Repairs != 2 {
+		t.Errorf("after two repairs: %+v", care)
+	}
+	chain, err := eventlog.Tail(t.Context(), c.logs[bad], 0, eventlogtest.Keys)
+	if err != nil || chain.Last() != n {
+		t.Errorf("the log ends with %d: %v", chain.Last(), err)
+	}
+
+	// A walk takes its time.
+	begun := time.Now()
+	if _, err := c.nodes[bad].Walk(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	quick := time.Since(begun)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*quick)
+	defer cancel()
+	if r, err := c.nodes[bad].Walk(ctx, 1e-9); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a walk at a billionth of the time: %+v, %v", r, err)
+	}
+	if care := c.nodes[bad].Care(); care.Entry != n || time.Since(care.Verified) > time.Minute {
+		t.Errorf("after a walk: %+v", care)
+	}
+	for _, share := range []float64{0, -1, 1.5} {
+		if _, err := c.nodes[bad].Walk(t.Context(), share); err == nil {
+			t.Errorf("a walk with the share %v", share)
+		}
+	}
+}
+
+// TestHealAnywhere: places of one node's files of every kind are changed, half of them while it runs. Then the node has
+// the log, by itself or by a repair, or does not start and says why; the log that it reads has never other bytes.
+func TestHealAnywhere(t *testing.T) {
+	t.Parallel()
+	rounds := 6
+	if os.Getenv("TROUPE_LONG") != "" {
+		rounds = 100
+	}
+	if s := os.Getenv("TROUPE_ROT"); s != "" {
+		if _, err := fmt.Sscan(s, &rounds); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const n, bad = 40, 2
+	c := rotting(t, n)
+	want, err := eventlog.Tail(t.Context(), c.logs[0], 0, eventlogtest.Keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, _ := want.Rolling()
+	r := rand.New(rand.NewPCG(34, 3))
+	var places, by [3]int // by: itself, a repair, a start that made the files anew
+	for round := range rounds {
+		running := round%2 == 0
+		if !running {
+			c.stop(bad)
+		}
+		for range 10 {
+			name, b := c.anyFile(r, bad)
+			if len(b) == 0 {
+				continue
+			}
+			b[r.IntN(len(b))] ^= 1 << r.IntN(8)
+			if err := os.WriteFile(name, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			places[round%2]++
+		}
+		if running && round%4 == 0 { // it is found while it runs; otherwise at the next start
+			found, err := c.nodes[bad].Check()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(found.Damage) > 0 {
+				by[1]++
+				c.repaired(bad)
+			}
+		}
+		if c.nodes[bad] != nil {
+			c.stop(bad)
+		}
+		c.start(bad)
+		if c.nodes[bad].Unfinished() != "" {
+			by[2]++
+		} else {
+			by[0]++
+		}
+		c.open(bad)
+		c.repaired(bad)
+		c.whole(bad, n)
+		chain, err := eventlog.Tail(t.Context(), c.logs[bad], 0, eventlogtest.Keys)
+		if err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		if got, _ := chain.Rolling(); got != end {
+			t.Fatalf("round %d: the log ends with %v, it was %v", round, got, end)
+		}
+	}
+	t.Logf("%d places while it ran and %d while it was stopped, in %d rounds: %d repairs while it ran, %d at a start, "+
+		"%d starts with files that were whole", places[0], places[1], rounds, by[1], by[2], by[0])
+}
+
+// anyFile reads a file of a node's engine, each with the same chance.
+func (c *trio) anyFile(r *rand.Rand, i int) (name string, b []byte) {
+	c.t.Helper()
+	var names []string
+	err := filepath.WalkDir(filepath.Join(c.dirs[i], "jetstream"), func(p string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			names = append(names, p)
+		}
+		return nil
+	})
+	if err != nil || len(names) == 0 {
+		c.t.Fatalf("no files: %v", err)
+	}
+	name = names[r.IntN(len(names))]
+	if b, err = os.ReadFile(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		c.t.Fatal(err)
+	}
+	return name, b
+}
