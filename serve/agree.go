@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"troupe/eventlog"
@@ -20,87 +21,6 @@ import (
 // that all share, the first live node removes the entries. A node that comes later, with an empty disk, takes the base
 // from the store and verifies it against the record.
 
-// agreed is how far a node is with the newest base that the log names. nodes.mu guards it. The stage follows from it
-// and that base; next says what to do in it.
-type agreed struct {
-	held    fold.Base // from trimHeld on: the newest base that is in a file of this node, verified
-	upTo    uint64    // with held: the entries up to it may go when all have it
-	done    uint64    // in trimDone: that base; before, the one before it or 0
-	differs uint64    // in trimDiffers: that base
-	waits   string    // before trimDone: why the entries before the newest base are still there
-	tried   time.Time // when the newest trim record was applied here
-}
-
-// trimStage is a stage of a node's work on the newest base. It goes from one to the next; a new trim record in the log
-// leads from trimNone or trimDone to trimNamed.
-type trimStage int
-
-const (
-	trimNone    trimStage = iota // the log was not trimmed
-	trimUnnamed                  // it came with a base that it does not name yet
-	trimNamed                    // it names a base that this node has not verified
-	trimDiffers                  // this node computes other bytes for it; it tries again
-	trimHeld                     // the base is in a file of this node
-	trimDone                     // and the entries that it stands for are gone
-)
-
-// stage returns the stage with a base, the newest that the log names, and the entry of the base that the log came with.
-func (a *agreed) stage(base fold.Base, imported uint64) trimStage {
-	switch {
-	case imported > base.Seq:
-		return trimUnnamed
-	case base.Seq == 0:
-		return trimNone
-	case a.done == base.Seq:
-		return trimDone
-	case a.held == base:
-		return trimHeld
-	case a.differs == base.Seq:
-		return trimDiffers
-	}
-	return trimNamed
-}
-
-// trimAction is what a node does next.
-type trimAction int
-
-const (
-	trimRest    trimAction = iota
-	trimName               // write the record of the base that came with the log; the first live node does
-	trimObtain             // make the file of the base
-	trimAwait              // other nodes have not stated that they have it
-	trimYield              // another node removes the entries
-	trimRemove             // store the base, remove the entries, finish
-	trimFinish             // the entries are gone: say so, and remove files that nothing needs
-	trimRestore            // look whether the base is still stored for a node that loses its disk
-)
-
-// next returns the action in a stage. first is where the log begins, missing whether a node has not stated the base,
-// rank 0 of the first live node, check whether it is time to look at the store.
-func (a *agreed) next(stage trimStage, first uint64, missing bool, rank int, check bool) trimAction {
-	switch stage {
-	case trimUnnamed:
-		return trimName
-	case trimNamed, trimDiffers:
-		return trimObtain
-	case trimHeld:
-		switch {
-		case first > a.upTo:
-			return trimFinish
-		case missing:
-			return trimAwait
-		case rank > 0:
-			return trimYield
-		}
-		return trimRemove
-	case trimDone:
-		if check && rank == 0 {
-			return trimRestore
-		}
-	}
-	return trimRest
-}
-
 const (
 	baseTime  = 10 * time.Minute // to store a base, or to read it
 	baseRetry = 10 * time.Second // after an error
@@ -110,26 +30,17 @@ const (
 // errTrimming: one trim at a time.
 var errTrimming = errors.New("the trim before is under way")
 
-// baseIn returns the base that a node states.
-func baseIn(r *eventlog.Checkpoint) (b fold.Base) {
-	if b.Seq = r.BaseSeq; b.Seq > 0 {
-		b.Sum = [sha256.Size]byte(r.Base)
-	}
-	return b
+// agreement brings the nodes of a cluster to one base, and removes what is before it.
+type agreement struct {
+	*lifetime
+	needs
+	admin     *sync.Mutex // of control acts
+	snapshots *snapshots
+	bases     *bases
 }
 
-// noteTrim notes that the log names another base now. On a single machine there is nothing to note.
-func (n *nodes) noteTrim() {
-	if n == nil {
-		return
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.agreed.tried = time.Now()
-}
-
-// trimAgreed is Trim in a cluster: it proposes a base. The entries go when all nodes have it.
-func (s *trimmer) trimAgreed(ctx context.Context, info eventlog.Info) error {
+// propose is Trim in a cluster: it proposes a base. The entries go when all nodes have it.
+func (s *agreement) propose(ctx context.Context, info eventlog.Info) error {
 	n := s.nodes
 	if _, err := s.bases.store(); err != nil {
 		return err
@@ -162,15 +73,15 @@ func (s *trimmer) trimAgreed(ctx context.Context, info eventlog.Info) error {
 		s.snapshots.keep(0)
 		return err
 	}
-	accepted, err := s.propose(ctx, to, sha256.Sum256(data))
+	accepted, err := s.name(ctx, to, sha256.Sum256(data))
 	if !accepted {
 		s.snapshots.keep(0)
 	}
 	return err
 }
 
-// propose writes the record of a trim, with what this node has applied when it looks for what is needed.
-func (s *trimmer) propose(ctx context.Context, to uint64, sum [sha256.Size]byte) (accepted bool, err error) {
+// name writes the record of a trim, with what this node has applied when it looks for what is needed.
+func (s *agreement) name(ctx context.Context, to uint64, sum [sha256.Size]byte) (accepted bool, err error) {
 	s.admin.Lock()
 	defer s.admin.Unlock()
 	seen := s.progress.applied.Load()
@@ -195,7 +106,7 @@ func (s *trimmer) propose(ctx context.Context, to uint64, sum [sha256.Size]byte)
 }
 
 // baseLoop brings the newest base to its end.
-func (s *trimmer) baseLoop() {
+func (s *agreement) baseLoop() {
 	n := s.nodes
 	tick := time.NewTicker(n.Every)
 	defer tick.Stop()
@@ -242,12 +153,12 @@ func (s *trimmer) baseLoop() {
 
 // nameImported writes the record of the base that came with the log, if this is the first live node. From then on it is
 // like one that the nodes have agreed on.
-func (s *trimmer) nameImported(ctx context.Context) error {
+func (s *agreement) nameImported(ctx context.Context) error {
 	b := s.nodes.ImportedBase
 	if s.nodes.rank() > 0 {
 		return nil
 	}
-	accepted, err := s.propose(ctx, b.Seq, b.Sum)
+	accepted, err := s.name(ctx, b.Seq, b.Sum)
 	if err == nil && !accepted {
 		err = fmt.Errorf("something needs what is before the base that the log was imported with, of entry %d", b.Seq)
 	}
@@ -256,7 +167,7 @@ func (s *trimmer) nameImported(ctx context.Context) error {
 
 // tendBase takes the next steps with the newest base, until one has to wait. It returns what it waits for, nothing when
 // the entries are gone.
-func (s *trimmer) tendBase(ctx context.Context, base fold.Base) (waits string, err error) {
+func (s *agreement) tendBase(ctx context.Context, base fold.Base) (waits string, err error) {
 	for {
 		action, first, missing, err := s.nextTrim(ctx, base)
 		if err != nil {
@@ -294,7 +205,7 @@ func (s *trimmer) tendBase(ctx context.Context, base fold.Base) (waits string, e
 }
 
 // nextTrim looks at what the next action depends on: where the log begins, and which nodes have not stated the base.
-func (s *trimmer) nextTrim(ctx context.Context, base fold.Base) (a trimAction, first uint64, missing []string, err error) {
+func (s *agreement) nextTrim(ctx context.Context, base fold.Base) (a trimAction, first uint64, missing []string, err error) {
 	n := s.nodes
 	n.mu.Lock()
 	now, imported := n.agreed, n.ImportedBase.Seq
@@ -318,7 +229,7 @@ func (s *trimmer) nextTrim(ctx context.Context, base fold.Base) (a trimAction, f
 
 // removeEntries removes from the log what a base stands for, and bases before it from the store. All nodes have stated
 // the base; the store has it afterwards, for one that loses its disk.
-func (s *trimmer) removeEntries(ctx context.Context, base fold.Base) (first uint64, err error) {
+func (s *agreement) removeEntries(ctx context.Context, base fold.Base) (first uint64, err error) {
 	s.nodes.mu.Lock()
 	upTo := s.nodes.agreed.upTo
 	s.nodes.mu.Unlock()
@@ -340,7 +251,7 @@ func (s *trimmer) removeEntries(ctx context.Context, base fold.Base) (first uint
 }
 
 // finishTrim notes that the entries of a base are gone.
-func (s *trimmer) finishTrim(base fold.Base, first uint64) error {
+func (s *agreement) finishTrim(base fold.Base, first uint64) error {
 	n := s.nodes
 	s.past.First.Store(first)
 	n.mu.Lock()
@@ -351,7 +262,7 @@ func (s *trimmer) finishTrim(base fold.Base, first uint64) error {
 
 // obtainBase makes the file of a base that the log names: it is there, or is computed, or is taken from the store when
 // the log no longer has what it is computed from.
-func (s *trimmer) obtainBase(ctx context.Context, base fold.Base) error {
+func (s *agreement) obtainBase(ctx context.Context, base fold.Base) error {
 	n := s.nodes
 	b, err := s.snapshots.files.Read(base.Seq)
 	if err != nil || baseOf(base).Verify(b) != nil {
@@ -385,11 +296,4 @@ func (s *trimmer) obtainBase(ctx context.Context, base fold.Base) error {
 	n.agreed.held, n.agreed.upTo = base, min(base.Seq, f.OldestOpen()-1)
 	n.mu.Unlock()
 	return nil
-}
-
-// trimmedLately reports whether a node has written the record of a trim for less than Options.TrimEvery.
-func (n *nodes) trimmedLately(every time.Duration) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return !n.agreed.tried.IsZero() && time.Since(n.agreed.tried) < every*9/10
 }

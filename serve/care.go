@@ -2,29 +2,8 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"troupe/eventlog"
 )
-
-// Replica is what a node does for the files of its replica. Any of its functions may be nil.
-type Replica struct {
-	// Check reads the files, for CheckReplica. Walk does so for a share of the time. Repair makes them anew from the
-	// other nodes when they are damaged, and Care says what was done.
-	Check  func() (*eventlog.ReplicaReport, error)
-	Walk   func(ctx context.Context, share float64) (*eventlog.ReplicaReport, error)
-	Repair func(context.Context) error
-	Care   func() eventlog.Care
-	// Damage is what the start found wrong with the files, empty for nothing, and Suspect says that they may be
-	// damaged: then they are read.
-	Damage  string
-	Suspect <-chan struct{}
-	// WalkEvery is how long after the newest read of all files they are read again, 0 for never; WalkShare is the share
-	// of the time, in (0, 1], default 0.1.
-	WalkEvery time.Duration
-	WalkShare float64
-}
 
 const (
 	mendFirst = 5 * time.Second // after a repair that was not possible; each try costs the others a read of their logs
@@ -45,7 +24,7 @@ func (s *member) mendLoop() {
 			err := s.mend()
 			if err == nil {
 				n.unmended.Store(nil)
-				s.noteReplica(nil)
+				s.replica.note(nil)
 				s.replica.forget()
 				break
 			}
@@ -98,21 +77,7 @@ func (s *member) walkLoop() {
 		}
 		// A trim may have removed files meanwhile: look again, without pauses.
 		if err != nil || len(r.Damage) > 0 {
-			s.checkSuspect()
+			s.replica.suspect()
 		}
 	}
-}
-
-// check returns why the settings are not usable.
-func (r *Replica) check() error {
-	if r.WalkShare == 0 {
-		r.WalkShare = 0.1
-	}
-	switch {
-	case !(r.WalkShare > 0 && r.WalkShare <= 1):
-		return errors.New("serve: WalkShare is not above 0 and at most 1")
-	case r.WalkEvery < 0:
-		return errors.New("serve: WalkEvery is negative")
-	}
-	return nil
 }

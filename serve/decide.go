@@ -95,17 +95,6 @@ func (d deciding) Ready(ctx context.Context, name string, minSeq uint64) (decide
 	return e, v, nil
 }
 
-// usable returns why a version does not decide.
-func usable(v *choose.Version) error {
-	switch {
-	case v.Paused:
-		return errorf(Paused, "the model is paused")
-	case v.Failed != "":
-		return &Error{Code: Unavailable, Want: "the model has failed: " + v.Failed}
-	}
-	return nil
-}
-
 // Append implements decide.Log.
 func (d deciding) Append(ctx context.Context, records ...eventlog.Record) (eventlog.Receipt, error) {
 	return d.append(ctx, records...)
@@ -167,26 +156,3 @@ func (d deciding) clock() int64 {
 	}
 	return d.nodes.clock.Load()
 }
-
-// Worker implements decide.Model.
-func (e *entry) Worker(v *choose.Version) (*choose.Worker, error) {
-	if !e.used.Load() {
-		e.used.Store(true)
-	}
-	for {
-		w, err := e.workers.Take(v)
-		if err == nil {
-			return w, nil
-		}
-		if err != choose.ErrOld {
-			return nil, &Error{Code: Internal, Want: "the model cannot decide", Err: err}
-		}
-		v = e.state.publishedOf(e)
-		if err := usable(v); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// Done implements decide.Model.
-func (e *entry) Done(w *choose.Worker) { e.workers.Put(w) }

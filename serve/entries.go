@@ -5,16 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"troupe/eventlog"
 )
-
-// Entries is a piece of the log as it is stored.
-type Entries struct {
-	First   uint64 // the oldest entry of the log
-	Applied uint64 // the newest one that this server has applied
-	Entries []eventlog.Entry
-}
 
 // entriesTime bounds how long Entries reads for one piece.
 const entriesTime = 2 * time.Second
@@ -59,12 +50,6 @@ func (s *exports) Entries(ctx context.Context, from uint64, bytes int) (Entries,
 		}
 	}
 	return out, nil
-}
-
-// LogBase is the state from which a log that was trimmed is folded.
-type LogBase struct {
-	Seq   uint64 // after this entry
-	Bytes []byte // of the snapshot file
 }
 
 // LogBase returns the base of a log that was trimmed, or is to be, as it is stored. NotFound for a log that is whole.

@@ -46,3 +46,6 @@ func ConfigError(err error) *Error { return refused(model.ErrorAt("config", err)
 func noModel(name string) *Error {
 	return &Error{Code: NotFound, Field: "model", Value: name, Want: "there is no such model"}
 }
+
+// errMeanwhile: the fold refused an act, because another one came first.
+var errMeanwhile = errorf(Conflict, "the model has changed meanwhile")

@@ -15,30 +15,6 @@ import (
 	"troupe/serve/joined"
 )
 
-// LogPage is the records of one model in a range of the log. The same range is always the same page.
-type LogPage struct {
-	// Entries From to Next−1 were looked at; go on with Next. When Next is past Applied, the page
-	// reaches the end of the log as it was.
-	From, Next, Applied uint64
-	// Records reads the page, in the order of the log. It ends after an error: the context's, or that
-	// of a log that is not what was written; what came before it is good.
-	Records iter.Seq2[LogRecord, error]
-	// All is Records with those that have no effect, which are Ignored.
-	All iter.Seq2[LogRecord, error]
-}
-
-// LogRecord is one record and where it stands.
-type LogRecord struct {
-	Seq    uint64
-	Record eventlog.Record
-	// Event is the decision that it is or concerns, zero for a control record and a loss.
-	Event eventlog.Event
-	// EventID is what the caller got; for decisions only.
-	EventID string
-	// Ignored: it has no effect. Another node had decided for the key first, or its batch was stored twice or too late.
-	Ignored bool
-}
-
 // warmUp is how far before a page the chain begins, so that a batch which was stored twice is given
 // once.
 const warmUp = 256
@@ -213,21 +189,6 @@ func (s *exports) logRecord(d eventlog.Delivery, i uint32, r eventlog.Record, mi
 		return out, true
 	}
 	return out, mine[model]
-}
-
-// DecisionPage is the decisions of one model in a range of the log, with what became of them.
-type DecisionPage struct {
-	From, Next, Applied uint64 // as in LogPage
-	// Decisions reads the page, in the order of the log. It ends after an error.
-	Decisions iter.Seq2[JoinedDecision, error]
-	// Ended, when Decisions was read to the end, is what a reader of estimates should know of the log beside them.
-	Ended func() *joined.Ended
-}
-
-// JoinedDecision is a decision, the id that its caller got, and what became of it.
-type JoinedDecision struct {
-	*joined.Decided
-	EventID string
 }
 
 var errEnough = errors.New("enough")

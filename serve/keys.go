@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
@@ -149,4 +152,15 @@ func parseKeyFile(b []byte) (eventlog.IDKeys, error) {
 	}
 	k := eventlog.IDKeys{Current: t.Current, Keys: t.Keys, Dropped: t.Dropped}
 	return k, k.Check()
+}
+
+// fingerprint names the keys of event ids without telling them.
+func fingerprint(k eventlog.IDKeys) eventlog.ID {
+	h := sha256.New()
+	h.Write([]byte("troupe keys\n"))
+	for _, n := range slices.Sorted(maps.Keys(k.Keys)) {
+		sum := sha256.Sum256(k.Keys[n])
+		h.Write(append([]byte{n}, sum[:]...))
+	}
+	return eventlog.ID(binary.LittleEndian.Uint64(h.Sum(nil))) | 1
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"troupe/eventlog"
-	"troupe/feature"
-	"troupe/policy"
 	"troupe/serve/choose"
 	"troupe/serve/fold"
 	"troupe/serve/recent"
@@ -66,40 +64,6 @@ func (s *reading) GetModel(ctx context.Context, name string) (Model, error) {
 	}
 	out.Requests = s.requestsOf(name)
 	return out, nil
-}
-
-// LearnerView is one of the models that learn side by side in the policy hashed.
-type LearnerView = policy.HashedModel
-
-// nameFields fills in the names of fields that small models read.
-func (o *observed) nameFields(learners []LearnerView) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	names := make(map[uint32]string, len(o.features))
-	for name, x := range o.features {
-		if x.feature != 0 {
-			names[feature.FieldNumber(x.feature)] = name
-		}
-	}
-	for i := range learners {
-		if l := &learners[i]; l.Field != 0 {
-			l.Name = names[l.Field]
-		}
-	}
-}
-
-// notesOf names the counts of notes, nil when there are none.
-func notesOf(m *fold.Model) map[string]uint64 {
-	var out map[string]uint64
-	for i, n := range m.Notes {
-		if n > 0 {
-			if out == nil {
-				out = map[string]uint64{}
-			}
-			out[eventlog.Notes(1<<i).String()] = n
-		}
-	}
-	return out
 }
 
 // State implements Service.
@@ -217,4 +181,25 @@ func (s *reading) savedAt(chain []eventlog.ID, seq uint64) (out fold.Saved, err 
 		return out, err
 	}
 	return out, fmt.Errorf("the model had no state after entry %d", seq)
+}
+
+// requestsOf returns the newest requests of a model that are remembered, the oldest first.
+func (s *reading) requestsOf(model string) (out []RequestView) {
+	s.shown.each(model, func(r *shownRequest) {
+		v := r.view()
+		v.EventID = s.keys.Format(eventlog.EventID{Event: r.key, Hint: r.seq})
+		out = append(out, v)
+	})
+	return out
+}
+
+// requestOf returns the request of a decision, nil when it is not remembered.
+func (s *reading) requestOf(model string, key eventlog.Event) (out *RequestView) {
+	s.shown.each(model, func(r *shownRequest) {
+		if r.key == key {
+			v := r.view()
+			out = &v
+		}
+	})
+	return out
 }

@@ -1,11 +1,7 @@
 package serve
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,37 +12,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
-	"troupe/serve/recent"
 )
-
-// Cluster makes a server one of several that share a log. Each decides, takes rewards and folds the whole log; what
-// counts is decided by the fold (package fold, nodes.go). Options.Log and Keys are needed.
-type Cluster struct {
-	Node  string   // name of this node
-	Nodes []string // names of all nodes, in one order everywhere
-	// Imported is the last entry that came from before the cluster: nodes that only it knows are replaced by these.
-	Imported uint64
-	// ImportedBase is the base that came with a log that was trimmed, its Seq 0 for none. It is in the store of the
-	// log, and becomes a base that the log names.
-	ImportedBase eventlog.Base
-	// Trusted returns why the servers of the log cannot be relied on at present, nil when they can: then nothing is
-	// written and the node is not ready. nil for servers of our own. Vouched is who vouches for them, empty when they
-	// report themselves.
-	Trusted func() error
-	Vouched string
-	// Replica is what the node does for the files of its replica; none where the log is at servers of others.
-	Replica
-	// Missing returns the nodes that this one has no connection to. It may be nil.
-	Missing func() []string
-	// SyncTime measures what the disk of the node's replica takes for a small write and its sync. A node that leads and
-	// whose disk is slow lets another one lead. It may be nil.
-	SyncTime func() (time.Duration, error)
-	// Certified is until when the certificate that the node shows the others is valid; zero for none.
-	Certified time.Time
-	// Every is how often the node writes a checkpoint, which is its clock, its sign of life and its proof that it
-	// reaches a majority; default 1 s.
-	Every time.Duration
-}
 
 const (
 	nodeLive   = 3 * time.Second // a node without a checkpoint for longer is not live
@@ -134,91 +100,6 @@ func newNodes(c Cluster, keys eventlog.IDKeys) (*nodes, error) {
 	return n, nil
 }
 
-// fingerprint names the keys of event ids without telling them.
-func fingerprint(k eventlog.IDKeys) eventlog.ID {
-	h := sha256.New()
-	h.Write([]byte("troupe keys\n"))
-	for _, n := range slices.Sorted(maps.Keys(k.Keys)) {
-		sum := sha256.Sum256(k.Keys[n])
-		h.Write(append([]byte{n}, sum[:]...))
-	}
-	return eventlog.ID(binary.LittleEndian.Uint64(h.Sum(nil))) | 1
-}
-
-// member is this server as a node of a cluster. On a single machine its nodes are nil, and it does nothing.
-type member struct {
-	*lifetime
-	*state
-	*writer
-	recent    *recent.Decisions
-	unwritten *unwritten
-	replica   replicaCheck
-}
-
-// fits returns why this node may not go on with the log, nil when it may.
-func (s *member) fits() error {
-	n := s.nodes
-	names, old := s.namesOfLog()
-	single := false // checkpoints name single keys
-	for _, x := range s.fold.Nodes() {
-		single = single || len(x.Keys) > 0
-	}
-	switch keys := s.fold.KeysOfNodes(); {
-	case old:
-		return nil
-	case names != nil && !slices.Equal(names, n.Nodes):
-		return fmt.Errorf("serve: the log is that of the nodes %s, this node has %s: give every node the same "+
-			"cluster.toml, or the same --nats-nodes", strings.Join(names, ", "), strings.Join(n.Nodes, ", "))
-	case !single && keys != 0 && keys != n.print:
-		return fmt.Errorf("serve: the keys of this node have the fingerprint %v, the cluster's have %v: give every "+
-			"node the same keys.json", n.print, keys)
-	}
-	return nil
-}
-
-// fitKeys returns why the keys of this node do not fit those of the others, nil when they do: each node must
-// recognise the event ids of each other one. The files may differ while keys are rotated.
-func (s *member) fitKeys() error {
-	n := s.nodes
-	if _, old := s.namesOfLog(); old { // of a cluster that was before the import
-		return nil
-	}
-	for _, x := range s.fold.Nodes() {
-		switch {
-		case x.Name == n.Node || len(x.Keys) == 0:
-		case !slices.Contains(n.keySet, x.Keys[0]):
-			return fmt.Errorf("serve: node %s makes event ids with a key of fingerprint %v, which is not in "+
-				"keys.json of this node: give every node the same keys.json", x.Name, x.Keys[0])
-		case !slices.Contains(x.Keys, n.keySet[0]):
-			return fmt.Errorf("serve: keys.json of this node makes event ids with key %d of fingerprint %v, which "+
-				"node %s does not have: give every node the same keys.json; a new key must be on all nodes before "+
-				"one uses it", n.numbers[0], n.keySet[0], x.Name)
-		}
-	}
-	return nil
-}
-
-// namesOfLog returns the nodes that the log knows, and whether they are those of an imported log, which ours replace.
-func (s *member) namesOfLog() (names []string, old bool) {
-	newest := uint64(0)
-	for _, x := range s.fold.Nodes() {
-		names, newest = append(names, x.Name), max(newest, x.Seq)
-	}
-	return names, names != nil && s.nodes != nil && newest <= s.nodes.Imported && !slices.Equal(names, s.nodes.Nodes)
-}
-
-// leave makes the log of a cluster that of this single machine: the rules of package fold for clusters, and their
-// clock, end here.
-func (s *writer) leave(ctx context.Context, names []string) {
-	r := &eventlog.Control{Act: eventlog.Members, Digest: fold.NamesDigest(names), Time: s.opt.Now().UnixNano()}
-	if _, err := s.append(ctx, r); err != nil {
-		s.opt.Logger.Warn("the log is still a cluster's, whose clock stands still: no window closes", "error",
-			err.Error())
-		return
-	}
-	s.opt.Logger.Info("the log of a cluster is that of a single machine now", "nodes", strings.Join(names, ", "))
-}
-
 // chain returns a chain that begins in the middle of the log; n is nil on a single machine.
 func (n *nodes) chain(past *fold.History, seq uint64) *eventlog.Chain {
 	c := past.Chain(seq)
@@ -237,124 +118,6 @@ func (n *nodes) advance(c *eventlog.Chain, clock int64) {
 	if h, ok := c.Rolling(); ok {
 		n.rolling.Store(&h)
 	}
-}
-
-// hear takes the records of an entry that another node, or this one, has written. An error means that this node may
-// not go on.
-func (s *member) hear(d eventlog.Delivery) error {
-	if d.Repeat {
-		return nil
-	}
-	concerns, first := false, false // the cluster; the first checkpoint of this process
-	own := d.Epoch == s.committer.Epoch()
-	if d.Version > s.committer.Version() { // another node has raised the log, because all can read it
-		s.committer.Raise(d.Version)
-		s.opt.Logger.Info("the log was raised; earlier programs cannot read it any more", "version", d.Version)
-	}
-	if own { // it was sealed by this clock
-		n := s.nodes
-		here := time.Since(n.opened) // before the clock is asked: the process may stand still in between
-		age := max(0, s.opt.Now().Sub(time.Unix(0, d.Time)))
-		n.reached(here - age)
-	}
-	for i, r := range d.Events() {
-		switch r := r.(type) {
-		case *eventlog.Checkpoint:
-			if r.Node != "" {
-				s.nodes.hear(r, s.opt.Now())
-				concerns = true
-				if own && r.Node == s.nodes.Node {
-					first, s.nodes.said = !s.nodes.said, true
-				}
-				news, err := s.nodes.compare(r)
-				if news != "" {
-					s.opt.Logger.Warn("digests", "says", news)
-				}
-				if err != nil {
-					return err
-				}
-			}
-		case *eventlog.Control:
-			concerns = concerns || r.Act == eventlog.Members
-		case *eventlog.Decision:
-			if own {
-				continue
-			}
-			// A reward may come to any node. The memory of a delivery is used again.
-			k := recent.Of(d.Seq, r)
-			k.X, k.Atoms = slices.Clone(k.X), slices.Clone(k.Atoms)
-			s.recent.Put(d.Key(i), k)
-		}
-	}
-	if concerns {
-		if err := s.fits(); err != nil {
-			return err
-		}
-	}
-	if first { // of two that started at once with other keys, the second one in the log stops
-		return s.fitKeys()
-	}
-	return nil
-}
-
-// TwiceError is the error of a server of which a newer process has the name.
-type TwiceError struct {
-	Node string
-	Seq  uint64 // the entry of the newer one that shows it
-}
-
-// Error says in one line what is wrong.
-func (e *TwiceError) Error() string {
-	return fmt.Sprintf("another process serves as node %s since entry %d, and began after this one: give each server "+
-		"a name of its own, and stop this one", e.Node, e.Seq)
-}
-
-// superseded returns an error when an entry has a checkpoint of another process with the name of this one that knows
-// the first checkpoint of this process, so it began later. What an earlier process has under way when this one begins
-// does not know it. An entry is looked at before this process writes what knows it.
-func (s *member) superseded(d eventlog.Delivery) error {
-	n := s.nodes
-	if d.Repeat || n.first > 0 && d.After < n.first {
-		return nil
-	}
-	own := d.Epoch == s.committer.Epoch()
-	if n.first > 0 && (own || d.Epoch == n.own) {
-		n.own = d.Epoch
-		return nil
-	}
-	for _, r := range d.Events() {
-		c, ok := r.(*eventlog.Checkpoint)
-		switch {
-		case !ok || c.Node != n.Node:
-		case n.first > 0:
-			return &TwiceError{n.Node, d.Seq}
-		case own:
-			n.first, n.own = d.Seq, d.Epoch
-		}
-	}
-	return nil
-}
-
-// leaderWait is how long a start waits for a leader that has what this node's newest snapshot has: one that was
-// just elected may not have applied all that it knows to be stored.
-const leaderWait = 30 * time.Second
-
-// endOfLog returns what the log has at the start.
-func (s *writer) endOfLog(ctx context.Context, files fold.Files) (eventlog.Info, error) {
-	info, err := s.log.Info(ctx, 0)
-	if s.nodes == nil || err != nil {
-		return info, err
-	}
-	seqs, err := files.List()
-	for since := time.Now(); err == nil && len(seqs) > 0 && seqs[0] > info.Last && time.Since(since) < leaderWait; {
-		select {
-		case <-ctx.Done():
-			return info, ctx.Err()
-		case <-time.After(200 * time.Millisecond):
-		}
-		info, err = s.log.Info(ctx, 0)
-	}
-	return info, err
 }
 
 func (n *nodes) hear(r *eventlog.Checkpoint, now time.Time) {
@@ -525,123 +288,6 @@ func (n *nodes) why(silent time.Duration) string {
 	return "; it has no connection to " + names
 }
 
-// nodeLoop makes the log the cluster's and writes checkpoints.
-func (s *member) nodeLoop() {
-	n := s.nodes
-	tick := time.NewTicker(n.Every)
-	defer tick.Stop()
-	moved, again, news := time.Time{}, time.Duration(0), true // of the damage of its files, or of its slow disk
-	slow := 0                                                 // checkpoints that a slow disk held up
-	for {
-		if err := s.progress.failure(); err != nil { // what it says of itself would stand still
-			if differs := (*DifferError)(nil); errors.As(err, &differs) {
-				_ = s.checkpoint() // the others are told its digest
-			}
-			return
-		}
-		at := time.Since(n.opened)
-		if err := s.checkpoint(); err == nil {
-			n.reached(at)
-			s.raiseTogether()
-		} else if s.ctx.Err() == nil && s.progress.failure() == nil {
-			s.opt.Logger.Warn("no checkpoint was written", "error", err.Error())
-		}
-		took := time.Since(n.opened) - at
-		if l, ok := s.log.(interface {
-			Replicas(context.Context) ([]eventlog.Replica, error)
-		}); ok {
-			ctx, cancel := context.WithTimeout(s.ctx, nodeLive)
-			if r, err := l.Replicas(ctx); err == nil {
-				n.mu.Lock()
-				if len(r) > 0 && r[0].Leader && r[0].Name != n.leader {
-					if n.leader != "" {
-						n.elections++
-					}
-					n.leader = r[0].Name
-				}
-				n.replicas = r
-				n.mu.Unlock()
-			}
-			n.mu.Lock()
-			leads := n.leader == n.Node
-			n.mu.Unlock()
-			slow = s.slowDisk(slow, leads, took)
-			unfit := n.damaged.Load() != nil && (leads || news) || slow >= slowTwice
-			// an election may have made it the leader again
-			if n.drained.Load() || unfit && time.Since(moved) >= again {
-				hctx, stop := context.WithTimeout(s.ctx, handOverFor)
-				if err := s.handOver(hctx); err != nil {
-					s.opt.Logger.Warn("no other node leads yet", "error", err.Error())
-				}
-				stop()
-				// the others may be no better
-				moved, again, news, slow = time.Now(), min(max(2*again, n.Every), lastAgain), false, 0
-			} else if time.Since(moved) > 2*lastAgain {
-				again = 0
-			}
-			cancel()
-		}
-		select {
-		case <-n.Suspect:
-			s.workers.Go(s.checkSuspect)
-		case <-n.news:
-			again, news = 0, true
-		case <-s.ctx.Done():
-			return
-		case <-s.windows.stopped():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// slowDisk returns how many checkpoints in a row the disk of this node has held up while it led, given how many before
-// and how long the newest took. Everything that is written waits for the leader's disk, and the engine elects no other
-// leader while it answers.
-func (s *member) slowDisk(before int, leads bool, took time.Duration) int {
-	if !leads || took < slowSync || s.nodes.SyncTime == nil {
-		return 0
-	}
-	d, err := s.nodes.SyncTime()
-	if err != nil || d < slowSync {
-		return 0
-	}
-	if before++; before == slowTwice {
-		s.opt.Logger.Warn("the disk of this node is slow, and all writes wait for it: it lets another node lead",
-			"sync", d.Round(time.Millisecond))
-	}
-	return before
-}
-
-// drain is Server.Drain.
-func (s *member) drain(ctx context.Context) error {
-	if s.nodes == nil {
-		return errorf(Conflict, "this server is no node of a cluster")
-	}
-	if err := s.handOver(ctx); err != nil {
-		return &Error{Code: Unavailable, Want: "no other node leads yet", RetryAfter: time.Second, Err: err}
-	}
-	s.nodes.drained.Store(true)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for s.calls.n.Load() > 0 {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return &Error{Code: Unavailable, Want: "calls are still under way", RetryAfter: time.Second, Err: ctx.Err()}
-		}
-	}
-	return nil
-}
-
-// handOver lets another node lead.
-func (s *member) handOver(ctx context.Context) error {
-	if l, ok := s.log.(interface{ HandOver(context.Context) error }); ok {
-		return l.HandOver(ctx)
-	}
-	return nil
-}
-
 var errDrained = &Error{Code: Unavailable, Want: "this node is drained and may be stopped; call another one",
 	RetryAfter: time.Second}
 
@@ -658,178 +304,139 @@ func (n *nodes) checkpoint(now int64, applied uint64) *eventlog.Checkpoint {
 	return c
 }
 
-// checkpoint writes one, and the members before the first, and waits until it is applied here.
-func (s *member) checkpoint() error {
-	n := s.nodes
-	s.mu.RLock()
-	names, old := s.namesOfLog()
-	s.mu.RUnlock()
-	now, applied := s.opt.Now().UnixNano(), s.progress.applied.Load()
-	var records []eventlog.Record
-	if names == nil || old {
-		m := &eventlog.Control{Act: eventlog.Members, Data: []byte(strings.Join(n.Nodes, "\n")), Time: now}
-		if old {
-			m.Digest = fold.NamesDigest(names)
-		}
-		records = append(records, m)
-	}
-	receipt, err := s.append(s.ctx, append(records, n.checkpoint(now, applied))...)
-	if err == nil {
-		_, err = s.progress.until(s.ctx, receipt.Seq)
-	}
-	return err
-}
-
-// here waits until an entry that another node has answered is applied.
-func (s *writer) here(ctx context.Context, seq uint64) error {
-	if s.nodes == nil || seq <= s.progress.applied.Load() {
-		return nil
-	}
-	wait, cancel := context.WithTimeout(ctx, s.opt.Wait)
-	defer cancel()
-	if _, err := s.progress.until(wait, seq); err != nil {
-		return &Error{Code: Unavailable, Want: "the decision is not applied here yet", RetryAfter: time.Second,
-			Err: err}
-	}
-	return nil
-}
-
-// errMeanwhile: the fold refused an act, because another one came first.
-var errMeanwhile = errorf(Conflict, "the model has changed meanwhile")
-
-// ClusterHealth is how a node sees its cluster.
-type ClusterHealth struct {
-	Node string `json:"node"`
-	// Contact is how many seconds ago the node reached a majority; beyond 5 it is not ready.
-	Contact float64 `json:"contact_seconds"`
-	// Clock is how many seconds this node's clock is ahead of the median.
-	Clock float64     `json:"clock_seconds"`
-	Keys  eventlog.ID `json:"keys"` // fingerprint
-	// KeyNumbers are the keys of event ids that the node recognises, first the one that it makes them with.
-	KeyNumbers []int        `json:"key_numbers"`
-	Nodes      []NodeHealth `json:"nodes"`
-	// CertificateEnds is until when the certificate that the node shows the others is valid.
-	CertificateEnds *time.Time `json:"certificate_ends,omitempty"`
-	// Replicas are the servers that have the log, as its leader saw them last; none when nothing is known.
-	Replicas []eventlog.Replica `json:"replicas,omitempty"`
-	Void     uint64             `json:"void"` // batches of this node that were stored too late to count
-	// Unwritten counts the entries of the log that have no effect because no node has written them; UnwrittenEntry is
-	// the newest of them, 0 for none. They are the same at every node. Anything but 0 is an alarm.
-	Unwritten      uint64 `json:"unwritten_entries"`
-	UnwrittenEntry uint64 `json:"unwritten_entry,omitempty"`
-	// Declared counts the entries that an operator has declared void, because no node could read them.
-	Declared uint64 `json:"declared_void,omitempty"`
-	// Digest says how the models of this node compare with those of the others: "agrees" with a majority; "differs"
-	// from one, then the node has stopped; "doubt" while they differ and no majority agrees; empty before the first
-	// comparison.
-	Digest string `json:"digest,omitempty"`
-	// Base is the entry whose state takes the place of what was trimmed, or is to be, 0 for none; Trim says what the
-	// removal of the entries before it waits for, empty when nothing is to be removed.
-	Base uint64 `json:"base,omitempty"`
-	Trim string `json:"trim,omitempty"`
-	// LogVersion is the version in which the node writes. It rises when every node can read a higher one
-	// (NodeHealth.Readable).
-	LogVersion uint16 `json:"log_version"`
-	// Damage says what is wrong with the files of this node's replica, as far as they were read: what they do not give
-	// comes from the others, and the node lets another one lead. Empty when nothing is known.
-	Damage string `json:"replica_damage,omitempty"`
-	// Unrepaired says why the damaged files are not made anew from the other nodes yet; the node tries again.
-	Unrepaired string `json:"replica_unrepaired,omitempty"`
-	// Repairs counts how often the files were made anew from the other nodes, over all starts; Repaired is when that was
-	// last.
-	Repairs  uint64     `json:"replica_repairs"`
-	Repaired *time.Time `json:"replica_repaired,omitempty"`
-	// Verified is when all files of the replica were read last and were whole, up to VerifiedEntry.
-	Verified      *time.Time `json:"replica_verified,omitempty"`
-	VerifiedEntry uint64     `json:"replica_verified_entry,omitempty"`
-	// Elections is how often another node led the log than before, since this one started.
-	Elections uint64 `json:"elections"`
-	Drained   bool   `json:"drained,omitempty"`
-	// Attested is what the servers of the log are trusted by, where they belong to others; nil where they are the
-	// nodes.
-	Attested *Attested `json:"attested,omitempty"`
-}
-
-// Attested says whether the servers of the log are known to keep what they acknowledge.
-type Attested struct {
-	// By is AttestedByServers when they report themselves, otherwise the name of who vouches for them.
-	By string `json:"by"`
-	Is bool   `json:"is"`
-}
-
-// AttestedByServers is Attested.By of servers that report themselves.
-const AttestedByServers = "servers"
-
-// NodeHealth is a node as its checkpoints say.
-type NodeHealth struct {
-	Name string `json:"name"`
-	Live bool   `json:"live"`
-	// Heard is how many seconds ago its newest checkpoint was applied here, -1 when none was.
-	Heard    float64 `json:"heard_seconds"`
-	Applied  uint64  `json:"applied"`
-	Readable uint32  `json:"readable"`       // the highest log version that it reads
-	Base     uint64  `json:"base,omitempty"` // entry of the newest base that it has
-	Differs  bool    `json:"differs"`        // the digest of its models was not ours when they were compared last
-	// Clock is how many seconds its clock was ahead of this node's when its newest checkpoint came.
-	Clock float64 `json:"clock_seconds"`
-}
-
-func (s *member) clusterHealth() *ClusterHealth {
-	n := s.nodes
+// noteTrim notes that the log names another base now. On a single machine there is nothing to note.
+func (n *nodes) noteTrim() {
 	if n == nil {
-		return nil
+		return
 	}
-	out := &ClusterHealth{
-		Node: n.Node, Contact: n.silence().Seconds(), Clock: n.deviation().Seconds(), Keys: n.print,
-		Void: s.committer.Stats().Void, Drained: n.drained.Load(),
-		LogVersion: s.committer.Version(),
-		Unwritten:  s.unwritten.count.Load(), UnwrittenEntry: s.unwritten.newest.Load(),
-		Declared: s.unwritten.declared.Load(),
-	}
-	if !n.Certified.IsZero() {
-		out.CertificateEnds = &n.Certified
-	}
-	if d := n.damaged.Load(); d != nil {
-		out.Damage = *d
-	}
-	if why := n.unmended.Load(); why != nil && out.Damage != "" {
-		out.Unrepaired = *why
-	}
-	if n.Care != nil {
-		care := n.Care()
-		out.Repairs, out.VerifiedEntry = care.Repairs, care.Entry
-		if !care.Repaired.IsZero() {
-			out.Repaired = &care.Repaired
-		}
-		if !care.Verified.IsZero() {
-			out.Verified = &care.Verified
-		}
-	}
-	if n.Trusted != nil {
-		out.Attested = &Attested{cmp.Or(n.Vouched, AttestedByServers), n.Trusted() == nil}
-	}
-	for _, k := range n.numbers {
-		out.KeyNumbers = append(out.KeyNumbers, int(k))
-	}
-	s.mu.RLock()
-	list := s.fold.Nodes()
-	s.mu.RUnlock()
-	out.Base = s.based.Load()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out.Replicas, out.Digest, out.Elections = n.replicas, n.verdict(), n.elections
-	if out.Base != n.agreed.done {
-		out.Trim = cmp.Or(n.agreed.waits, "it begins")
-	}
-	for _, x := range list {
-		h := NodeHealth{Name: x.Name, Heard: -1, Applied: x.Applied, Readable: x.Readable,
-			Differs: n.digests.differs[x.Name] || x.Name == n.Node && n.digests.stopped != nil}
-		if at, ok := n.heard[x.Name]; ok {
-			d := time.Since(n.opened) - at.at
-			h.Heard, h.Live, h.Clock = d.Seconds(), d <= nodeLive, at.offset.Seconds()
-			h.Base = at.base.Seq
+	n.agreed.tried = time.Now()
+}
+
+// trimmedLately reports whether a node has written the record of a trim for less than Options.TrimEvery.
+func (n *nodes) trimmedLately(every time.Duration) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.agreed.tried.IsZero() && time.Since(n.agreed.tried) < every*9/10
+}
+
+// readableByAll returns the highest log version that every node has said it can read, 0 while one is not live, and the
+// live nodes that cannot read what this one can.
+func (n *nodes) readableByAll() (version uint16, behind []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	live := n.live()
+	version = n.readable
+	for _, name := range n.Nodes {
+		h, ok := live[name]
+		if version = min(version, h.readable); !ok {
+			version = 0
 		}
-		out.Nodes = append(out.Nodes, h)
+		if ok && h.readable < n.readable {
+			behind = append(behind, name)
+		}
 	}
-	return out
+	return version, behind
+}
+
+// state returns what the next checkpoint states: the newest mark and the digest and the prices there, 0 and 0 for none.
+func (n *nodes) state() (seq uint64, digest eventlog.ID, prices []eventlog.Price) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if k := len(n.digests.marks); k > 0 {
+		m := n.digests.marks[k-1]
+		return m.seq, m.said[n.Node], m.prices
+	}
+	return 0, 0, nil
+}
+
+// compare takes what a node states. An error means that this node has to stop. news is what the operator
+// should know.
+func (n *nodes) compare(r *eventlog.Checkpoint) (news string, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	g := &n.digests
+	i := slices.IndexFunc(g.marks, func(m mark) bool { return m.seq == r.Seq })
+	if r.Combined == 0 || r.Node == n.Node || i < 0 || !slices.Contains(n.Nodes, r.Node) {
+		return "", nil
+	}
+	m := g.marks[i]
+	m.said[r.Node] = r.Combined
+	own := m.said[n.Node]
+	if g.differs == nil {
+		g.differs = map[string]bool{}
+	}
+	if differs := r.Combined != own; differs != g.differs[r.Node] {
+		g.differs[r.Node] = differs
+		news = fmt.Sprintf("after entry %d the models of node %s have the digest %v, ours have %v", m.seq, r.Node,
+			r.Combined, own)
+		if !differs {
+			news = fmt.Sprintf("after entry %d the models of node %s have our digest again", m.seq, r.Node)
+		}
+	}
+	groups := map[eventlog.ID][]string{}
+	for _, name := range n.Nodes {
+		if d, ok := m.said[name]; ok {
+			groups[d] = append(groups[d], name)
+		}
+	}
+	majority := len(n.Nodes)/2 + 1
+	for d, names := range groups {
+		if len(names) < majority {
+			continue
+		}
+		if d != own {
+			g.stopped = &DifferError{m.seq, own, d, names}
+			return news, g.stopped
+		}
+		if g.agreed = max(g.agreed, m.seq); g.doubt <= m.seq {
+			g.doubt = 0
+		}
+		return news, nil
+	}
+	if len(groups) > 1 && m.seq > g.agreed {
+		now := time.Since(n.opened)
+		if g.doubt == 0 {
+			g.refused = now + 3*n.Every // the others may not have stated theirs yet
+		}
+		if len(m.said) == len(n.Nodes) {
+			g.refused = min(g.refused, now)
+		}
+		g.doubt = max(g.doubt, m.seq)
+	}
+	return news, nil
+}
+
+// doubtful is the error of calls while nothing says whose state is right.
+func (n *nodes) doubtful() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	g := &n.digests
+	if g.doubt == 0 || time.Since(n.opened) < g.refused {
+		return nil
+	}
+	var others []string
+	for _, name := range n.Nodes {
+		if g.differs[name] {
+			others = append(others, name)
+		}
+	}
+	return &Error{Code: Unavailable, RetryAfter: time.Second, Want: fmt.Sprintf(
+		"read-only: after entry %d the models of this node differ from those of %s, and no majority agrees", g.doubt,
+		strings.Join(others, " and "))}
+}
+
+// verdict says how this node's digests compare: "agrees" with a majority, "differs" from one, "doubt" without one, or
+// nothing when they were not compared yet. The caller holds mu.
+func (n *nodes) verdict() string {
+	switch g := &n.digests; {
+	case g.stopped != nil:
+		return "differs"
+	case g.doubt != 0:
+		return "doubt"
+	case g.agreed != 0:
+		return "agrees"
+	}
+	return ""
 }

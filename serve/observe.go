@@ -8,13 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"troupe/eventlog"
 	"troupe/feature"
 	"troupe/serve/choose"
-	"troupe/serve/decide"
-	"troupe/serve/fold"
 	"troupe/serve/model"
 )
 
@@ -64,29 +61,6 @@ const (
 	maxKinds = 4096
 	maxNames = 8
 )
-
-// Observe implements decide.Model.
-func (e *entry) Observe(w *choose.Worker, r *eventlog.Decision, now int64) (out decide.Measured) {
-	if w.Alike() {
-		r.Notes |= eventlog.NoteAlike
-	}
-	if b := w.Schema(); b != nil {
-		r.Notes |= e.observed.met(b)
-	}
-	b := w.Batch()
-	if b == nil {
-		return nil
-	}
-	r.Notes |= e.observed.hashed(b, w, int(r.Index))
-	if r.Mode == eventlog.Frozen || r.Mode == eventlog.Shadow {
-		return nil
-	}
-	for _, s := range e.observed.numbers.Look(b, w.Version.State.Statistics()) {
-		out = append(out, decide.Measure{Record: fold.Measured(r.Model, s, now),
-			Forget: func() { e.observed.numbers.Forget([]feature.Standard{s}) }})
-	}
-	return out
-}
 
 // sight counts a value of the present request, and returns its feature, nil when there are too many. The caller holds
 // mu.
@@ -214,32 +188,8 @@ func (o *observed) met(b *feature.Batch) (n eventlog.Notes) {
 	return n
 }
 
-// FeatureView is what the requests of a model had of a feature, since the server started.
-type FeatureView struct {
-	Name string `json:"name"`
-	// number, string or boolean, as it came first; absent for a feature of a schema that is no number
-	Kind     string   `json:"kind,omitempty"`
-	Requests uint64   `json:"requests"`          // that had it
-	Low      *float64 `json:"low,omitempty"`     // smallest number
-	High     *float64 `json:"high,omitempty"`    // largest number
-	Outside  uint64   `json:"outside,omitzero"`  // numbers that hashed features cut at ±3 standard deviations
-	Ignored  uint64   `json:"ignored,omitzero"`  // requests in which it, or its level, was ignored
-	Clamped  uint64   `json:"clamped,omitzero"`  // requests in which it was clamped
-	Mistyped uint64   `json:"mistyped,omitzero"` // values of another type
-	// Weight is the largest one of the feature, in spreads of the members, with hashed features; absent while there is
-	// none.
-	Weight *WeightView `json:"weight,omitempty"`
-}
-
 // kinds are those of sights.
 var kinds = map[byte]string{'n': "number", 's': "string", 'b': "boolean"}
-
-// SeenView is what the requests of a model had, since the server started.
-type SeenView struct {
-	Requests uint64        `json:"requests"`
-	Features []FeatureView `json:"features"`      // by name, the first 200
-	More     int           `json:"more,omitzero"` // features that are not listed
-}
 
 // maxSeen bounds SeenView.Features.
 const maxSeen = 200
@@ -314,9 +264,6 @@ func (x *sight) advice() string {
 	return ""
 }
 
-// warned is for how many decisions with a note the answer has a warning.
-const warned = 10
-
 // noteTexts say what a note means, in the order of the bits.
 var noteTexts = [5]string{
 	"a feature or a level was ignored, because the schema does not name it (an unknown level is read as (other) " +
@@ -342,28 +289,6 @@ func noteText(i int, c *model.Compiled) string {
 	return noteTexts[i]
 }
 
-// Warnings implements decide.Model: none when enough decisions had the same.
-func (e *entry) Warnings(n eventlog.Notes, v *choose.Version) (out []string) {
-	before := &v.Notes
-	for i := range noteTexts {
-		text := noteText(i, v.Compiled)
-		if n&(1<<i) == 0 || before[i] >= warned {
-			continue
-		}
-		if names := e.observed.named()[i]; names != "" {
-			text += " (seen in " + names + ")"
-		}
-		out = append(out, text)
-	}
-	return out
-}
-
-// enoughEqual is how many equal rewards a model warns of while windows are open.
-const enoughEqual = 10
-
-// noticedFor is for how many learned events a warning says that the rewards changed.
-const noticedFor = 1000
-
 // sampledPairs warns of requests with more pairs than are read, empty for none or where no pairs are read.
 func (o *observed) sampledPairs(c *model.Compiled) string {
 	h := c.Config.Features.Hashed
@@ -380,78 +305,37 @@ func (o *observed) sampledPairs(c *model.Compiled) string {
 		"values matter one by one", o.sampled, o.requests, feature.MaxPairs, o.pairs)
 }
 
-// modelWarnings says what a model ignores, cannot tell apart, or has assumed. seen are the features of the notes, as
-// far as they are known.
-func modelWarnings(m *fold.Model, seen *observed) []string {
-	out := append([]string(nil), m.Compiled.Warnings...)
-	var names [len(noteTexts)]string
-	if seen != nil {
-		names = seen.named()
-	}
-	for i, n := range m.Notes {
-		if n > 0 {
-			text := fmt.Sprintf("in %d of %d decisions: %s", n, m.Counts.Decisions, noteText(i, m.Compiled))
-			if names[i] != "" {
-				text += " (since the server started: " + names[i] + ")"
-			}
-			out = append(out, text)
+// nameFields fills in the names of fields that small models read.
+func (o *observed) nameFields(learners []LearnerView) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	names := make(map[uint32]string, len(o.features))
+	for name, x := range o.features {
+		if x.feature != 0 {
+			names[feature.FieldNumber(x.feature)] = name
 		}
 	}
-	if seen != nil {
-		if text := seen.sampledPairs(m.Compiled); text != "" {
-			out = append(out, text)
+	for i := range learners {
+		if l := &learners[i]; l.Field != 0 {
+			l.Name = names[l.Field]
 		}
 	}
-	r, x := m.Compiled.Config.Reward, &m.Memory
-	if x.Adopted {
-		out = append(out, fmt.Sprintf("an event without a reward counts as %v since entry %d, because nothing was "+
-			"said and the data look as if only successes were sent (all rewards were equal, or more than %d windows "+
-			"closed without one); set reward.default to a number, or to none", x.Default, x.AdoptedSeq,
-			fold.EnoughMissed))
-	}
-	_, answered := m.MissingReward()
-	switch {
-	case !answered && r.Default.Word != "auto" && m.Counts.Expired > 100 && 2*m.Counts.Expired > m.Counts.Decisions:
-		out = append(out, fmt.Sprintf("%d of %d decisions got no reward in their window and taught nothing; set "+
-			"reward.default, or a longer reward.window", m.Counts.Expired, m.Counts.Decisions))
-	case !x.Adopted && r.Default.Word == "auto" && x.Seen >= enoughEqual && !x.Differ && x.First > 0 && m.Counts.Open > 0:
-		out = append(out, fmt.Sprintf("all %d rewards so far are %v, and %d decisions wait for one: where only successes "+
-			"are sent, nothing is learned before reward.window, %v, is over; send the other rewards too, or set "+
-			"reward.default to what a decision without a reward is worth, or a shorter window", x.Seen, x.First,
-			m.Counts.Open, time.Duration(r.Window)))
-	case r.Default.Word != "auto" && !r.Default.Set && x.Seen >= 100 && !x.Differ:
-		out = append(out, fmt.Sprintf("all %d rewards were %v, so there is nothing to learn from; send the other "+
-			"rewards too, or set reward.default", x.Seen, x.First))
-	}
-	if x.RangeSeq > 0 {
-		lo, hi := m.Range()
-		out = append(out, fmt.Sprintf("rewards outside [%v, %v] widened the range to [%v, %v], last in entry %d; "+
-			"give reward.min and reward.max where they are known", r.Min, r.Max, lo, hi, x.RangeSeq))
-	}
-	if c := m.Noticed(); c.Seen > 0 && m.Counts.Learned < c.Seen+noticedFor {
-		text := fmt.Sprintf("the rewards changed at about event %d (posterior %.2f)", c.At, c.Posterior)
-		if c.Before != c.After {
-			text += fmt.Sprintf("; their mean was %.3g and is %.3g since", c.Before, c.After)
-		}
-		out = append(out, text+"; what was learned since then plays, and actions are tried again: look whether the world "+
-			"or what the client sends has changed")
-	}
-	if m.Counts.Late > 100 && 2*m.Counts.Late > m.Counts.Rewards {
-		out = append(out, fmt.Sprintf("%d rewards came after their window and did not count; set a longer "+
-			"reward.window", m.Counts.Late))
-	}
-	return out
 }
 
-// kindOf names the features of a configuration.
-func kindOf(c *model.Compiled) string {
-	switch {
-	case c.Hashed != nil:
-		return "hashed"
-	case c.Config.Dim != 0:
-		return "vector"
-	case c.Encoder != nil:
-		return "schema"
+// counts returns whether the values of the present request are counted.
+func (o *observed) counts() bool { return o.requests <= everyRequest || o.requests%everyEighth == 0 }
+
+// chosen counts the action of a decision. The caller holds mu.
+func (o *observed) chosen(w *choose.Worker, candidate int) {
+	o.words.counted++
+	plain, all := w.Lengths(candidate)
+	for i, length := range []float64{plain, all} {
+		if length > 0 {
+			o.words.inverse[i] += (1/length - o.words.inverse[i]) / float64(min(o.words.counted, 100))
+		}
 	}
-	return "learn"
+	if atom, id := w.ID(candidate); id != "" {
+		room := maxIDs
+		o.words.ids.count(atom, &feature.Given{Level: []byte(id)}, maxIDs, &room)
+	}
 }

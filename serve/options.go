@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -113,4 +115,71 @@ func (o *Options) defaults() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+}
+
+// Cluster makes a server one of several that share a log. Each decides, takes rewards and folds the whole log; what
+// counts is decided by the fold (package fold, nodes.go). Options.Log and Keys are needed.
+type Cluster struct {
+	Node  string   // name of this node
+	Nodes []string // names of all nodes, in one order everywhere
+	// Imported is the last entry that came from before the cluster: nodes that only it knows are replaced by these.
+	Imported uint64
+	// ImportedBase is the base that came with a log that was trimmed, its Seq 0 for none. It is in the store of the
+	// log, and becomes a base that the log names.
+	ImportedBase eventlog.Base
+	// Trusted returns why the servers of the log cannot be relied on at present, nil when they can: then nothing is
+	// written and the node is not ready. nil for servers of our own. Vouched is who vouches for them, empty when they
+	// report themselves.
+	Trusted func() error
+	Vouched string
+	// Replica is what the node does for the files of its replica; none where the log is at servers of others.
+	Replica
+	// Missing returns the nodes that this one has no connection to. It may be nil.
+	Missing func() []string
+	// SyncTime measures what the disk of the node's replica takes for a small write and its sync. A node that leads and
+	// whose disk is slow lets another one lead. It may be nil.
+	SyncTime func() (time.Duration, error)
+	// Certified is until when the certificate that the node shows the others is valid; zero for none.
+	Certified time.Time
+	// Every is how often the node writes a checkpoint, which is its clock, its sign of life and its proof that it
+	// reaches a majority; default 1 s.
+	Every time.Duration
+}
+
+// clusterVersion is the first log version that a cluster can write, and every program that knows clusters reads it.
+const clusterVersion = 2
+
+// newest is the highest log version that this program reads and writes.
+func (o *Options) newest() uint16 { return max(o.future, eventlog.LogVersion) }
+
+// Replica is what a node does for the files of its replica. Any of its functions may be nil.
+type Replica struct {
+	// Check reads the files, for CheckReplica. Walk does so for a share of the time. Repair makes them anew from the
+	// other nodes when they are damaged, and Care says what was done.
+	Check  func() (*eventlog.ReplicaReport, error)
+	Walk   func(ctx context.Context, share float64) (*eventlog.ReplicaReport, error)
+	Repair func(context.Context) error
+	Care   func() eventlog.Care
+	// Damage is what the start found wrong with the files, empty for nothing, and Suspect says that they may be
+	// damaged: then they are read.
+	Damage  string
+	Suspect <-chan struct{}
+	// WalkEvery is how long after the newest read of all files they are read again, 0 for never; WalkShare is the share
+	// of the time, in (0, 1], default 0.1.
+	WalkEvery time.Duration
+	WalkShare float64
+}
+
+// check returns why the settings are not usable.
+func (r *Replica) check() error {
+	if r.WalkShare == 0 {
+		r.WalkShare = 0.1
+	}
+	switch {
+	case !(r.WalkShare > 0 && r.WalkShare <= 1):
+		return errors.New("serve: WalkShare is not above 0 and at most 1")
+	case r.WalkEvery < 0:
+		return errors.New("serve: WalkEvery is negative")
+	}
+	return nil
 }

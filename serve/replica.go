@@ -6,19 +6,11 @@ import (
 	"time"
 )
 
-// ReplicaCheck is what a node found when it read the files of its replica.
-type ReplicaCheck struct {
-	// Done is false while the files are still being read: ask again.
-	Done  bool   `json:"done"`
-	First uint64 `json:"first,omitempty"`
-	Last  uint64 `json:"last,omitempty"` // entry
-	// Began is the newest entry that the node had applied when it began to read: the files of a whole replica have it.
-	Began  uint64   `json:"began,omitempty"`
-	Damage []string `json:"damage,omitempty"`
-}
+// replica is the copy of the log at this node, and the check of its files that is under way, or the newest one.
+type replica struct {
+	*lifetime
+	*writer
 
-// replicaCheck is a check under way, or the newest one.
-type replicaCheck struct {
 	mu    sync.Mutex
 	under chan struct{} // closed at its end, nil for none
 	ended time.Time
@@ -32,16 +24,16 @@ const (
 )
 
 // forget lets the next call read the files again.
-func (c *replicaCheck) forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.ended.IsZero() {
-		c.under = nil
+func (s *replica) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended.IsZero() {
+		s.under = nil
 	}
 }
 
-// noteReplica takes what the files of the replica are: a node whose files are damaged lets another one lead.
-func (s *member) noteReplica(damage []string) {
+// note takes what the files of the replica are: a node whose files are damaged lets another one lead.
+func (s *replica) note(damage []string) {
 	n := s.nodes
 	if len(damage) == 0 {
 		if n.damaged.Swap(nil) != nil {
@@ -62,15 +54,15 @@ func (s *member) noteReplica(damage []string) {
 	}
 }
 
-// checkSuspect reads the files of the replica, because an entry was not there.
-func (s *member) checkSuspect() {
-	if _, err := s.checkReplica(s.ctx); err != nil && s.ctx.Err() == nil {
+// suspect reads the files of the replica, because an entry was not there.
+func (s *replica) suspect() {
+	if _, err := s.check(s.ctx); err != nil && s.ctx.Err() == nil {
 		s.opt.Logger.Warn("the files of this node's replica were not read", "error", err.Error())
 	}
 }
 
-// checkReplica is Server.CheckReplica.
-func (s *member) checkReplica(ctx context.Context) (ReplicaCheck, error) {
+// check is Server.CheckReplica.
+func (s *replica) check(ctx context.Context) (ReplicaCheck, error) {
 	switch {
 	case s.nodes == nil:
 		return ReplicaCheck{}, errorf(Conflict, "this server is no node of a cluster")
@@ -82,7 +74,7 @@ func (s *member) checkReplica(ctx context.Context) (ReplicaCheck, error) {
 		return ReplicaCheck{}, err
 	}
 	defer done()
-	c := &s.replica
+	c := s
 	c.mu.Lock()
 	// the newest entries of a busy log may be on their way into the files
 	behind := c.err == nil && len(c.found.Damage) == 0 && c.found.Last < c.found.Began
@@ -99,7 +91,7 @@ func (s *member) checkReplica(ctx context.Context) (ReplicaCheck, error) {
 				for _, d := range r.Damage {
 					c.found.Damage = append(c.found.Damage, d.String())
 				}
-				s.noteReplica(c.found.Damage)
+				s.note(c.found.Damage)
 			}
 			close(under)
 		}(c.under)

@@ -152,7 +152,7 @@ func TestMend(t *testing.T) {
 		t.Errorf("%d tries, %+v", tries, s.Health().Cluster)
 	}
 	mu.Unlock()
-	s.member.noteReplica([]string{"2.blk"})
+	s.member.replica.note([]string{"2.blk"})
 	eventually(func() bool { return s.Health().Cluster.Damage == "" })
 }
 

@@ -52,13 +52,6 @@ type Server struct {
 	closed   error
 }
 
-// lifetime is how long the goroutines of a server run.
-type lifetime struct {
-	ctx     context.Context
-	stop    context.CancelFunc
-	workers sync.WaitGroup
-}
-
 var _ Service = (*Server)(nil)
 
 // Open opens the data directory, folds the log and begins to serve. It returns when the state is that
@@ -126,7 +119,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.nodes != nil {
 		s.nodes.contact.Store(noContact)
 		s.workers.Go(s.member.nodeLoop)
-		s.workers.Go(s.trimmer.baseLoop)
+		s.workers.Go(s.trimmer.agreement.baseLoop)
 		if s.nodes.Repair != nil {
 			s.workers.Go(s.member.mendLoop)
 		}
@@ -153,7 +146,7 @@ func newServer(o Options) *Server {
 	w := newWriter(&o)
 	st.lagging = lagging{lifetime: l, wait: o.Wait, failed: w.progress.fail, step: bandit.Work.Step}
 	u := &unwritten{}
-	m := &member{lifetime: l, state: st, writer: w, unwritten: u}
+	m := &member{lifetime: l, state: st, writer: w, unwritten: u, replica: &replica{lifetime: l, writer: w}}
 	snaps := &snapshots{state: st, opt: w.opt, files: snapshotFiles(o.Dir)}
 	return &Server{lifetime: l, state: st, writer: w, member: m, keys: o.Keys, started: o.Now(), snapshots: snaps,
 		applier: &applier{lifetime: l, state: st, writer: w, member: m, snapshots: snaps, unwritten: u}}
@@ -176,8 +169,9 @@ func (s *Server) wire(lawful bool) {
 		Keys: s.keys, Lawful: lawful, FirstSchema: s.learnFeatures, Choosing: choosing})
 	s.decisions = &decisions{s.writer, d, choosing}
 	s.expiry = &expiry{s.lifetime, s.state, s.writer}
-	s.trimmer = &trimmer{lifetime: s.lifetime, state: s.state, writer: s.writer, admin: admin, snapshots: s.snapshots,
-		bases: &s.bases}
+	n := needs{s.state, s.writer}
+	s.trimmer = &trimmer{lifetime: s.lifetime, needs: n, admin: admin, snapshots: s.snapshots, bases: &s.bases,
+		agreement: &agreement{s.lifetime, n, admin, s.snapshots, &s.bases}}
 }
 
 // openLog opens the log of a single machine unless there is one, and reads the keys of event ids unless they were
@@ -366,7 +360,7 @@ func (s *Server) Drain(ctx context.Context) error { return s.member.drain(ctx) }
 
 // CheckReplica implements Service.
 func (s *Server) CheckReplica(ctx context.Context) (ReplicaCheck, error) {
-	return s.member.checkReplica(ctx)
+	return s.member.replica.check(ctx)
 }
 
 // Close refuses new calls, lets those under way finish, writes a snapshot and closes the log. When
@@ -406,4 +400,33 @@ func (s *Server) close(ctx context.Context) error {
 		err = errors.Join(err, s.own.Close())
 	}
 	return err
+}
+
+// logVersion sets the version in which c writes: the one that was asked for, the highest when none was. It returns
+// whether the log is of a lower version, so that it has to be raised. A node of a cluster writes in the version that
+// the log has until every node can read a higher one; see raiseTogether.
+func (s *Server) logVersion(ctx context.Context, c *eventlog.CommitterOptions) (raise bool, err error) {
+	newest, err := eventlog.NewestVersion(ctx, s.log, 0, s.batches)
+	if err != nil {
+		return false, err
+	}
+	// in a cluster the newest batch may be of a node that had not heard of the raise
+	newest = max(newest, s.recovery.version)
+	if s.opt.KeepLogVersion && newest > 0 {
+		c.Version = newest
+	}
+	if c.Version == 0 {
+		c.Version = s.opt.newest()
+	}
+	if c.Version < newest {
+		return false, fmt.Errorf("log version %d was asked for, the log is of version %d already; a log never goes "+
+			"back", c.Version, newest)
+	}
+	if s.nodes != nil {
+		if c.Version < clusterVersion {
+			return false, fmt.Errorf("log version %d was asked for, a cluster needs %d", c.Version, clusterVersion)
+		}
+		s.nodes.readable, c.Version = c.Version, max(newest, clusterVersion)
+	}
+	return newest > 0 && newest < c.Version, nil
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"troupe/eventlog"
+	"troupe/serve/decide"
 )
 
 // The log has the hashes of a request, not its text. So that the page of a model can show what came, the server
@@ -22,15 +23,6 @@ const (
 	shownEvery    = 10_000_000
 	shownOverhead = 128 * shownRequests // bytes of a model beside the texts
 )
-
-// RequestView is what a request had, as far as the server remembers it: the newest ones that this process decided since
-// its start, of many no more than a hundred in a second.
-type RequestView struct {
-	EventID string `json:"event_id,omitempty"`
-	Context string `json:"context,omitempty" doc:"as it was sent"`
-	Actions string `json:"actions" doc:"the candidates as they were sent"`
-	Cut     bool   `json:"cut,omitempty" doc:"the texts are not whole: of a context 768 bytes are kept, of the candidates 1536"`
-}
 
 // pace says when the next request of a model is remembered: the first shownRequests are, then one in shownEvery
 // nanoseconds of the server's clock.
@@ -78,7 +70,7 @@ type shownRequest struct {
 func (r *shownRequest) size() int { return cap(r.context) + cap(r.actions) }
 
 // put remembers a request. It does not wait: when another one is just written, this one is left out.
-func (s *shown) put(model string, key eventlog.Event, seq uint64, q *DecideRequest) {
+func (s *shown) put(model string, key eventlog.Event, seq uint64, q *decide.Request) {
 	if !s.mu.TryLock() {
 		return
 	}
@@ -120,7 +112,7 @@ func (r *shownRequest) clip(b []byte, n int) []byte {
 }
 
 // appendActions appends the candidates as JSON, at most a little more than most bytes.
-func appendActions(b []byte, q *DecideRequest, most int) []byte {
+func appendActions(b []byte, q *decide.Request, most int) []byte {
 	switch {
 	case len(q.Packed) > 0:
 		b = append(append(b, `{"packed":`...), q.Packed[:min(len(q.Packed), most)]...)
@@ -226,25 +218,4 @@ func (s *shown) each(model string, f func(*shownRequest)) {
 
 func (r *shownRequest) view() RequestView {
 	return RequestView{Context: string(r.context), Actions: string(r.actions), Cut: r.cut}
-}
-
-// requestsOf returns the newest requests of a model that are remembered, the oldest first.
-func (s *reading) requestsOf(model string) (out []RequestView) {
-	s.shown.each(model, func(r *shownRequest) {
-		v := r.view()
-		v.EventID = s.keys.Format(eventlog.EventID{Event: r.key, Hint: r.seq})
-		out = append(out, v)
-	})
-	return out
-}
-
-// requestOf returns the request of a decision, nil when it is not remembered.
-func (s *reading) requestOf(model string, key eventlog.Event) (out *RequestView) {
-	s.shown.each(model, func(r *shownRequest) {
-		if r.key == key {
-			v := r.view()
-			out = &v
-		}
-	})
-	return out
 }

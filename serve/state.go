@@ -1,12 +1,14 @@
 package serve
 
 import (
+	"context"
 	"fmt"
-	"slices"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"troupe/bandit"
 	"troupe/eventlog"
 	"troupe/serve/choose"
 	"troupe/serve/fold"
@@ -151,62 +153,91 @@ func (s *state) modelBytes() (bytes int64, awake int) {
 	return bytes, awake
 }
 
-func (s *state) view(name string) (Model, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	m := s.fold.Named(name)
-	if m == nil {
-		return Model{}, noModel(name)
-	}
-	return s.viewOf(m), nil
-}
-
-// viewOf returns a model as its owner sees it. The caller holds mu.
-func (s *state) viewOf(m *fold.Model) Model {
-	var seen *observed
-	if e := s.entries[m.ID]; e != nil {
-		seen = &e.observed
-	}
-	lo, hi := m.Range()
-	out := Model{
-		Kind: kindOf(m.Compiled), Notes: notesOf(m), Range: Range{Min: lo, Max: hi,
-			Declared: !m.Compiled.Config.Reward.Adapt, ChangedSeq: m.Memory.RangeSeq},
-		Name: m.Name(), Incarnation: m.ID, Config: m.Compiled.Config, ConfigVersion: m.Version, Paused: m.Paused,
-		Dim:      m.Compiled.Dim,
-		Warnings: modelWarnings(m, seen), Created: m.Created, Changed: m.Changed, Counts: m.Counts, Failed: m.Failed,
-	}
-	if b := m.Spending; b != nil {
-		limit := m.Compiled.Config.Budget.Limit()
-		out.Budget = &BudgetView{Price: b.Price(limit), Granted: b.Granted, Spent: b.Spent, Reserved: b.Reserved,
-			Left: b.Left(limit, s.now().UnixNano()), Decisions: b.Decisions, Stopped: b.Stopped, Paid: b.Paid}
-	}
-	if y, ok := m.MissingReward(); ok && (m.Memory.Adopted || m.Compiled.Config.Reward.Default.Set) {
-		out.Missing = &Missing{Value: y, Adopted: m.Memory.Adopted, Seq: m.Memory.AdoptedSeq}
-	}
-	for _, s := range m.Memory.Statistics.All() {
-		n := Number{Name: s.Name, Mean: s.Mean, Deviation: s.Deviation, Generation: s.Generation}
-		if s.Width > 0 {
-			n.Center, n.Width = &s.Center, &s.Width
-		}
-		out.Numbers = append(out.Numbers, n)
-	}
-	if c := m.Noticed(); c.Seen > 0 {
-		out.Noticed = &NoticedView{At: c.At, Seen: c.Seen, Posterior: c.Posterior, Before: c.Before, After: c.After}
-	}
-	out.Learners, out.Memory = slices.Clone(m.Learners()), m.Size()
-	if seen != nil {
-		out.Seen = seen.seen()
-		seen.nameFields(out.Learners)
-	}
-	first := s.kept()
-	out.Learning = learningOf(m, first)
-	out.Warnings = append(out.Warnings, learningWarnings(m, first)...)
-	return out
-}
-
 // keyUse returns what an idempotency key was used for.
 func (s *state) keyUse(key [16]byte) (fold.KeyUse, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.fold.Key(key)
+}
+
+// advance takes a slice of what a model waits for, and publishes it when it has caught up.
+func (s *state) advance(m *fold.Model, done bandit.Work) (work bandit.Work, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lagging.ctx.Err() != nil {
+		return nil, false
+	}
+	if work = s.fold.Advance(m, done); work != nil || m.Lagging() {
+		return work, true
+	}
+	close(s.lagging.caughtUp[m])
+	delete(s.lagging.caughtUp, m)
+	if err := s.publish(); err != nil {
+		s.lagging.failed(err)
+	}
+	return nil, false
+}
+
+// caughtUp waits until a model does not lag, at most Options.Wait.
+func (s *state) caughtUp(ctx context.Context, name string) error {
+	limit := time.NewTimer(s.lagging.wait)
+	defer limit.Stop()
+	for {
+		s.mu.RLock()
+		var wait chan struct{}
+		if m := s.fold.Named(name); m != nil {
+			wait = s.lagging.caughtUp[m]
+		}
+		s.mu.RUnlock()
+		if wait == nil {
+			return nil
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-limit.C:
+			return &Error{Code: Unavailable, Want: "the model chooses λ anew and is not there yet",
+				RetryAfter: time.Second}
+		case <-s.lagging.ctx.Done():
+			return &Error{Code: Unavailable, Want: "the server stops", RetryAfter: time.Second}
+		}
+	}
+}
+
+// follow starts to work for a model that lags, unless that is under way. The caller holds mu, or is alone.
+func (s *state) follow(m *fold.Model) {
+	if s.lagging.caughtUp[m] != nil {
+		return
+	}
+	if s.lagging.caughtUp == nil {
+		s.lagging.caughtUp = map[*fold.Model]chan struct{}{}
+	}
+	s.lagging.caughtUp[m] = make(chan struct{})
+	s.lagging.workers.Go(func() {
+		var done bandit.Work
+		for {
+			work, more := s.advance(m, done)
+			if !more {
+				return
+			}
+			for done = work; work != nil && !s.lagging.step(work); {
+				if s.lagging.ctx.Err() != nil {
+					return
+				}
+				runtime.Gosched()
+			}
+		}
+	})
+}
+
+// lagging are the models that lag behind the log, because their policies choose λ anew (fold.Fold.Defer). A goroutine
+// for each does that work, without the fold; decisions go on, on the state of before, and so do all other models.
+type lagging struct {
+	*lifetime
+	caughtUp map[*fold.Model]chan struct{} // closed when the model has caught up; guarded by state.mu
+	wait     time.Duration                 // of a call, at most
+	failed   func(error)                   // what a model cannot be published for
+
+	step func(bandit.Work) bool // does a slice of a choice; tests replace it
 }

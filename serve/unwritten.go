@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -45,29 +44,4 @@ func (u *unwritten) tell(c *eventlog.Chain, d eventlog.Delivery, logger *slog.Lo
 		"else can write to the log", "entry", d.Seq, "why", d.Unwritten, "entries", u.count.Load(),
 		"since_last_line", u.silent)
 	u.told, u.silent = time.Now(), 0
-}
-
-// lostKey returns why the keys of this process do not fit a cluster's log: it lacks one that entries may stand under.
-// Of a key that is missing nothing else can tell: the batches under it would have no effect here and count elsewhere.
-func (s *member) lostKey(mine eventlog.IDKeys) error {
-	have := map[eventlog.ID]bool{}
-	for _, keys := range []map[byte][]byte{mine.Keys, mine.Dropped} {
-		for n, key := range keys {
-			have[KeyFingerprint(n, key)] = true
-		}
-	}
-	for _, x := range s.fold.Nodes() {
-		used := x.Keys[:min(1, len(x.Keys))] // others may have one already that this node will get
-		if s.nodes == nil || x.Name == s.nodes.Node {
-			used = x.Keys
-		}
-		for _, k := range used {
-			if !have[k] {
-				return fmt.Errorf("serve: keys.json lacks a key of fingerprint %v, which node %s has had: what stands "+
-					"in the log under it would have no effect here; give every node the same keys.json, with the keys "+
-					"that were dropped", k, x.Name)
-			}
-		}
-	}
-	return nil
 }

@@ -24,8 +24,8 @@ import (
 // trimmer removes from the log what is not kept.
 type trimmer struct {
 	*lifetime
-	*state
-	*writer
+	needs
+	agreement *agreement  // of the nodes of a cluster
 	admin     *sync.Mutex // of control acts
 	retaining sync.Mutex  // one trim at a time
 	snapshots *snapshots
@@ -64,7 +64,7 @@ func (s *trimmer) trim(ctx context.Context) (first uint64, err error) {
 		return info.First, errors.New("serve: a log is not trimmed without a directory for its base")
 	}
 	if s.nodes != nil {
-		return info.First, s.trimAgreed(ctx, info)
+		return info.First, s.agreement.propose(ctx, info)
 	}
 	to, err := s.expendable(ctx, info)
 	if err != nil || to <= s.past.Base.Load() || to < info.First {
@@ -113,85 +113,6 @@ func (s *trimmer) trimTo(ctx context.Context, info eventlog.Info, f *fold.Fold) 
 	s.past.First.Store(upTo + 1)
 	s.opt.Logger.Info("the log is trimmed", "first", upTo+1, "base", f.Seq())
 	return upTo + 1, s.snapshots.prune()
-}
-
-// expendable returns the last entry that need not be kept.
-func (s *trimmer) expendable(ctx context.Context, info eventlog.Info) (to uint64, err error) {
-	most := s.progress.applied.Load()
-	if most = min(most, info.Last); most < 2 {
-		return 0, nil
-	}
-	young := s.opt.Now().Add(-s.opt.Keep).UnixNano()
-	left, before := info.Bytes, int64(0)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for e, err := range s.log.Read(ctx, 0, info.First) {
-		if err != nil {
-			return 0, err
-		}
-		h, err := eventlog.ParseHeader(e.Data)
-		if err != nil && s.nodes == nil {
-			return 0, fmt.Errorf("entry %d: %w", e.Seq, err)
-		} else if err != nil {
-			h.Time = before // of what no node has written nothing is known
-		}
-		before = h.Time
-		old := s.opt.Keep > 0 && h.Time < young
-		large := s.opt.KeepBytes > 0 && left > uint64(s.opt.KeepBytes)
-		if !old && !large || e.Seq >= most {
-			break
-		}
-		to, left = e.Seq, left-min(left, uint64(len(e.Data)))
-	}
-	return s.needed(ctx, to)
-}
-
-// needed lowers to until nothing needs what lies before the state of entry to.
-func (s *trimmer) needed(ctx context.Context, to uint64) (uint64, error) {
-	s.mu.RLock()
-	to = min(to, s.fold.OldestNeeded()-1)
-	begun := slices.Collect(s.fold.Inherited())
-	s.mu.RUnlock()
-	for again := true; again; {
-		again = false
-		for i, x := range begun {
-			if x.Since <= to {
-				continue
-			}
-			if x.Whole {
-				return 0, nil
-			}
-			if x.At == 0 {
-				var err error
-				if x.At, err = s.cloned(ctx, x.Since, x.Model); err != nil {
-					return 0, err
-				}
-				begun[i] = x
-			}
-			if x.At < to {
-				to, again = x.At, true
-			}
-		}
-	}
-	return to, nil
-}
-
-// cloned returns the entry whose state the clone id began with, from its record in entry seq.
-func (s *trimmer) cloned(ctx context.Context, seq uint64, id eventlog.ID) (uint64, error) {
-	e, err := s.log.Get(ctx, 0, seq)
-	if err != nil {
-		return 0, err
-	}
-	b, err := eventlog.ParseBatch(e.Data)
-	if err != nil {
-		return 0, fmt.Errorf("entry %d: %w", seq, err)
-	}
-	for _, r := range b.Events() {
-		if c, ok := r.(*eventlog.Control); ok && c.Model == id && c.From != 0 {
-			return c.AtSeq, nil
-		}
-	}
-	return 0, fmt.Errorf("entry %d has no record of the beginning of model %v", seq, id)
 }
 
 // Base returns the entry whose state a log that begins with entry first is folded from, 0 for a log that

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -158,4 +160,119 @@ func (s *writer) write(ctx context.Context, r eventlog.Record) (fold.Outcome, ui
 		return fold.None, receipt.Seq, err
 	}
 	return out[0], receipt.Seq, nil
+}
+
+// begin admits a call. done must be called at its end.
+func (s *writer) begin(ctx context.Context) (done func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if s.nodes != nil {
+		if err := s.nodes.stale(); err != nil {
+			return nil, err
+		}
+	}
+	c := &s.calls
+	n := c.n.Add(1)
+	switch { // closed is looked at after n was raised: close then waits for this call, or this call sees it
+	case c.closed.Load():
+		s.end()
+		return nil, &Error{Code: Unavailable, Want: "the server is shutting down", RetryAfter: time.Second}
+	case n > int64(s.opt.Limits.InFlight):
+		s.end()
+		s.refused.Add(1)
+		return nil, &Error{Code: TooBusy, Want: fmt.Sprintf("%d calls are under way", n-1), RetryAfter: time.Second}
+	}
+	return c.done, nil
+}
+
+// enter counts a call that goes on after its caller has left. The caller is still counted.
+func (s *writer) enter() { s.calls.n.Add(1) }
+
+func (s *writer) end() {
+	if c := &s.calls; c.n.Add(-1) == 0 && c.closed.Load() {
+		c.once.Do(func() { close(c.idle) })
+	}
+}
+
+// drain refuses new calls and waits for those under way, until ctx ends.
+func (s *writer) drain(ctx context.Context) {
+	s.enter() // so that the end below comes after closed was set
+	s.calls.closed.Store(true)
+	s.end()
+	select {
+	case <-s.calls.idle:
+	case <-ctx.Done():
+	}
+}
+
+// leave makes the log of a cluster that of this single machine: the rules of package fold for clusters, and their
+// clock, end here.
+func (s *writer) leave(ctx context.Context, names []string) {
+	r := &eventlog.Control{Act: eventlog.Members, Digest: fold.NamesDigest(names), Time: s.opt.Now().UnixNano()}
+	if _, err := s.append(ctx, r); err != nil {
+		s.opt.Logger.Warn("the log is still a cluster's, whose clock stands still: no window closes", "error",
+			err.Error())
+		return
+	}
+	s.opt.Logger.Info("the log of a cluster is that of a single machine now", "nodes", strings.Join(names, ", "))
+}
+
+// here waits until an entry that another node has answered is applied.
+func (s *writer) here(ctx context.Context, seq uint64) error {
+	if s.nodes == nil || seq <= s.progress.applied.Load() {
+		return nil
+	}
+	wait, cancel := context.WithTimeout(ctx, s.opt.Wait)
+	defer cancel()
+	if _, err := s.progress.until(wait, seq); err != nil {
+		return &Error{Code: Unavailable, Want: "the decision is not applied here yet", RetryAfter: time.Second,
+			Err: err}
+	}
+	return nil
+}
+
+// leaderWait is how long a start waits for a leader that has what this node's newest snapshot has: one that was
+// just elected may not have applied all that it knows to be stored.
+const leaderWait = 30 * time.Second
+
+// endOfLog returns what the log has at the start.
+func (s *writer) endOfLog(ctx context.Context, files fold.Files) (eventlog.Info, error) {
+	info, err := s.log.Info(ctx, 0)
+	if s.nodes == nil || err != nil {
+		return info, err
+	}
+	seqs, err := files.List()
+	for since := time.Now(); err == nil && len(seqs) > 0 && seqs[0] > info.Last && time.Since(since) < leaderWait; {
+		select {
+		case <-ctx.Done():
+			return info, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+		info, err = s.log.Info(ctx, 0)
+	}
+	return info, err
+}
+
+// raiseLog writes the record that raises the log to the version of its committer. A log that takes
+// nothing at present is raised by the first batch that it takes, which needs no record: the version in
+// the header of a batch decides.
+func (s *writer) raiseLog(ctx context.Context, version uint16) {
+	r := &eventlog.Control{Act: eventlog.RaiseVersion, Version: uint32(version), Time: s.opt.Now().UnixNano()}
+	if _, err := s.append(ctx, r); err != nil {
+		s.opt.Logger.Warn("the record that raises the log's version was not written", "version", version, "error",
+			err.Error())
+		return
+	}
+	s.opt.Logger.Info("the log was raised; earlier programs cannot read it any more", "version", version)
+}
+
+// calls counts the calls under way, for back-pressure and for Close. It has no mutex: hundreds of calls that
+// wake together would queue for it.
+type calls struct {
+	n      atomic.Int64
+	closed atomic.Bool
+	idle   chan struct{} // closed when closed and n = 0
+	once   sync.Once
+	done   func() // writer.end
 }

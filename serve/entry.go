@@ -1,0 +1,85 @@
+package serve
+
+import (
+	"troupe/eventlog"
+	"troupe/feature"
+	"troupe/serve/choose"
+	"troupe/serve/decide"
+	"troupe/serve/fold"
+)
+
+// Observe implements decide.Model.
+func (e *entry) Observe(w *choose.Worker, r *eventlog.Decision, now int64) (out decide.Measured) {
+	if w.Alike() {
+		r.Notes |= eventlog.NoteAlike
+	}
+	if b := w.Schema(); b != nil {
+		r.Notes |= e.observed.met(b)
+	}
+	b := w.Batch()
+	if b == nil {
+		return nil
+	}
+	r.Notes |= e.observed.hashed(b, w, int(r.Index))
+	if r.Mode == eventlog.Frozen || r.Mode == eventlog.Shadow {
+		return nil
+	}
+	for _, s := range e.observed.numbers.Look(b, w.Version.State.Statistics()) {
+		out = append(out, decide.Measure{Record: fold.Measured(r.Model, s, now),
+			Forget: func() { e.observed.numbers.Forget([]feature.Standard{s}) }})
+	}
+	return out
+}
+
+// warned is for how many decisions with a note the answer has a warning.
+const warned = 10
+
+// Warnings implements decide.Model: none when enough decisions had the same.
+func (e *entry) Warnings(n eventlog.Notes, v *choose.Version) (out []string) {
+	before := &v.Notes
+	for i := range noteTexts {
+		text := noteText(i, v.Compiled)
+		if n&(1<<i) == 0 || before[i] >= warned {
+			continue
+		}
+		if names := e.observed.named()[i]; names != "" {
+			text += " (seen in " + names + ")"
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// Worker implements decide.Model.
+func (e *entry) Worker(v *choose.Version) (*choose.Worker, error) {
+	if !e.used.Load() {
+		e.used.Store(true)
+	}
+	for {
+		w, err := e.workers.Take(v)
+		if err == nil {
+			return w, nil
+		}
+		if err != choose.ErrOld {
+			return nil, &Error{Code: Internal, Want: "the model cannot decide", Err: err}
+		}
+		v = e.state.publishedOf(e)
+		if err := usable(v); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Done implements decide.Model.
+func (e *entry) Done(w *choose.Worker) { e.workers.Put(w) }
+
+// usable returns why a version does not decide.
+func usable(v *choose.Version) error {
+	switch {
+	case v.Paused:
+		return errorf(Paused, "the model is paused")
+	case v.Failed != "":
+		return &Error{Code: Unavailable, Want: "the model has failed: " + v.Failed}
+	}
+	return nil
+}

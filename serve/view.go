@@ -1,0 +1,213 @@
+package serve
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/serve/fold"
+	"troupe/serve/model"
+)
+
+func (s *state) view(name string) (Model, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	m := s.fold.Named(name)
+	if m == nil {
+		return Model{}, noModel(name)
+	}
+	return s.viewOf(m), nil
+}
+
+// viewOf returns a model as its owner sees it. The caller holds mu.
+func (s *state) viewOf(m *fold.Model) Model {
+	var seen *observed
+	if e := s.entries[m.ID]; e != nil {
+		seen = &e.observed
+	}
+	lo, hi := m.Range()
+	out := Model{
+		Kind: kindOf(m.Compiled), Notes: notesOf(m), Range: Range{Min: lo, Max: hi,
+			Declared: !m.Compiled.Config.Reward.Adapt, ChangedSeq: m.Memory.RangeSeq},
+		Name: m.Name(), Incarnation: m.ID, Config: m.Compiled.Config, ConfigVersion: m.Version, Paused: m.Paused,
+		Dim:      m.Compiled.Dim,
+		Warnings: modelWarnings(m, seen), Created: m.Created, Changed: m.Changed, Counts: m.Counts, Failed: m.Failed,
+	}
+	if b := m.Spending; b != nil {
+		limit := m.Compiled.Config.Budget.Limit()
+		out.Budget = &BudgetView{Price: b.Price(limit), Granted: b.Granted, Spent: b.Spent, Reserved: b.Reserved,
+			Left: b.Left(limit, s.now().UnixNano()), Decisions: b.Decisions, Stopped: b.Stopped, Paid: b.Paid}
+	}
+	if y, ok := m.MissingReward(); ok && (m.Memory.Adopted || m.Compiled.Config.Reward.Default.Set) {
+		out.Missing = &Missing{Value: y, Adopted: m.Memory.Adopted, Seq: m.Memory.AdoptedSeq}
+	}
+	for _, s := range m.Memory.Statistics.All() {
+		n := Number{Name: s.Name, Mean: s.Mean, Deviation: s.Deviation, Generation: s.Generation}
+		if s.Width > 0 {
+			n.Center, n.Width = &s.Center, &s.Width
+		}
+		out.Numbers = append(out.Numbers, n)
+	}
+	if c := m.Noticed(); c.Seen > 0 {
+		out.Noticed = &NoticedView{At: c.At, Seen: c.Seen, Posterior: c.Posterior, Before: c.Before, After: c.After}
+	}
+	out.Learners, out.Memory = slices.Clone(m.Learners()), m.Size()
+	if seen != nil {
+		out.Seen = seen.seen()
+		seen.nameFields(out.Learners)
+	}
+	first := s.kept()
+	out.Learning = learningOf(m, first)
+	out.Warnings = append(out.Warnings, learningWarnings(m, first)...)
+	return out
+}
+
+// learningOf returns the view of a model, nil when it learns no schema. first is where the log begins.
+func learningOf(m *fold.Model, first uint64) *LearningView {
+	l := m.Learning
+	if l == nil {
+		return nil
+	}
+	out := &LearningView{Phase: "collecting", Requests: l.Requests, Bytes: l.Bytes, Adopted: l.Adopted, Tries: l.Tries}
+	switch out.Rewards, out.Next = m.Progress(first); {
+	case l.Adopted > 0:
+		out.Phase = "learned"
+	case l.Done:
+		out.Phase = "hashed"
+	}
+	return out
+}
+
+// learningWarnings says what the creator of a model that learns a schema should know.
+func learningWarnings(m *fold.Model, first uint64) (out []string) {
+	l := m.Learning
+	if l == nil {
+		return nil
+	}
+	if have, next := m.Progress(first); next > 0 && have < len(l.Events) {
+		out = append(out, fmt.Sprintf("the log was trimmed before %d rewards had come, so the requests of %d "+
+			"rewarded decisions cannot be learned from: keep the log longer (--keep, --keep-bytes), or ask for fewer "+
+			"(features.learn.after)", next, len(l.Events)-have))
+	}
+	if len(l.Tries) == 0 {
+		return out
+	}
+	try := l.Tries[len(l.Tries)-1]
+	if l.Done && l.Adopted == 0 {
+		out = append(out, fmt.Sprintf("no learned schema took over, after %d tries, and none is tried any more; the "+
+			"hashed model decides. The last one: %s", len(l.Tries), try.Why))
+	}
+	var without []string
+	for _, r := range try.Reasons {
+		if l.Adopted > 0 && (strings.Contains(r, ": left out") || strings.Contains(r, ": not crossed") ||
+			strings.Contains(r, ": only ")) {
+			without = append(without, r)
+		}
+	}
+	if n := len(without); n > 0 {
+		more := ""
+		if n > maxNames {
+			without, more = without[:maxNames], fmt.Sprintf("; and %d more (learning.tries)", n-maxNames)
+		}
+		out = append(out, "the learned schema does not have all of the requests: "+strings.Join(without, "; ")+more)
+	}
+	return out
+}
+
+// notesOf names the counts of notes, nil when there are none.
+func notesOf(m *fold.Model) map[string]uint64 {
+	var out map[string]uint64
+	for i, n := range m.Notes {
+		if n > 0 {
+			if out == nil {
+				out = map[string]uint64{}
+			}
+			out[eventlog.Notes(1<<i).String()] = n
+		}
+	}
+	return out
+}
+
+// enoughEqual is how many equal rewards a model warns of while windows are open.
+const enoughEqual = 10
+
+// noticedFor is for how many learned events a warning says that the rewards changed.
+const noticedFor = 1000
+
+// modelWarnings says what a model ignores, cannot tell apart, or has assumed. seen are the features of the notes, as
+// far as they are known.
+func modelWarnings(m *fold.Model, seen *observed) []string {
+	out := append([]string(nil), m.Compiled.Warnings...)
+	var names [len(noteTexts)]string
+	if seen != nil {
+		names = seen.named()
+	}
+	for i, n := range m.Notes {
+		if n > 0 {
+			text := fmt.Sprintf("in %d of %d decisions: %s", n, m.Counts.Decisions, noteText(i, m.Compiled))
+			if names[i] != "" {
+				text += " (since the server started: " + names[i] + ")"
+			}
+			out = append(out, text)
+		}
+	}
+	if seen != nil {
+		if text := seen.sampledPairs(m.Compiled); text != "" {
+			out = append(out, text)
+		}
+	}
+	r, x := m.Compiled.Config.Reward, &m.Memory
+	if x.Adopted {
+		out = append(out, fmt.Sprintf("an event without a reward counts as %v since entry %d, because nothing was "+
+			"said and the data look as if only successes were sent (all rewards were equal, or more than %d windows "+
+			"closed without one); set reward.default to a number, or to none", x.Default, x.AdoptedSeq,
+			fold.EnoughMissed))
+	}
+	_, answered := m.MissingReward()
+	switch {
+	case !answered && r.Default.Word != "auto" && m.Counts.Expired > 100 && 2*m.Counts.Expired > m.Counts.Decisions:
+		out = append(out, fmt.Sprintf("%d of %d decisions got no reward in their window and taught nothing; set "+
+			"reward.default, or a longer reward.window", m.Counts.Expired, m.Counts.Decisions))
+	case !x.Adopted && r.Default.Word == "auto" && x.Seen >= enoughEqual && !x.Differ && x.First > 0 && m.Counts.Open > 0:
+		out = append(out, fmt.Sprintf("all %d rewards so far are %v, and %d decisions wait for one: where only successes "+
+			"are sent, nothing is learned before reward.window, %v, is over; send the other rewards too, or set "+
+			"reward.default to what a decision without a reward is worth, or a shorter window", x.Seen, x.First,
+			m.Counts.Open, time.Duration(r.Window)))
+	case r.Default.Word != "auto" && !r.Default.Set && x.Seen >= 100 && !x.Differ:
+		out = append(out, fmt.Sprintf("all %d rewards were %v, so there is nothing to learn from; send the other "+
+			"rewards too, or set reward.default", x.Seen, x.First))
+	}
+	if x.RangeSeq > 0 {
+		lo, hi := m.Range()
+		out = append(out, fmt.Sprintf("rewards outside [%v, %v] widened the range to [%v, %v], last in entry %d; "+
+			"give reward.min and reward.max where they are known", r.Min, r.Max, lo, hi, x.RangeSeq))
+	}
+	if c := m.Noticed(); c.Seen > 0 && m.Counts.Learned < c.Seen+noticedFor {
+		text := fmt.Sprintf("the rewards changed at about event %d (posterior %.2f)", c.At, c.Posterior)
+		if c.Before != c.After {
+			text += fmt.Sprintf("; their mean was %.3g and is %.3g since", c.Before, c.After)
+		}
+		out = append(out, text+"; what was learned since then plays, and actions are tried again: look whether the world "+
+			"or what the client sends has changed")
+	}
+	if m.Counts.Late > 100 && 2*m.Counts.Late > m.Counts.Rewards {
+		out = append(out, fmt.Sprintf("%d rewards came after their window and did not count; set a longer "+
+			"reward.window", m.Counts.Late))
+	}
+	return out
+}
+
+// kindOf names the features of a configuration.
+func kindOf(c *model.Compiled) string {
+	switch {
+	case c.Hashed != nil:
+		return "hashed"
+	case c.Config.Dim != 0:
+		return "vector"
+	case c.Encoder != nil:
+		return "schema"
+	}
+	return "learn"
+}

@@ -1,0 +1,441 @@
+package serve
+
+import (
+	"iter"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/policy"
+	"troupe/serve/fold"
+	"troupe/serve/joined"
+)
+
+// This file has what a Service answers.
+
+// Model is a model as its owner sees it.
+type Model struct {
+	Name        string      `json:"name"`
+	Incarnation eventlog.ID `json:"incarnation"`
+	Config      ModelConfig `json:"config"`
+	// ConfigVersion counts configurations from 1: the ETag.
+	ConfigVersion uint64 `json:"config_version"`
+	Paused        bool   `json:"paused"`
+	Dim           int    `json:"dim"` // 0 until the features are learned
+	// Kind is that of the features: hashed (any request is read), schema, vector (dim), or learn (a model of an
+	// earlier version whose schema the first request will give).
+	Kind string `json:"kind"`
+	// Warnings say what the model ignores, cannot tell apart, or has assumed, and what to do.
+	Warnings []string `json:"warnings,omitempty"`
+	// Notes counts decisions by what encoding met: ignored, clamped, alike, type, unstored.
+	Notes map[string]uint64 `json:"notes,omitempty"`
+	// Range is the range of rewards in force.
+	Range Range `json:"range"`
+	// Budget is what a model with a budget has spent, absent for others.
+	Budget *BudgetView `json:"budget,omitempty"`
+	// Missing is what an event without a reward counts, absent when it teaches nothing.
+	Missing *Missing `json:"missing,omitempty"`
+	// Numbers are the number features whose scale is known, of hashed features.
+	Numbers []Number `json:"numbers,omitempty"`
+	// Learners are the models that learn side by side in the policy hashed; those with a weight play.
+	Learners []LearnerView `json:"learners,omitempty"`
+	// Noticed is the last change of the rewards that the policy noticed, absent without one.
+	Noticed *NoticedView `json:"noticed,omitempty"`
+	// Weights are those of hashed features whose names are known from the requests since the server started: common
+	// values, and actions that were chosen. Absent for other features, and where several models are listed.
+	Weights *WeightsView `json:"weights,omitempty"`
+	// Seen is what the requests had of each feature since the server started, absent before the first one.
+	Seen *SeenView `json:"seen,omitempty"`
+	// Requests are some of the newest that this process decided since its start, the oldest first.
+	Requests []RequestView `json:"-"`
+	// Learning is how far a model is that learns a schema from requests (features.learn), absent for others.
+	Learning *LearningView `json:"learning,omitempty"`
+	// Memory is about how many bytes the model takes.
+	Memory  ModelSize `json:"memory"`
+	Created Stamp     `json:"created"`
+	Changed Stamp     `json:"changed"` // last control record
+	Counts  Counts    `json:"counts"`
+	// Failed is why the model cannot go on: a numerical failure of its policy. Empty when all is
+	// well.
+	Failed string `json:"failed,omitempty"`
+}
+
+// NoticedView is a change of the rewards that a policy noticed by itself.
+type NoticedView struct {
+	At        uint64  `json:"at"`        // learned events before the rewards changed, about
+	Seen      uint64  `json:"seen"`      // learned events when it was certain enough to be stated
+	Posterior float64 `json:"posterior"` // of a change since the one stated before
+	// Before and After are the mean rewards before and since, both 0 where the policy does not know them.
+	Before float64 `json:"before"`
+	After  float64 `json:"after"`
+}
+
+// Range is the range of rewards of a model.
+type Range struct {
+	Min      float64 `json:"min"`
+	Max      float64 `json:"max"`
+	Declared bool    `json:"declared"` // rewards outside are refused; otherwise they widen it
+	// ChangedSeq is the entry of the reward that widened it last, 0 when none did.
+	ChangedSeq uint64 `json:"changed_seq,omitempty"`
+}
+
+// BudgetView is the state of a model's budget after the newest entry.
+type BudgetView struct {
+	Price     float64 `json:"price" doc:"what a unit of money costs, in units of reward: an action is played for the largest reward − price × cost"`
+	Granted   float64 `json:"granted" doc:"money for the decisions so far; of a budget for a day, for this day"`
+	Spent     float64 `json:"spent" doc:"of it"`
+	Reserved  float64 `json:"reserved" doc:"for decisions whose cost is not known yet"`
+	Left      float64 `json:"left" doc:"the largest cost that a decision may play now"`
+	Decisions uint64  `json:"decisions" doc:"under the budget"`
+	Stopped   uint64  `json:"stopped" doc:"in which the hard stop took actions away"`
+	Paid      float64 `json:"paid" doc:"of all time"`
+}
+
+// Missing is what an event without a reward counts.
+type Missing struct {
+	Value   float64 `json:"value"`
+	Adopted bool    `json:"adopted"` // from the data, since entry Seq; otherwise it was declared
+	Seq     uint64  `json:"seq,omitempty"`
+}
+
+// Number is the scale of a number feature: (t(x) − Mean)/Deviation, with t(x) = x, or for heavy tails
+// asinh((x − Center)/Width).
+type Number struct {
+	Name       string   `json:"name"`
+	Mean       float64  `json:"mean"`
+	Deviation  float64  `json:"deviation"` // 0: all values were equal
+	Center     *float64 `json:"center,omitempty"`
+	Width      *float64 `json:"width,omitempty"`
+	Generation uint32   `json:"generation"` // 1, and one more each time that it changed
+}
+
+// Owner is whose decision an event is.
+type Owner struct {
+	Model string // name, also of a deleted model; empty when it is not known any more
+	Slot  string // as DecideRequest had it
+}
+
+// EventView is what is recorded of a decision.
+type EventView struct {
+	EventID     string            `json:"event_id"`
+	Key         eventlog.Event    `json:"key"`
+	Seq         uint64            `json:"seq"`
+	Model       string            `json:"model"` // name; empty when deleted
+	Incarnation eventlog.ID       `json:"incarnation"`
+	Decision    eventlog.Decision `json:"decision"`
+	Action      Chosen            `json:"action"`
+	Time        time.Time         `json:"time"`
+	Deadline    time.Time         `json:"deadline"`
+	// Status: open, inactive (deferred and not activated), rewarded, or closed (the window is over).
+	Status string `json:"status"`
+	// Value is the reward so far, while the window is open and there is one.
+	Value *float64 `json:"value,omitempty"`
+	// Cost is what calls said so far that it cost, while the window is open. What the request stated is in Decision.
+	Cost *float64 `json:"cost,omitempty"`
+	// Request is what was sent, for some of the newest decisions that this process made since its start. It is not in
+	// the log.
+	Request *RequestView `json:"request,omitempty"`
+}
+
+// Replayed compares a decision with what the code chooses now from the same state, the same
+// candidates and the same draw.
+type Replayed struct {
+	Key      eventlog.Event    `json:"key"`
+	Seq      uint64            `json:"seq"`
+	Recorded eventlog.Decision `json:"recorded"`
+	// The same fields, computed anew.
+	Digest   eventlog.ID `json:"digest"` // of the state at basis_seq
+	Action   string      `json:"action"`
+	Index    int         `json:"index"`
+	Num      uint64      `json:"num"`
+	Den      uint64      `json:"den"`
+	Member   uint32      `json:"member"`
+	Negative bool        `json:"negative"`
+	Price    float64     `json:"price,omitempty"`   // of a budget
+	Expects  float64     `json:"expects,omitempty"` // what the decision cost in expectation
+	Stopped  bool        `json:"stopped,omitempty"` // the hard stop has taken actions away
+	Equal    bool        `json:"equal"`
+	Differs  []string    `json:"differs,omitempty"` // names of fields that are not equal
+}
+
+// StateView is the state of a model's policy.
+type StateView struct {
+	Name        string      `json:"name"`
+	Incarnation eventlog.ID `json:"incarnation"`
+	Seq         uint64      `json:"seq"`
+	Digest      eventlog.ID `json:"digest"`
+	Dim         int         `json:"dim"`
+	Learned     uint64      `json:"learned"`
+	// Theta is θ̂, where the policy has a linear estimate, and LogDet is log det V/λ^d, where that is a ridge
+	// regression.
+	Theta []float64 `json:"theta,omitempty"`
+	// Spread is the standard deviation of the members around θ̂ at each coordinate.
+	Spread []float64 `json:"spread,omitempty"`
+	LogDet float64   `json:"log_det,omitempty"`
+	// Learners are the models of the policy hashed, which has no Theta: Model.Weights has weights with names.
+	Learners []LearnerView `json:"learners,omitempty"`
+	// Coordinates names the entries of Theta.
+	Coordinates []string `json:"coordinates,omitempty"`
+	// Snapshot is the policy's own bytes (bandit.Snapshotter), with everything in it.
+	Snapshot []byte `json:"-"`
+}
+
+// Health is how the server is.
+type Health struct {
+	// Ready: decisions and rewards are answered.
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason,omitempty"` // why not
+	// Damage is where the log is not what was written; then the server is read-only.
+	Damage string `json:"damage,omitempty"`
+	// Applied is the last sequence that was folded, verified by the chain; Log is the last one that
+	// this process wrote.
+	Applied uint64 `json:"applied"`
+	Log     uint64 `json:"log"`
+	Lag     uint64 `json:"lag"`
+	// LogBytes is how many bytes the log has, about, and LogLimit how many it may have; both as they were at most 15 s
+	// ago.
+	LogBytes uint64 `json:"log_bytes"`
+	LogLimit uint64 `json:"log_limit"`
+	// Epoch is the writer's name in this run.
+	Epoch      eventlog.ID             `json:"epoch"`
+	Committer  eventlog.CommitterStats `json:"committer"`
+	Snapshot   uint64                  `json:"snapshot"`    // sequence of the newest one, 0 for none
+	ModelBytes int64                   `json:"model_bytes"` // about how many bytes of memory the models take
+	Awake      int                     `json:"awake"`       // models that are not laid aside
+	// SnapshotError is why the last attempt failed, if it did.
+	SnapshotError string    `json:"snapshot_error,omitempty"`
+	Full          bool      `json:"full"` // the last append was refused for room
+	Models        int       `json:"models"`
+	Open          uint64    `json:"open"`     // events whose window is open, all models
+	Keys          uint64    `json:"keys"`     // idempotency keys that are remembered
+	InFlight      int64     `json:"inflight"` // calls
+	Refused       uint64    `json:"refused"`  // calls answered TooBusy
+	Forged        uint64    `json:"forged"`   // event ids that were not ours
+	Missing       uint64    `json:"missing"`  // ids of ours whose decision is not in the log: an alarm
+	Started       time.Time `json:"started"`
+	Recovery      Recovery  `json:"recovery"`
+	// Cluster is how this node sees the others, nil on a single machine.
+	Cluster *ClusterHealth `json:"cluster,omitempty"`
+}
+
+// Recovery is how the state was found at the start.
+type Recovery struct {
+	Snapshot uint64        `json:"snapshot"` // it began with, 0 for none
+	Batches  uint64        `json:"batches"`  // folded after it
+	Events   uint64        `json:"events"`
+	Skipped  []string      `json:"skipped,omitempty"` // snapshots that could not be used, and why
+	Took     time.Duration `json:"took"`
+	version  uint16        // the highest log version of the batches
+}
+
+// LearnerView is one of the models that learn side by side in the policy hashed.
+type LearnerView = policy.HashedModel
+
+// LearningView is how far a model is that learns a schema from requests.
+type LearningView struct {
+	// Phase is collecting (the hashed model decides, the next schema is learned after Next rewards), hashed (no learned
+	// schema predicted better, and none is tried any more) or learned (one has taken over).
+	Phase    string `json:"phase"`
+	Rewards  int    `json:"rewards"`              // rewarded decisions whose requests are in the log
+	Next     int    `json:"next,omitempty"`       // that many are needed for the next try
+	Requests uint64 `json:"requests"`             // that were kept
+	Bytes    uint64 `json:"bytes"`                // of them in the log, before it is trimmed
+	Adopted  uint64 `json:"adopted_seq,omitzero"` // entry from which the learned schema decides
+	// Tries are the schemas that were learned, with the errors of both models.
+	Tries []LearningTry `json:"tries,omitempty"`
+}
+
+// LearningTry is a schema that was learned, and how its model did.
+type LearningTry = fold.Try
+
+// FeatureView is what the requests of a model had of a feature, since the server started.
+type FeatureView struct {
+	Name string `json:"name"`
+	// number, string or boolean, as it came first; absent for a feature of a schema that is no number
+	Kind     string   `json:"kind,omitempty"`
+	Requests uint64   `json:"requests"`          // that had it
+	Low      *float64 `json:"low,omitempty"`     // smallest number
+	High     *float64 `json:"high,omitempty"`    // largest number
+	Outside  uint64   `json:"outside,omitzero"`  // numbers that hashed features cut at ±3 standard deviations
+	Ignored  uint64   `json:"ignored,omitzero"`  // requests in which it, or its level, was ignored
+	Clamped  uint64   `json:"clamped,omitzero"`  // requests in which it was clamped
+	Mistyped uint64   `json:"mistyped,omitzero"` // values of another type
+	// Weight is the largest one of the feature, in spreads of the members, with hashed features; absent while there is
+	// none.
+	Weight *WeightView `json:"weight,omitempty"`
+}
+
+// SeenView is what the requests of a model had, since the server started.
+type SeenView struct {
+	Requests uint64        `json:"requests"`
+	Features []FeatureView `json:"features"`      // by name, the first 200
+	More     int           `json:"more,omitzero"` // features that are not listed
+}
+
+// WeightView is what a model with hashed features has learned of one value of the context, or of two of them together,
+// for an action or a value of an action.
+type WeightView struct {
+	Name string `json:"name"` // such as context.city=Oslo × id=sport
+	// Features are those of the name, in its order: none, one or two of the context, then one of the action, or id.
+	Features []string `json:"features"`
+	// Weight is what the value adds to the expected reward of a request of mean length, with the logistic link to the
+	// logit. Spread is the standard deviation of the members there.
+	Weight float64 `json:"weight"`
+	Spread float64 `json:"spread"`
+}
+
+// WeightsView lists weights of the model that plays.
+type WeightsView struct {
+	Link  string       `json:"link"`  // linear: weights are in units of the reward; logistic: of the logit
+	Pairs bool         `json:"pairs"` // the model reads pairs of values
+	Rows  []WeightView `json:"rows"`  // the first 50, those first whose weight is the most spreads away from 0
+	More  int          `json:"more,omitzero"`
+}
+
+// RequestView is what a request had, as far as the server remembers it: the newest ones that this process decided since
+// its start, of many no more than a hundred in a second.
+type RequestView struct {
+	EventID string `json:"event_id,omitempty"`
+	Context string `json:"context,omitempty" doc:"as it was sent"`
+	Actions string `json:"actions" doc:"the candidates as they were sent"`
+	Cut     bool   `json:"cut,omitempty" doc:"the texts are not whole: of a context 768 bytes are kept, of the candidates 1536"`
+}
+
+// ReplicaCheck is what a node found when it read the files of its replica.
+type ReplicaCheck struct {
+	// Done is false while the files are still being read: ask again.
+	Done  bool   `json:"done"`
+	First uint64 `json:"first,omitempty"`
+	Last  uint64 `json:"last,omitempty"` // entry
+	// Began is the newest entry that the node had applied when it began to read: the files of a whole replica have it.
+	Began  uint64   `json:"began,omitempty"`
+	Damage []string `json:"damage,omitempty"`
+}
+
+// ClusterHealth is how a node sees its cluster.
+type ClusterHealth struct {
+	Node string `json:"node"`
+	// Contact is how many seconds ago the node reached a majority; beyond 5 it is not ready.
+	Contact float64 `json:"contact_seconds"`
+	// Clock is how many seconds this node's clock is ahead of the median.
+	Clock float64     `json:"clock_seconds"`
+	Keys  eventlog.ID `json:"keys"` // fingerprint
+	// KeyNumbers are the keys of event ids that the node recognises, first the one that it makes them with.
+	KeyNumbers []int        `json:"key_numbers"`
+	Nodes      []NodeHealth `json:"nodes"`
+	// CertificateEnds is until when the certificate that the node shows the others is valid.
+	CertificateEnds *time.Time `json:"certificate_ends,omitempty"`
+	// Replicas are the servers that have the log, as its leader saw them last; none when nothing is known.
+	Replicas []eventlog.Replica `json:"replicas,omitempty"`
+	Void     uint64             `json:"void"` // batches of this node that were stored too late to count
+	// Unwritten counts the entries of the log that have no effect because no node has written them; UnwrittenEntry is
+	// the newest of them, 0 for none. They are the same at every node. Anything but 0 is an alarm.
+	Unwritten      uint64 `json:"unwritten_entries"`
+	UnwrittenEntry uint64 `json:"unwritten_entry,omitempty"`
+	// Declared counts the entries that an operator has declared void, because no node could read them.
+	Declared uint64 `json:"declared_void,omitempty"`
+	// Digest says how the models of this node compare with those of the others: "agrees" with a majority; "differs"
+	// from one, then the node has stopped; "doubt" while they differ and no majority agrees; empty before the first
+	// comparison.
+	Digest string `json:"digest,omitempty"`
+	// Base is the entry whose state takes the place of what was trimmed, or is to be, 0 for none; Trim says what the
+	// removal of the entries before it waits for, empty when nothing is to be removed.
+	Base uint64 `json:"base,omitempty"`
+	Trim string `json:"trim,omitempty"`
+	// LogVersion is the version in which the node writes. It rises when every node can read a higher one
+	// (NodeHealth.Readable).
+	LogVersion uint16 `json:"log_version"`
+	// Damage says what is wrong with the files of this node's replica, as far as they were read: what they do not give
+	// comes from the others, and the node lets another one lead. Empty when nothing is known.
+	Damage string `json:"replica_damage,omitempty"`
+	// Unrepaired says why the damaged files are not made anew from the other nodes yet; the node tries again.
+	Unrepaired string `json:"replica_unrepaired,omitempty"`
+	// Repairs counts how often the files were made anew from the other nodes, over all starts; Repaired is when that was
+	// last.
+	Repairs  uint64     `json:"replica_repairs"`
+	Repaired *time.Time `json:"replica_repaired,omitempty"`
+	// Verified is when all files of the replica were read last and were whole, up to VerifiedEntry.
+	Verified      *time.Time `json:"replica_verified,omitempty"`
+	VerifiedEntry uint64     `json:"replica_verified_entry,omitempty"`
+	// Elections is how often another node led the log than before, since this one started.
+	Elections uint64 `json:"elections"`
+	Drained   bool   `json:"drained,omitempty"`
+	// Attested is what the servers of the log are trusted by, where they belong to others; nil where they are the
+	// nodes.
+	Attested *Attested `json:"attested,omitempty"`
+}
+
+// Attested says whether the servers of the log are known to keep what they acknowledge.
+type Attested struct {
+	// By is AttestedByServers when they report themselves, otherwise the name of who vouches for them.
+	By string `json:"by"`
+	Is bool   `json:"is"`
+}
+
+// AttestedByServers is Attested.By of servers that report themselves.
+const AttestedByServers = "servers"
+
+// NodeHealth is a node as its checkpoints say.
+type NodeHealth struct {
+	Name string `json:"name"`
+	Live bool   `json:"live"`
+	// Heard is how many seconds ago its newest checkpoint was applied here, -1 when none was.
+	Heard    float64 `json:"heard_seconds"`
+	Applied  uint64  `json:"applied"`
+	Readable uint32  `json:"readable"`       // the highest log version that it reads
+	Base     uint64  `json:"base,omitempty"` // entry of the newest base that it has
+	Differs  bool    `json:"differs"`        // the digest of its models was not ours when they were compared last
+	// Clock is how many seconds its clock was ahead of this node's when its newest checkpoint came.
+	Clock float64 `json:"clock_seconds"`
+}
+
+// Entries is a piece of the log as it is stored.
+type Entries struct {
+	First   uint64 // the oldest entry of the log
+	Applied uint64 // the newest one that this server has applied
+	Entries []eventlog.Entry
+}
+
+// LogBase is the state from which a log that was trimmed is folded.
+type LogBase struct {
+	Seq   uint64 // after this entry
+	Bytes []byte // of the snapshot file
+}
+
+// LogPage is the records of one model in a range of the log. The same range is always the same page.
+type LogPage struct {
+	// Entries From to Next−1 were looked at; go on with Next. When Next is past Applied, the page
+	// reaches the end of the log as it was.
+	From, Next, Applied uint64
+	// Records reads the page, in the order of the log. It ends after an error: the context's, or that
+	// of a log that is not what was written; what came before it is good.
+	Records iter.Seq2[LogRecord, error]
+	// All is Records with those that have no effect, which are Ignored.
+	All iter.Seq2[LogRecord, error]
+}
+
+// LogRecord is one record and where it stands.
+type LogRecord struct {
+	Seq    uint64
+	Record eventlog.Record
+	// Event is the decision that it is or concerns, zero for a control record and a loss.
+	Event eventlog.Event
+	// EventID is what the caller got; for decisions only.
+	EventID string
+	// Ignored: it has no effect. Another node had decided for the key first, or its batch was stored twice or too late.
+	Ignored bool
+}
+
+// DecisionPage is the decisions of one model in a range of the log, with what became of them.
+type DecisionPage struct {
+	From, Next, Applied uint64 // as in LogPage
+	// Decisions reads the page, in the order of the log. It ends after an error.
+	Decisions iter.Seq2[JoinedDecision, error]
+	// Ended, when Decisions was read to the end, is what a reader of estimates should know of the log beside them.
+	Ended func() *joined.Ended
+}
+
+// JoinedDecision is a decision, the id that its caller got, and what became of it.
+type JoinedDecision struct {
+	*joined.Decided
+	EventID string
+}
