@@ -25,7 +25,7 @@ const buildDir = "building"
 type Builder struct {
 	dir, work string
 	first     uint64
-	lock      *os.File
+	lock      *dirLock
 	srv       *server.Server
 	nc        *nats.Conn
 	js        jetstream.JetStream

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -32,8 +33,8 @@ func (e *GoneError) Error() string {
 }
 
 // LockForeign makes a directory for what a server knows of a log at servers of others, and takes it for this process
-// until the file is closed. A *LockedError: another one has it. An *OtherKindError: it holds something else.
-func LockForeign(dir string) (*os.File, error) {
+// until what it returns is closed. A *LockedError: another one has it. An *OtherKindError: it holds something else.
+func LockForeign(dir string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ type JetStream struct {
 	dir    string
 	opt    JetStreamOptions
 	report *Report
-	lock   *os.File
+	lock   *dirLock
 	shards []*streamShard
 	done   chan struct{}  // closed by Close
 	calls  sync.WaitGroup // under way

@@ -14,11 +14,14 @@ import (
 
 const lockFile = "lock"
 
+// dirLock is the lock of a directory.
+type dirLock struct{ file *os.File }
+
 // lockDir takes the directory for this process, until the file is closed. The engine takes no lock
 // of its own, and two engines on one directory lose acknowledged entries. The kernel releases the
 // lock when the process dies, however it dies. With write false nothing is written, and a directory
 // without a lock file (a copy) needs no lock.
-func lockDir(dir string, write bool) (*os.File, error) {
+func lockDir(dir string, write bool) (*dirLock, error) {
 	name := filepath.Join(dir, lockFile)
 	flags := os.O_RDONLY
 	if write {
@@ -51,7 +54,17 @@ func lockDir(dir string, write bool) (*os.File, error) {
 			return nil, fmt.Errorf("lock %s: %w", name, err)
 		}
 	}
-	return f, nil
+	return &dirLock{f}, nil
+}
+
+// Close gives the lock back, also where a child process that is just being started still has a copy of the descriptor,
+// which would keep the lock until it executes its program.
+func (l *dirLock) Close() error {
+	if l == nil {
+		return nil
+	}
+	err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
+	return errors.Join(err, l.file.Close())
 }
 
 // syncDir makes the names in a directory durable.

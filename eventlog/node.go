@@ -68,7 +68,7 @@ type Node struct {
 
 	nc      *nats.Conn
 	system  *nats.Conn // of the engine's system account
-	lock    *os.File
+	lock    *dirLock
 	stop    context.CancelFunc // of watch and contact
 	watched sync.WaitGroup
 

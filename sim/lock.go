@@ -77,7 +77,7 @@ func lock(ctx context.Context, dir, command string, waiting func(text string)) (
 	}
 	return func() {
 		os.Remove(filepath.Join(dir, runningFile))
-		d.Close() // and with it the lock
+		unlock(d)
 	}, nil
 }
 

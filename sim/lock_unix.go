@@ -17,3 +17,10 @@ func tryLock(d *os.File) error {
 	}
 	return err
 }
+
+// unlock closes a directory and gives its lock back, also where a child process that is just being started has a copy
+// of the descriptor, which would keep the lock until it executes its program.
+func unlock(d *os.File) {
+	_ = syscall.Flock(int(d.Fd()), syscall.LOCK_UN)
+	_ = d.Close()
+}

@@ -527,7 +527,7 @@ func locked(dir string) bool {
 	if err != nil {
 		return false
 	}
-	defer d.Close() // and with it the lock, if it was free
+	defer unlock(d) // if it was free
 	return errors.Is(tryLock(d), errLocked)
 }
 

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -60,7 +61,7 @@ type Options struct {
 // that it syncs always, and the stream must stay the one that it was.
 type Log struct {
 	opt    Options
-	lock   *os.File
+	lock   io.Closer
 	nc     *nats.Conn
 	stream *eventlog.Stream
 	id     string // of the log
