@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -33,7 +34,7 @@ func clusterCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cluster",
 		Short: "Several servers with one log: files, state, planned stops, copies",
-		Long: `Three or five servers share one log. Any of them decides and takes rewards; when a machine is gone
+		Long: `Three to five servers share one log. Any of them decides and takes rewards; when a machine is gone
 the others go on after some seconds, and nothing that was answered is lost. docs/guide/cluster.md
 has the way.`,
 		Example: `  troupe cluster init --nodes a.example,b.example,c.example --out cluster
@@ -43,8 +44,9 @@ has the way.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterKeysCommand(),
-		clusterCertificateCommand(), clusterReplaceCommand(), clusterRebuildCommand(), clusterVerifyCommand(),
-		clusterVoidCommand(), clusterExportCommand(), clusterImportCommand())
+		clusterCertificateCommand(), clusterReplaceCommand(), clusterAddCommand(), clusterRemoveCommand(),
+		clusterRebuildCommand(), clusterVerifyCommand(), clusterVoidCommand(), clusterExportCommand(),
+		clusterImportCommand())
 	return c
 }
 
@@ -77,6 +79,9 @@ nodes, CALLERPORT for callers.`,
 			}
 			w := cmd.OutOrStdout()
 			fmt.Fprintf(w, "%s: %d nodes in %s\n", cluster.Cluster, len(list), out)
+			if len(list)%2 == 0 {
+				fmt.Fprint(w, majorityWords(len(list)))
+			}
 			if from != "" {
 				fmt.Fprintf(w, "on %s, at last: troupe cluster import %s --cluster %s --data DIR\n", list[0].Name, from,
 					filepath.Join(out, list[0].Name, clusterFile))
@@ -92,7 +97,7 @@ nodes, CALLERPORT for callers.`,
 			return nil
 		},
 	}
-	c.Flags().StringSliceVar(&nodes, "nodes", nil, "the nodes, three or five, separated by commas")
+	c.Flags().StringSliceVar(&nodes, "nodes", nil, "the nodes, three to five, separated by commas")
 	c.Flags().StringVar(&out, "out", "cluster", "directory for the folders, empty or not there")
 	c.Flags().BoolVar(&noKey, "no-authority-key", false, "do not keep the authority's key; certificates are valid for "+
 		"ten years")
@@ -112,6 +117,11 @@ type clusterServer struct {
 
 	damage  string        // of the files at the start, although the node started
 	suspect chan struct{} // the engine did not give an entry
+
+	names   atomic.Pointer[[]string] // of the nodes, as the log has them
+	reading sync.Mutex               // of cluster.toml again
+	told    atomic.Bool              // that it is not what the log says
+	closed  atomic.Bool
 }
 
 // logServer is what has the log of a server that is not alone: NATS servers in the nodes, or those of others.
@@ -174,11 +184,12 @@ func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
 	c.stream, err = eventlog.OpenStream(ctx, c.node.Conn(), c.streamOptions())
 	stop()
 	told.Wait()
-	if err == nil {
+	if err == nil && !c.config.Join {
 		err = c.node.Joined()
 	}
 	o.Log, o.Keys = c.stream, c.keys
 	o.Cluster = &serve.Cluster{Node: c.config.Node, Nodes: c.config.names(), Missing: c.missing,
+		Engine: engineOf{c}, Joins: c.config.Join && c.node.Fresh(),
 		Certified: c.config.certified, SyncTime: c.node.SyncTime, Replica: serve.Replica{
 			Check: c.node.Check, Walk: c.node.Walk, Repair: c.node.Repair, Care: c.node.Care,
 			Damage: cmp.Or(c.damage, c.node.Unfinished()), Suspect: c.suspect,
@@ -190,7 +201,7 @@ func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
 }
 
 func (c *clusterServer) streamOptions() eventlog.StreamOptions {
-	await := c.config.Import != ""
+	await := c.config.Import != "" || c.config.Join
 	return eventlog.StreamOptions{
 		Replicas: len(c.config.Nodes), Node: c.node, Create: !await && c.node.Fresh(), Await: await && c.node.Fresh(),
 		MaxBytes: c.flags.maxLog, Logf: engineSays(c.logger),
@@ -252,6 +263,8 @@ func (c *clusterServer) wait(ctx context.Context) {
 		what := "an election"
 		if c.config.Import != "" && c.node.Fresh() {
 			what = "the end of troupe cluster import"
+		} else if c.config.Join {
+			what = "the log of the others"
 		}
 		if len(missing) > 0 {
 			what = strings.Join(missing, ", ")
@@ -263,7 +276,7 @@ func (c *clusterServer) wait(ctx context.Context) {
 // missing are the nodes that this one has no connection to.
 func (c *clusterServer) missing() []string {
 	here := c.node.Peers()
-	return slices.DeleteFunc(c.config.names(), func(n string) bool {
+	return slices.DeleteFunc(slices.Clone(c.list()), func(n string) bool {
 		return n == c.config.Node || slices.Contains(here, n)
 	})
 }
@@ -278,6 +291,7 @@ func (c *clusterServer) handOver(ctx context.Context) {
 }
 
 func (c *clusterServer) close() error {
+	c.closed.Store(true)
 	var errs []error
 	if c.stream != nil {
 		errs = append(errs, c.stream.Close())
@@ -433,6 +447,7 @@ func (s *clusterStatus) print(w io.Writer) error {
 		}
 	}
 	s.care(w)
+	s.other(w)
 	s.without(w)
 	if text := s.raise(); text != "" {
 		fmt.Fprintln(w, text)

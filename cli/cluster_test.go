@@ -836,8 +836,8 @@ func TestClusterMisuse(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"cluster", "init", "--nodes", "a,b", "--out", in("x")}, "has 2 nodes, expected 3 or 5"},
-		{[]string{"cluster", "init", "--nodes", "a,b,c,d", "--out", in("x")}, "has 4 nodes, expected 3 or 5"},
+		{[]string{"cluster", "init", "--nodes", "a,b", "--out", in("x")}, "has 2 nodes, expected 3 to 5"},
+		{[]string{"cluster", "init", "--nodes", "a,b,c,d,e,f", "--out", in("x")}, "has 6 nodes, expected 3 to 5"},
 		{[]string{"cluster", "init", "--nodes", "a,b,a", "--out", in("x")}, "has the name a, which is there already"},
 		{[]string{"cluster", "init", "--nodes", "a,b,c=h:0", "--out", in("x")}, "expected NAME"},
 		{[]string{"cluster", "init", "--nodes", "a,b,c d", "--out", in("x")}, `has the name "c d"`},

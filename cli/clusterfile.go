@@ -36,6 +36,12 @@ const (
 	keyFile     = "node.key"
 )
 
+// How many nodes a cluster has. Of an even number a majority is larger, and no more may be missing.
+const (
+	leastNodes = 3
+	mostNodes  = 5
+)
+
 const (
 	nodePort   = 7420 // between nodes
 	callerPort = 8080
@@ -47,6 +53,7 @@ type clusterConfig struct {
 	Node    string // of this folder
 	Cluster string
 	Import  string // id of the log of a single machine that the cluster goes on with, empty for none
+	Join    bool   // this node makes itself one of the cluster's
 	Nodes   []clusterNode
 
 	certified time.Time // until when this node's certificate is valid, from tls
@@ -107,11 +114,10 @@ var nodeName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])
 
 // check refuses lists of nodes that make no cluster. at names a node in messages.
 func (c *clusterConfig) check(at func(i int) string) error {
-	if n := len(c.Nodes); n != 3 && n != 5 {
-		return spec.Errorf(at(-1), "has %d nodes, expected 3 or 5: of two or four a majority is as many, and no more "+
-			"may fail", n)
+	if n := len(c.Nodes); n < leastNodes || n > mostNodes {
+		return spec.Errorf(at(-1), "has %d nodes, expected %d to %d", n, leastNodes, mostNodes)
 	}
-	names, addresses := map[string]bool{}, map[string]bool{}
+	names, addresses, urls := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i, n := range c.Nodes {
 		switch {
 		case !nodeName.MatchString(n.Name):
@@ -126,6 +132,10 @@ func (c *clusterConfig) check(at func(i int) string) error {
 		}
 		if u, err := url.Parse(n.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return spec.Errorf(at(i), "has the url %q, expected http://host:port or https://host:port", n.URL)
+		} else if urls[u.Host] {
+			return spec.Errorf(at(i), "has the url %s, which is there already", n.URL)
+		} else {
+			urls[u.Host] = true
 		}
 		names[n.Name], addresses[n.Address] = true, true
 	}
@@ -196,6 +206,9 @@ func (c *clusterConfig) text() string {
 	if c.Import != "" {
 		fmt.Fprintf(&b, "import = %q # the nodes wait for troupe cluster import of this log\n", c.Import)
 	}
+	if c.Join {
+		fmt.Fprint(&b, "join = true # with an empty data directory this node makes itself one of the cluster's\n")
+	}
 	for _, n := range c.Nodes {
 		fmt.Fprintf(&b, "\n[[nodes]]\nname = %q\naddress = %q # where the other nodes reach it\nurl = %q     # where "+
 			"callers reach it\n", n.Name, n.Address, n.URL)
@@ -241,6 +254,12 @@ func decodeCluster(raw spec.Raw) (*clusterConfig, error) {
 				return nil, spec.Errorf(name, "is %s, expected the id of a log, 16 hexadecimal digits", spec.Show(v))
 			}
 			c.Import = text
+		case "join":
+			is, ok := v.(bool)
+			if !ok {
+				return nil, spec.Errorf(name, "is %s, expected true or false", spec.Show(v))
+			}
+			c.Join = is
 		case "nodes":
 			list, ok := v.([]any)
 			if !ok {
@@ -260,7 +279,7 @@ func decodeCluster(raw spec.Raw) (*clusterConfig, error) {
 			}
 		default:
 			return nil, spec.Errorf(name, "unknown key %q%s", name, spec.Suggest(name,
-				[]string{"node", "cluster", "import", "nodes"}))
+				[]string{"node", "cluster", "import", "join", "nodes"}))
 		}
 	}
 	if c.Node == "" || c.Cluster == "" {

@@ -114,7 +114,7 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080",
 		"address; port 0 takes a free one; unix:PATH is a socket in the file system, for its owner and group")
 	fl.StringVar(&f.cluster, "cluster", "", "cluster.toml of this node, made by troupe cluster init: the log is that "+
-		"of three or five nodes")
+		"of three to five nodes")
 	fl.StringVar(&f.ca, "ca", "", "with --cluster: "+caHelp)
 	fl.DurationVar(&f.verifyEvery, "verify-every", 7*24*time.Hour,
 		"with --cluster: how long after a read of all files of the replica they are read again; 0: never")

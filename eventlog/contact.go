@@ -266,8 +266,12 @@ func (n *Node) contact(ctx context.Context) error {
 			asked = now
 			ask(false)
 		}
-		v, known := n.contacts.view(n.name, 1+len(n.others), time.Now())
-		if !known || len(v.heard) == len(n.others) {
+		m := n.members.Load()
+		v, known := n.contacts.view(n.name, m.size, time.Now())
+		if m.names != nil {
+			v.heard = slices.DeleteFunc(v.heard, func(p string) bool { return !slices.Contains(m.names, p) })
+		}
+		if !known || len(v.heard) >= m.size-1 {
 			continue
 		}
 		v.leads = n.leaders()
@@ -284,10 +288,11 @@ func (n *Node) contact(ctx context.Context) error {
 // the others. A node that is cut off by itself is not heard by the others from then on; one behind a broken link is.
 func (n *Node) cutOff(ctx context.Context, v view, d verdict, ask func(keep bool) string) bool {
 	begun, first := time.Now(), ask(true)
-	lost := unreached(ctx, n.others)
+	others := n.members.Load().others
+	lost := unreached(ctx, others)
 	if d.lost == "" || lost == 0 {
 		n.contacts.take(first)
-		return lost > 0 && 1+len(n.others)-lost < v.majority() && ctx.Err() == nil
+		return lost > 0 && 1+len(others)-lost < v.majority() && ctx.Err() == nil
 	}
 	pause(ctx, dialFor-time.Since(begun)) // an address without a machine is refused at once
 	second := ask(true)
@@ -308,8 +313,9 @@ func (n *Node) rest(ctx context.Context, d verdict, majority int) error {
 	old.Shutdown()
 	old.WaitForShutdown()
 	for pause(ctx, lookEvery) {
-		lost := unreached(ctx, n.others)
-		if lost == 0 || d.lost == "" && 1+len(n.others)-lost >= majority ||
+		others := n.members.Load().others
+		lost := unreached(ctx, others)
+		if lost == 0 || d.lost == "" && 1+len(others)-lost >= majority ||
 			d.lost != "" && time.Since(begun) > restAtMost {
 			break
 		}

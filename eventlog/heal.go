@@ -171,7 +171,7 @@ func (n *Node) damage(ctx context.Context) (string, error) {
 		return "", err
 	case len(found.Damage) > 0:
 		return found.Damage[0].String(), nil
-	case len(n.others) == 0:
+	case n.others() == 0:
 		return "", nil
 	}
 	last, err := n.caughtUp(ctx)
@@ -190,7 +190,7 @@ func (n *Node) damage(ctx context.Context) (string, error) {
 
 // mayRepair returns why the replica cannot be made anew now. It costs each other node a read of its log.
 func (n *Node) mayRepair(ctx context.Context) error {
-	if len(n.others) == 0 {
+	if n.others() == 0 {
 		return errors.New("there is no other node")
 	}
 	size, err := dirSize(filepath.Join(n.dir, "jetstream"))
@@ -352,8 +352,8 @@ func (n *Node) othersCurrent(ctx context.Context) (last uint64, names []string, 
 		}
 		names = append(names, r.Name)
 	}
-	if len(names) != len(n.others) {
-		return 0, nil, fmt.Errorf("the log is at %d other nodes, and there are %d", len(names), len(n.others))
+	if len(names) != n.others() {
+		return 0, nil, fmt.Errorf("the log is at %d other nodes, and there are %d", len(names), n.others())
 	}
 	slices.Sort(names)
 	return info.State.LastSeq, names, nil

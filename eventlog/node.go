@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,7 +50,8 @@ type NodeOptions struct {
 type Node struct {
 	dir     string
 	name    string
-	others  []string // host:port of the other nodes
+	listen  string // host:port for the other nodes
+	members atomic.Pointer[membership]
 	keys    *BatchKeys
 	logf    func(format string, a ...any)
 	options func() (*server.Options, error) // of a server that starts
@@ -209,8 +209,8 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	if err := refuseNetwork(o.Dir); err != nil {
 		return nil, err
 	}
-	n := &Node{dir: o.Dir, name: o.Name, keys: o.Keys, logf: o.Logf}
-	n.others = slices.DeleteFunc(slices.Clone(o.Routes), func(a string) bool { return a == o.Listen })
+	n := &Node{dir: o.Dir, name: o.Name, listen: o.Listen, keys: o.Keys, logf: o.Logf}
+	n.members.Store(o.membership())
 	if n.lock, err = lockDir(o.Dir, true); err != nil {
 		return nil, err
 	}
@@ -242,7 +242,10 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 		return nil, err
 	}
 	password := secret.String() + ID(time.Now().UnixNano()).String()
-	n.options = func() (*server.Options, error) { return o.server(password) }
+	n.options = func() (*server.Options, error) {
+		o.Routes = n.members.Load().routes
+		return o.server(password)
+	}
 	if err := n.beginWith(ctx, refused == nil); err != nil {
 		return nil, err
 	}
@@ -266,7 +269,7 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 		n.repairing.Store(&RepairingError{time.Now(), what})
 	}
 	n.watched.Go(func() { n.watch(watching) })
-	if len(n.others) > 0 {
+	if n.members.Load().size > 1 {
 		n.watched.Go(func() {
 			if err := n.contact(watching); err != nil && watching.Err() == nil {
 				n.logf("the node does not look after its connections any more: %v", err)

@@ -134,6 +134,9 @@ func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (je
 		if err == nil {
 			cfg := s.CachedInfo().Config
 			limit := want.MaxBytes
+			if l.opt.Node != nil && cfg.Replicas > 1 { // Fit changes them with the nodes of the cluster
+				want.Replicas = cfg.Replicas
+			}
 			if l.opt.Remote {
 				limit = l.opt.MaxBytes
 				if l.opt.Replicas == 0 {

@@ -218,7 +218,7 @@ func (s *agreement) nextTrim(ctx context.Context, base fold.Base) (a trimAction,
 		}
 		first = info.First
 		n.mu.Lock()
-		missing = slices.DeleteFunc(slices.Clone(n.Nodes), func(name string) bool {
+		missing = slices.DeleteFunc(slices.Clone(n.list()), func(name string) bool {
 			b := n.heard[name].base
 			return b.Seq == base.Seq && b.Sum == base.Sum
 		})

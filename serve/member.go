@@ -28,6 +28,14 @@ type member struct {
 func (s *member) fits() error {
 	n := s.nodes
 	names, old := s.namesOfLog()
+	if !old && names != nil {
+		if !slices.Equal(names, n.list()) {
+			if err := s.followNodes(names); err != nil {
+				return err
+			}
+		}
+		n.known.Store(true)
+	}
 	single := false // checkpoints name single keys
 	for _, x := range s.fold.Nodes() {
 		single = single || len(x.Keys) > 0
@@ -35,9 +43,6 @@ func (s *member) fits() error {
 	switch keys := s.fold.KeysOfNodes(); {
 	case old:
 		return nil
-	case names != nil && !slices.Equal(names, n.Nodes):
-		return fmt.Errorf("serve: the log is that of the nodes %s, this node has %s: give every node the same "+
-			"cluster.toml, or the same --nats-nodes", strings.Join(names, ", "), strings.Join(n.Nodes, ", "))
 	case !single && keys != 0 && keys != n.print:
 		return fmt.Errorf("serve: the keys of this node have the fingerprint %v, the cluster's have %v: give every "+
 			"node the same keys.json", n.print, keys)
@@ -73,7 +78,7 @@ func (s *member) namesOfLog() (names []string, old bool) {
 	for _, x := range s.fold.Nodes() {
 		names, newest = append(names, x.Name), max(newest, x.Seq)
 	}
-	return names, names != nil && s.nodes != nil && newest <= s.nodes.Imported && !slices.Equal(names, s.nodes.Nodes)
+	return names, names != nil && s.nodes != nil && newest <= s.nodes.Imported && !slices.Equal(names, s.nodes.list())
 }
 
 // hear takes the records of an entry that another node, or this one, has written. An error means that this node may
@@ -297,8 +302,8 @@ func (s *member) checkpoint() error {
 	s.mu.RUnlock()
 	now, applied := s.opt.Now().UnixNano(), s.progress.applied.Load()
 	var records []eventlog.Record
-	if names == nil || old {
-		m := &eventlog.Control{Act: eventlog.Members, Data: []byte(strings.Join(n.Nodes, "\n")), Time: now}
+	if (names == nil || old) && !n.Joins {
+		m := &eventlog.Control{Act: eventlog.Members, Data: []byte(strings.Join(n.list(), "\n")), Time: now}
 		if old {
 			m.Digest = fold.NamesDigest(names)
 		}
@@ -354,7 +359,7 @@ func (s *member) clusterHealth() *ClusterHealth {
 	out.Base = s.based.Load()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out.Replicas, out.Digest, out.Elections = n.replicas, n.verdict(), n.elections
+	out.Replicas, out.Digest, out.Elections, out.Change = n.replicas, n.verdict(), n.elections, n.change
 	if out.Base != n.agreed.done {
 		out.Trim = cmp.Or(n.agreed.waits, "it begins")
 	}
@@ -430,5 +435,48 @@ func (s *member) lostKey(mine eventlog.IDKeys) error {
 			}
 		}
 	}
+	return nil
+}
+
+// RemovedError is the error of a node that is not on the list of the log.
+type RemovedError struct {
+	Node  string
+	Nodes []string // of the list
+}
+
+// Error says in one line what is wrong.
+func (e *RemovedError) Error() string {
+	return fmt.Sprintf("serve: node %s was removed from the cluster, whose nodes are %s: to take it in again, "+
+		"troupe cluster add, and an empty --data directory", e.Node, strings.Join(e.Nodes, ", "))
+}
+
+// isWithin reports whether b has all of a.
+func isWithin(a, b []string) bool {
+	return !slices.ContainsFunc(a, func(x string) bool { return !slices.Contains(b, x) })
+}
+
+// followNodes takes another list of nodes from the log. That of the node's own file may be older or newer.
+func (s *member) followNodes(names []string) error {
+	n := s.nodes
+	list := n.list()
+	switch is := slices.Contains(names, n.Node); {
+	case n.Engine == nil || !isWithin(names, list) && !isWithin(list, names):
+		return fmt.Errorf("serve: the log is that of the nodes %s, this node has %s: give every node the same "+
+			"cluster.toml, or the same --nats-nodes", strings.Join(names, ", "), strings.Join(list, ", "))
+	case is:
+		n.joined.Store(true)
+	case !n.Joins || n.joined.Load():
+		return &RemovedError{n.Node, names}
+	}
+	n.mu.Lock()
+	for _, name := range list {
+		if !slices.Contains(names, name) && name != n.Node {
+			n.gone = append(n.gone, name)
+		}
+	}
+	n.gone = slices.DeleteFunc(n.gone, func(x string) bool { return slices.Contains(names, x) })
+	n.mu.Unlock()
+	n.members.Store(&names)
+	s.opt.Logger.Info("the nodes of the cluster", "are", strings.Join(names, ", "))
 	return nil
 }

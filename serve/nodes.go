@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -61,6 +62,12 @@ type nodes struct {
 	digests   digests
 	agreed    agreed
 
+	members atomic.Pointer[[]string] // see list
+	known   atomic.Bool              // the log has that list
+	joined  atomic.Bool              // this node was on it
+	gone    []string                 // nodes that were removed while this process ran; mu
+	change  string                   // what a change of the nodes waits for; mu
+
 	unsteady time.Duration // until when offsets do not count, since opened
 }
 
@@ -88,6 +95,7 @@ func newNodes(c Cluster, keys eventlog.IDKeys) (*nodes, error) {
 	if err := n.Replica.check(); err != nil {
 		return nil, err
 	}
+	n.members.Store(&c.Nodes)
 	if c.Damage != "" {
 		n.damaged.Store(&c.Damage)
 		n.mend <- struct{}{}
@@ -146,8 +154,9 @@ const slowCheckpoint = time.Second
 func (n *nodes) live() map[string]heard {
 	out := map[string]heard{}
 	now := time.Since(n.opened)
+	list := n.list()
 	for name, h := range n.heard {
-		if now-h.at <= nodeLive {
+		if now-h.at <= nodeLive && (name == n.Node || slices.Contains(list, name)) {
 			out[name] = h
 		}
 	}
@@ -159,7 +168,7 @@ func (n *nodes) rank() (rank int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	live := n.live()
-	for _, name := range n.Nodes {
+	for _, name := range n.list() {
 		if name == n.Node {
 			break
 		}
@@ -178,7 +187,7 @@ func (n *nodes) deviation() time.Duration {
 	live := n.live()
 	maps.DeleteFunc(live, func(_ string, h heard) bool { return !h.steady })
 	own, ok := live[n.Node]
-	if !ok || len(live) <= len(n.Nodes)/2 {
+	if !ok || len(live) <= len(n.list())/2 {
 		return 0
 	}
 	offsets := []time.Duration{}
@@ -237,7 +246,7 @@ func (n *nodes) cutOff() error {
 	if err := n.trusted(); err != nil {
 		return err
 	}
-	return n.stale()
+	return cmp.Or(n.stale(), n.notYet())
 }
 
 // trusted is the error of calls that write while the servers of the log cannot be relied on.
@@ -275,7 +284,7 @@ func (n *nodes) why(silent time.Duration) string {
 	}
 	missing := n.Cluster.Missing()
 	names := strings.Join(missing, " and ")
-	switch most := len(n.Nodes) / 2; {
+	switch most := len(n.list()) / 2; {
 	case len(missing) == 0:
 		return ""
 	case len(missing) > most:
@@ -328,7 +337,7 @@ func (n *nodes) readableByAll() (version uint16, behind []string) {
 	defer n.mu.Unlock()
 	live := n.live()
 	version = n.readable
-	for _, name := range n.Nodes {
+	for _, name := range n.list() {
 		h, ok := live[name]
 		if version = min(version, h.readable); !ok {
 			version = 0
@@ -358,7 +367,7 @@ func (n *nodes) compare(r *eventlog.Checkpoint) (news string, err error) {
 	defer n.mu.Unlock()
 	g := &n.digests
 	i := slices.IndexFunc(g.marks, func(m mark) bool { return m.seq == r.Seq })
-	if r.Combined == 0 || r.Node == n.Node || i < 0 || !slices.Contains(n.Nodes, r.Node) {
+	if r.Combined == 0 || r.Node == n.Node || i < 0 || !slices.Contains(n.list(), r.Node) {
 		return "", nil
 	}
 	m := g.marks[i]
@@ -376,12 +385,12 @@ func (n *nodes) compare(r *eventlog.Checkpoint) (news string, err error) {
 		}
 	}
 	groups := map[eventlog.ID][]string{}
-	for _, name := range n.Nodes {
+	for _, name := range n.list() {
 		if d, ok := m.said[name]; ok {
 			groups[d] = append(groups[d], name)
 		}
 	}
-	majority := len(n.Nodes)/2 + 1
+	majority := len(n.list())/2 + 1
 	for d, names := range groups {
 		if len(names) < majority {
 			continue
@@ -400,7 +409,7 @@ func (n *nodes) compare(r *eventlog.Checkpoint) (news string, err error) {
 		if g.doubt == 0 {
 			g.refused = now + 3*n.Every // the others may not have stated theirs yet
 		}
-		if len(m.said) == len(n.Nodes) {
+		if len(m.said) == len(n.list()) {
 			g.refused = min(g.refused, now)
 		}
 		g.doubt = max(g.doubt, m.seq)
@@ -417,7 +426,7 @@ func (n *nodes) doubtful() error {
 		return nil
 	}
 	var others []string
-	for _, name := range n.Nodes {
+	for _, name := range n.list() {
 		if g.differs[name] {
 			others = append(others, name)
 		}
@@ -439,4 +448,47 @@ func (n *nodes) verdict() string {
 		return "agrees"
 	}
 	return ""
+}
+
+// list returns the nodes, in the order of the log.
+func (n *nodes) list() []string { return *n.members.Load() }
+
+// outside returns why this node is not on the list yet, empty when it is.
+func (n *nodes) outside() string {
+	if slices.Contains(n.list(), n.Node) {
+		return ""
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	text := "this node is not one of the cluster's yet"
+	if n.change != "" {
+		text += ": " + n.change
+	}
+	return text
+}
+
+// notYet is the error of calls at a node that is not on the list yet.
+func (n *nodes) notYet() error {
+	if text := n.outside(); text != "" {
+		return &Error{Code: Unavailable, Want: text, RetryAfter: time.Second}
+	}
+	return nil
+}
+
+// others returns which of the nodes beside this one are live, and which are not.
+func (n *nodes) others(names []string) (live, silent []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	here := n.live()
+	for _, name := range names {
+		if name == n.Node {
+			continue
+		}
+		if _, ok := here[name]; ok {
+			live = append(live, name)
+		} else {
+			silent = append(silent, name)
+		}
+	}
+	return live, silent
 }

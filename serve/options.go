@@ -120,8 +120,14 @@ func (o *Options) defaults() {
 // Cluster makes a server one of several that share a log. Each decides, takes rewards and folds the whole log; what
 // counts is decided by the fold (package fold, nodes.go). Options.Log and Keys are needed.
 type Cluster struct {
-	Node  string   // name of this node
-	Nodes []string // names of all nodes, in one order everywhere
+	Node string // name of this node
+	// Nodes are the names of all nodes, in one order everywhere. Where there is an Engine the log has the list, and
+	// this one may be older or newer by some nodes.
+	Nodes []string
+	// Engine is what has the log where the list of nodes can change; it may be nil. With Joins this node makes itself
+	// one of the cluster's.
+	Engine Engine
+	Joins  bool
 	// Imported is the last entry that came from before the cluster: nodes that only it knows are replaced by these.
 	Imported uint64
 	// ImportedBase is the base that came with a log that was trimmed, its Seq 0 for none. It is in the store of the
@@ -182,4 +188,15 @@ func (r *Replica) check() error {
 		return errors.New("serve: WalkEvery is negative")
 	}
 	return nil
+}
+
+// Engine is what has the log where the nodes have it themselves, and where the list of nodes can change.
+type Engine interface {
+	// InGroup returns why the server of this node does not take part yet.
+	InGroup(ctx context.Context) error
+	// Fit brings the servers of the log a step closer to the nodes in names. Those in gone were removed while this
+	// process ran. It returns what it waits for, nothing at the end.
+	Fit(ctx context.Context, names, gone []string) (waits string, err error)
+	// Changed takes the list that the log has.
+	Changed(names []string)
 }

@@ -120,6 +120,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		s.nodes.contact.Store(noContact)
 		s.workers.Go(s.member.nodeLoop)
 		s.workers.Go(s.trimmer.agreement.baseLoop)
+		if s.nodes.Engine != nil {
+			s.workers.Go(s.member.membersLoop)
+		}
 		if s.nodes.Repair != nil {
 			s.workers.Go(s.member.mendLoop)
 		}

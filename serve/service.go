@@ -90,6 +90,9 @@ type Service interface {
 	// Drain prepares a node of a cluster for its stop: another node leads, new calls are Unavailable, and calls under
 	// way are answered when it returns. Conflict on a single machine.
 	Drain(ctx context.Context) error
+	// RemoveNode takes a node that does not run off the list of the cluster's nodes, of which at least three stay.
+	// Conflict where what is left would be no majority, or the node is live, and on a single machine.
+	RemoveNode(ctx context.Context, name string) error
 	// Health is for readyz, metrics and the status page. It never waits for the disk.
 	Health() Health
 }

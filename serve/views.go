@@ -358,7 +358,9 @@ type ClusterHealth struct {
 	VerifiedEntry uint64     `json:"replica_verified_entry,omitempty"`
 	// Elections is how often another node led the log than before, since this one started.
 	Elections uint64 `json:"elections"`
-	Drained   bool   `json:"drained,omitempty"`
+	// Change says what a change of the nodes waits for, at the node that brings it to its end; empty for nothing.
+	Change  string `json:"change,omitempty"`
+	Drained bool   `json:"drained,omitempty"`
 	// Attested is what the servers of the log are trusted by, where they belong to others; nil where they are the
 	// nodes.
 	Attested *Attested `json:"attested,omitempty"`

@@ -284,6 +284,8 @@ func TestExamples(t *testing.T) {
 	}
 	e.do("POST", "/v1/cluster:drain", "").want(t, "drain of a single machine", 409, "conflict")
 	delete(all, "drain")
+	e.do("DELETE", "/v1/cluster/nodes/b", "").want(t, "a node of a single machine", 409, "conflict")
+	delete(all, "removeNode")
 	e.do("GET", "/v1/cluster/replica", "").want(t, "the replica of a single machine", 409, "conflict")
 	delete(all, "checkReplica")
 	e.do("GET", "/v1/log/base", "").want(t, "the base of a log that is whole", 404, "not_found")

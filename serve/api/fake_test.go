@@ -167,6 +167,10 @@ func (f *fake) Drain(context.Context) error {
 	return &serve.Error{Code: serve.Conflict, Want: "this server is no node of a cluster"}
 }
 
+func (f *fake) RemoveNode(context.Context, string) error {
+	return &serve.Error{Code: serve.Conflict, Want: "this server is no node of a cluster"}
+}
+
 func (f *fake) PauseModel(_ context.Context, name, _ string) (serve.Model, error) {
 	return f.pause(name, true)
 }

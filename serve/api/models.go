@@ -270,6 +270,17 @@ func (a *API) drain(ctx context.Context, _ *struct{}) (*struct{}, error) {
 	return nil, err
 }
 
+type nodeIn struct {
+	Node string `path:"node" maxLength:"64" doc:"name of the node"`
+}
+
+func (a *API) removeNode(ctx context.Context, in *nodeIn) (*struct{}, error) {
+	if err := a.allow(ctx, Admin, ""); err != nil {
+		return nil, err
+	}
+	return nil, a.svc.RemoveNode(ctx, in.Node)
+}
+
 func (a *API) pauseModel(ctx context.Context, in *modelIn) (*modelOut, error) {
 	if err := a.allow(ctx, Admin, in.Model); err != nil {
 		return nil, err

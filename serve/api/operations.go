@@ -194,6 +194,12 @@ func (a *API) serverOperations() []op {
 				"one is. " +
 				"409 on a single machine.",
 			route: on(a.drain)},
+		{id: "removeNode", method: "DELETE", path: "/v1/cluster/nodes/{node}", scope: Admin,
+			status:  http.StatusNoContent,
+			summary: "Remove a node that is stopped",
+			doc: "The log names the nodes from then on without it, and its replicas are removed. At least three " +
+				"nodes stay. 409 while it runs, where the others are no majority, and on a single machine.",
+			route: on(a.removeNode)},
 		{id: "checkReplica", method: "GET", path: "/v1/cluster/replica", scope: Admin,
 			summary: "Check the files of a node's replica",
 			doc: "Reads the block files of this node and checks every entry. done is false while that is under " +

@@ -84,6 +84,8 @@ status, r, _ = call("POST", "/v1/events/%s:replay" % ids[0])
 expect(status == 200 and r["equal"], (status, r))
 status, p, _ = call("POST", "/v1/cluster:drain")
 expect(status == 409 and p["code"] == "conflict", (status, p))  # a single machine is not drained
+status, p, _ = call("DELETE", "/v1/cluster/nodes/b")
+expect(status == 409 and p["code"] == "conflict", (status, p))
 status, p, _ = call("GET", "/v1/cluster/replica")
 expect(status == 409 and p["code"] == "conflict", (status, p))
 status, b, headers = call("GET", "/v1/log/entries?from=1")

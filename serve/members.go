@@ -1,0 +1,170 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/serve/fold"
+)
+
+// The nodes of a cluster are a list in the log: a record names all of them and the list that it replaces. A new node
+// writes the record itself, when it has all of the log, and the others are a majority of what the cluster is then. One
+// that is gone is removed by an operator, at another node. Every node follows the list from that entry on. Then the
+// first live node brings the engine under the log to the same nodes.
+
+// leastNodes is how many nodes a cluster keeps: with two, none may be missing. mostNodes is what the engine replicates.
+const (
+	leastNodes = 3
+	mostNodes  = 5
+)
+
+const (
+	fitAgain = 30 * time.Second // when all is as it is to be
+	fitFor   = 20 * time.Second
+)
+
+// membersLoop makes a new node one of the cluster's, and brings the engine to the list of the log.
+func (s *member) membersLoop() {
+	n := s.nodes
+	tick := time.NewTicker(n.Every)
+	defer tick.Stop()
+	var told *[]string
+	var fitted time.Time
+	said := ""
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.windows.stopped():
+			return
+		case <-tick.C:
+		}
+		if s.progress.failure() != nil {
+			return
+		}
+		list := n.members.Load()
+		if list != told && n.known.Load() {
+			told, fitted = list, time.Time{}
+			n.Engine.Changed(*list)
+		}
+		waits := ""
+		switch {
+		case !slices.Contains(*list, n.Node):
+			waits = s.join(*list)
+		case n.contact.Load() == noContact || n.rank() > 0 || time.Since(fitted) < fitAgain:
+		default:
+			var err error
+			ctx, cancel := context.WithTimeout(s.ctx, fitFor)
+			n.mu.Lock()
+			gone := slices.Clone(n.gone)
+			n.mu.Unlock()
+			if waits, err = n.Engine.Fit(ctx, *list, gone); err != nil {
+				waits = err.Error()
+			}
+			cancel()
+			if waits == "" {
+				fitted = time.Now()
+			}
+		}
+		if waits != said && waits != "" && s.ctx.Err() == nil {
+			s.opt.Logger.Info("the change of the nodes", "waits", waits)
+		}
+		said = waits
+		n.mu.Lock()
+		n.change = waits
+		n.mu.Unlock()
+	}
+}
+
+// join writes the record that makes this node one of the cluster's, as soon as it may. It returns what it waits for.
+func (s *member) join(names []string) (waits string) {
+	n := s.nodes
+	list := append(slices.Clone(names), n.Node)
+	missing := slices.DeleteFunc(slices.Clone(n.Nodes), func(x string) bool { return slices.Contains(list, x) })
+	live, silent := n.others(names)
+	most := len(list)/2 + 1
+	switch {
+	case len(missing) > 0:
+		return strings.Join(missing, " and ") + " of its cluster.toml is not one of the cluster's either"
+	case len(list) > mostNodes:
+		return fmt.Sprintf("the cluster has %d nodes already", len(names))
+	case n.contact.Load() == noContact:
+		return "it does not reach a majority of the others"
+	case len(live) < most:
+		return fmt.Sprintf("a majority of the %d nodes is %d, and %s is missing", len(list), most,
+			strings.Join(silent, " and "))
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, fitFor)
+	defer cancel()
+	if err := n.Engine.InGroup(ctx); err != nil {
+		return err.Error()
+	}
+	if err := s.changeMembers(ctx, names, list); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// changeMembers writes the record that replaces the list from by to, and waits until it is applied. The checkpoint
+// behind it says that the new list is in use.
+func (s *member) changeMembers(ctx context.Context, from, to []string) error {
+	now, applied := s.opt.Now().UnixNano(), s.progress.applied.Load()
+	receipt, err := s.append(ctx, &eventlog.Control{Act: eventlog.Members, Data: []byte(strings.Join(to, "\n")),
+		Digest: fold.NamesDigest(from), Time: now}, s.nodes.checkpoint(now, applied))
+	if err != nil {
+		return err
+	}
+	out, err := s.applied(ctx, receipt, 1)
+	if err == nil && out[0] == fold.Conflict {
+		err = errorf(Conflict, "the nodes have changed meanwhile")
+	}
+	return err
+}
+
+// RemoveNode implements Service.
+func (s *Server) RemoveNode(ctx context.Context, name string) error {
+	n := s.nodes
+	switch {
+	case n == nil:
+		return errorf(Conflict, "this server is no node of a cluster")
+	case n.Engine == nil:
+		return errorf(Conflict, "the log is at servers of others: the list of --nats-nodes does not change")
+	}
+	done, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	s.control.admin.Lock()
+	defer s.control.admin.Unlock()
+	names := n.list()
+	live, silent := n.others(names)
+	// what is stored until the engine has removed it needs a majority of all that were there
+	most := len(names)/2 + 1
+	switch {
+	case !slices.Contains(names, name):
+		return invalid("node", name, "expected one of the nodes %s", strings.Join(names, ", "))
+	case len(names) <= leastNodes:
+		return errorf(Conflict, "the cluster has %d nodes, the least there may be: replace %s by another machine "+
+			"(troupe cluster replace), or add one before", len(names), name)
+	case name == n.Node:
+		return errorf(Conflict, "this is node %s: ask another one to remove it", name)
+	case slices.Contains(live, name):
+		return errorf(Conflict, "node %s is live: drain it and stop it first", name)
+	case 1+len(live) < most:
+		return errorf(Conflict, "a majority of the %d nodes is %d, and %s would be missing", len(names), most,
+			strings.Join(silent, " and "))
+	}
+	to := slices.DeleteFunc(slices.Clone(names), func(x string) bool { return x == name })
+	err = s.member.changeMembers(ctx, names, to)
+	var e *Error
+	if err != nil && !errors.As(err, &e) {
+		err = &Error{Code: Unavailable, Want: "the log does not answer", RetryAfter: time.Second, Err: err}
+	}
+	return err
+}

@@ -1,0 +1,147 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// fits is an Engine that does what it is told at once.
+type fits struct {
+	mu    sync.Mutex
+	names []string // of the newest Fit that had an end
+	gone  []string
+	said  [][]string // to Changed
+	out   error      // of InGroup
+}
+
+func (f *fits) InGroup(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.out
+}
+
+func (f *fits) Fit(_ context.Context, names, gone []string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.names, f.gone = names, gone
+	return "", nil
+}
+
+func (f *fits) Changed(names []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.said = append(f.said, names)
+}
+
+func (f *fits) has() (names, gone string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return strings.Join(f.names, ""), strings.Join(f.gone, "")
+}
+
+// TestMembers: a new node is one of the cluster's when the engine has its server and the others are a majority, whatever
+// they have in their files; one that is stopped is removed, and does not start again.
+func TestMembers(t *testing.T) {
+	engine := &fits{}
+	member := func(o *Options) { o.Cluster.Engine = engine }
+	m, nodes, _ := three(t, member)
+	open := func(name string, list string, joins bool) (*Server, error) {
+		return openNode(t, m, 0, &nodeClock{}, member, func(o *Options) {
+			o.Cluster.Node, o.Cluster.Nodes, o.Cluster.Joins = name, strings.Split(list, ""), joins
+		})
+	}
+	said := func(s *Server) (names string) {
+		for _, n := range s.Health().Cluster.Nodes {
+			names += n.Name
+		}
+		return names
+	}
+	await := func(s *Server, want string) {
+		t.Helper()
+		eventually(func() bool { return said(s) == want })
+	}
+	eventually(func() bool { names, _ := engine.has(); return names == "abc" })
+
+	if _, err := open("d", "abcd", false); !errors.As(err, new(*RemovedError)) || !strings.Contains(err.Error(), "node d was removed from the cluster, whose nodes are a, b, c") {
+		t.Errorf("a node that is not on the list starts: %v", err)
+	}
+	if _, err := open("d", "abxd", true); err == nil || !strings.Contains(err.Error(), "the log is that of the nodes a, b, c, this node has a, b, x, d") {
+		t.Errorf("a node of another cluster starts: %v", err)
+	}
+	engine.out = errors.New("no server of it yet")
+	d, err := open("d", "abcd", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close(context.Background()) })
+	eventually(func() bool {
+		return d.Health().Reason == "this node is not one of the cluster's yet: no server of it yet"
+	})
+	if _, err := d.Decide(t.Context(), "news", DecideRequest{}); CodeOf(err) != Unavailable {
+		t.Errorf("a node that is not on the list decides: %v", err)
+	}
+	await(nodes[0], "abc")
+	engine.mu.Lock()
+	engine.out = nil
+	engine.mu.Unlock()
+	for _, s := range append(slices.Clone(nodes), d) {
+		await(s, "abcd")
+	}
+	eventually(func() bool { names, _ := engine.has(); return names == "abcd" })
+	eventually(func() bool { return d.Health().Ready })
+
+	refused := func(s *Server, name, want string, code Code) {
+		t.Helper()
+		if err := s.RemoveNode(t.Context(), name); CodeOf(err) != code || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("remove %s: %v, want %s", name, err, want)
+		}
+	}
+	refused(nodes[0], "x", "expected one of the nodes a, b, c, d", Invalid)
+	refused(nodes[0], "a", "this is node a: ask another one to remove it", Conflict)
+	refused(nodes[0], "b", "node b is live: drain it and stop it first", Conflict)
+	_ = nodes[1].Close(t.Context())
+	remove := func(s *Server, name string) {
+		t.Helper()
+		var err error
+		for since := time.Now(); time.Since(since) < time.Minute; time.Sleep(10 * time.Millisecond) {
+			if err = s.RemoveNode(t.Context(), name); err == nil || !strings.Contains(err.Error(), "is live") {
+				break
+			}
+		}
+		if err != nil {
+			t.Errorf("remove %s: %v", name, err)
+		}
+	}
+	remove(nodes[0], "b")
+	for _, s := range []*Server{nodes[0], nodes[2], d} {
+		await(s, "acd")
+	}
+	eventually(func() bool { names, gone := engine.has(); return names == "acd" && gone == "b" })
+	refused(nodes[0], "c", "the cluster has 3 nodes, the least there may be", Conflict)
+	b, err := open("b", "abcd", true)
+	if err != nil {
+		t.Fatalf("a node that was removed does not come back with an empty disk: %v", err)
+	}
+	t.Cleanup(func() { _ = b.Close(context.Background()) })
+	await(nodes[0], "acdb")
+
+	_ = nodes[2].Close(t.Context()) // starts again with its file of before
+	c, err := open("c", "abc", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(c, "acdb")
+	eventually(func() bool { return c.Health().Ready })
+	_ = c.Close(t.Context())
+	_ = d.Close(t.Context())
+	eventually(func() bool {
+		err := nodes[0].RemoveNode(t.Context(), "c")
+		return err != nil && strings.Contains(err.Error(), "a majority of the 4 nodes is 3, and c and d would be missing")
+	})
+}
