@@ -12,8 +12,10 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -93,6 +95,9 @@ type shipper struct {
 
 // run ships what is new, once or for ever.
 func (s *shipper) run(ctx context.Context) (err error) {
+	if s.f.follow {
+		s.from.follower = followerName(s.f.to)
+	}
 	if err := s.open(ctx); err != nil {
 		return err
 	}
@@ -122,6 +127,21 @@ func (s *shipper) run(ctx context.Context) (err error) {
 		case <-time.After(s.f.every):
 		}
 	}
+}
+
+// followerName names a backup for the servers, which do not trim what it does not have: the host and the directory.
+func followerName(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	host, _ := os.Hostname()
+	name := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, host+":"+dir)
+	return strings.ToValidUTF8(name[max(0, len(name)-200):], "")
 }
 
 // tell says what is new since the backup had so many parts.

@@ -3,7 +3,9 @@ package cli
 import (
 	"bytes"
 	"context"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -231,6 +233,9 @@ func TestBackupKilled(t *testing.T) {
 	}
 	close(over)
 	load.Wait()
+	if h, err := getText(url + "/metrics"); err != nil || !strings.Contains(h, "\ntroupe_backup_asked_timestamp_seconds{backup=\"") || !strings.Contains(h, filepath.Join(dir, "b")+"\"} ") {
+		t.Errorf("the server does not know the backup that follows: %v, %s", err, h)
+	}
 	if code, out := backupRun("backup", "--url", url, "--keys-file", filepath.Join(data, "keys.json"), "--to", filepath.Join(dir, "b")); code != 0 {
 		t.Fatalf("exit %d: %s", code, out)
 	}
@@ -242,4 +247,15 @@ func TestBackupKilled(t *testing.T) {
 	if got := restored(t, filepath.Join(dir, "r")); got != want || killed != rounds || learned == 0 {
 		t.Errorf("digest %s, expected %s; %d of %d killed, %d learned", got, want, killed, rounds, learned)
 	}
+}
+
+// getText returns what a URL answers.
+func getText(url string) (string, error) {
+	a, err := http.Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer a.Body.Close()
+	b, err := io.ReadAll(a.Body)
+	return string(b), err
 }

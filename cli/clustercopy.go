@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -196,6 +197,8 @@ type entrySource struct {
 	node   string // empty: any
 	key    string
 	last   uint64 // end of the log at the beginning
+	// name of a backup that follows the log, empty for none
+	follower string
 }
 
 // begin finds a node and returns the first entry.
@@ -284,7 +287,7 @@ func (s *entrySource) page(ctx context.Context, from uint64) (entries []eventlog
 			if s.node != "" && n.Name != s.node {
 				continue
 			}
-			if entries, first, applied, err = n.entries(ctx, from, s.key); err == nil &&
+			if entries, first, applied, err = n.entries(ctx, from, s.key, s.follower); err == nil &&
 				(from <= applied || s.last == 0) {
 				return entries, first, applied, nil
 			}
@@ -311,12 +314,16 @@ type refusedError struct {
 
 func (e *refusedError) Error() string { return e.text }
 
-// entries asks a node for entries.
-func (n clusterNode) entries(ctx context.Context, from uint64, key string) (out []eventlog.Entry, first, applied uint64,
-	err error) {
+// entries asks a node for entries, for a backup that follows the log when follower is not empty.
+func (n clusterNode) entries(ctx context.Context, from uint64, key, follower string) (out []eventlog.Entry, first,
+	applied uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	b, h, err := n.get(ctx, "/v1/log/entries?from="+strconv.FormatUint(from, 10), key, 64<<20)
+	path := "/v1/log/entries?from=" + strconv.FormatUint(from, 10)
+	if follower != "" {
+		path += "&follower=" + url.QueryEscape(follower)
+	}
+	b, h, err := n.get(ctx, path, key, 64<<20)
 	if err != nil {
 		return nil, 0, 0, err
 	}

@@ -177,6 +177,10 @@ func (s *agreement) tendBase(ctx context.Context, base fold.Base) (waits string,
 		case trimName:
 			return "", s.nameImported(ctx)
 		case trimObtain:
+			if _, waits := s.hold(base.Seq); waits != "" {
+				return waits, nil
+			}
+			s.without(base.Seq)
 			err = s.obtainBase(ctx, base)
 		case trimAwait:
 			return "the base of entry " + fmt.Sprint(base.Seq) + " is not known to be at " +

@@ -69,3 +69,6 @@ func (s *exports) LogBase(ctx context.Context) (LogBase, error) {
 	}
 	return LogBase{seq, b}, nil
 }
+
+// Following implements Service.
+func (s *exports) Following(name string, from uint64) { s.followers.note(name, from, s.opt.Now()) }

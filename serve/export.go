@@ -26,6 +26,8 @@ type exports struct {
 	keys  eventlog.IDKeys
 	files fold.Files // of snapshots
 	joint bool       // several nodes have written the log
+
+	followers *followers
 }
 
 // Log implements Service. The records of a model are those of its incarnations, which share a name

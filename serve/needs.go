@@ -12,6 +12,7 @@ import (
 type needs struct {
 	*state
 	*writer
+	followers *followers
 }
 
 // expendable returns the last entry that need not be kept.
@@ -51,6 +52,7 @@ func (s *needs) needed(ctx context.Context, to uint64) (uint64, error) {
 	to = min(to, s.fold.OldestNeeded()-1)
 	begun := slices.Collect(s.fold.Inherited())
 	s.mu.RUnlock()
+	to, _ = s.hold(to)
 	for again := true; again; {
 		again = false
 		for i, x := range begun {
@@ -91,4 +93,20 @@ func (s *needs) cloned(ctx context.Context, seq uint64, id eventlog.ID) (uint64,
 		}
 	}
 	return 0, fmt.Errorf("entry %d has no record of the beginning of model %v", seq, id)
+}
+
+// hold returns up to where the log may be trimmed, at most to, and what waits otherwise.
+func (s *needs) hold(to uint64) (most uint64, waits string) {
+	if x, _ := s.followers.behind(to, s.opt.Now()); x != nil {
+		return x.Last, fmt.Sprintf("the backup %s has entries up to %d", x.Name, x.Last)
+	}
+	return to, ""
+}
+
+// without says which backup lacks entries when those up to one are gone, once.
+func (s *needs) without(to uint64) {
+	if _, x := s.followers.behind(to, s.opt.Now()); x != nil && s.followers.drop(*x) {
+		s.opt.Logger.Warn("the log is trimmed, and a backup that follows lacks entries then: begin another one",
+			"backup", x.Name, "lacks", fmt.Sprintf("%d to %d", x.Last+1, to), "asked", x.Time)
+	}
 }

@@ -164,7 +164,8 @@ func (s *Server) wire(lawful bool) {
 	s.schemas = &schemas{lifetime: s.lifetime, state: s.state, limits: o.Limits.model(), logger: o.Logger,
 		change: s.control.change}
 	s.reading = &reading{state: s.state, writer: s.writer, keys: s.keys, recent: s.recent}
-	s.exports = &exports{state: s.state, writer: s.writer, keys: s.keys, files: s.snapshots.files,
+	following := &followers{space: &s.space}
+	s.exports = &exports{state: s.state, writer: s.writer, keys: s.keys, files: s.snapshots.files, followers: following,
 		joint: s.nodes != nil || s.applier.chain.Format() == eventlog.Format3}
 	s.rewards = &rewards{state: s.state, writer: s.writer, recent: s.recent, lawful: lawful}
 	choosing := make(chan struct{}, min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
@@ -172,7 +173,7 @@ func (s *Server) wire(lawful bool) {
 		Keys: s.keys, Lawful: lawful, FirstSchema: s.learnFeatures, Choosing: choosing})
 	s.decisions = &decisions{s.writer, d, choosing}
 	s.expiry = &expiry{s.lifetime, s.state, s.writer}
-	n := needs{s.state, s.writer}
+	n := needs{s.state, s.writer, following}
 	s.trimmer = &trimmer{lifetime: s.lifetime, needs: n, admin: admin, snapshots: s.snapshots, bases: &s.bases,
 		agreement: &agreement{s.lifetime, n, admin, s.snapshots, &s.bases}}
 }

@@ -81,6 +81,9 @@ type Service interface {
 
 	// Entries returns entries of the log as they are stored, up to what is applied here: for a copy of it.
 	Entries(ctx context.Context, from uint64, bytes int) (Entries, error)
+	// Following says that a backup of this name follows the log and has what is before entry from. What it does not have
+	// is not trimmed for an hour, unless the log is nearly full.
+	Following(name string, from uint64)
 	// LogBase returns the state from which a log that was trimmed is folded, NotFound for one that is whole.
 	LogBase(ctx context.Context) (LogBase, error)
 

@@ -107,6 +107,7 @@ func (s *trimmer) trimTo(ctx context.Context, info eventlog.Info, f *fold.Fold) 
 	if upTo < info.First {
 		return info.First, nil
 	}
+	s.without(upTo)
 	if err := s.log.Trim(ctx, 0, upTo); err != nil {
 		return info.First, err
 	}

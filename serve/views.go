@@ -202,17 +202,19 @@ type Health struct {
 	ModelBytes int64                   `json:"model_bytes"` // about how many bytes of memory the models take
 	Awake      int                     `json:"awake"`       // models that are not laid aside
 	// SnapshotError is why the last attempt failed, if it did.
-	SnapshotError string    `json:"snapshot_error,omitempty"`
-	Full          bool      `json:"full"` // the last append was refused for room
-	Models        int       `json:"models"`
-	Open          uint64    `json:"open"`     // events whose window is open, all models
-	Keys          uint64    `json:"keys"`     // idempotency keys that are remembered
-	InFlight      int64     `json:"inflight"` // calls
-	Refused       uint64    `json:"refused"`  // calls answered TooBusy
-	Forged        uint64    `json:"forged"`   // event ids that were not ours
-	Missing       uint64    `json:"missing"`  // ids of ours whose decision is not in the log: an alarm
-	Started       time.Time `json:"started"`
-	Recovery      Recovery  `json:"recovery"`
+	SnapshotError string `json:"snapshot_error,omitempty"`
+	Full          bool   `json:"full"` // the last append was refused for room
+	Models        int    `json:"models"`
+	Open          uint64 `json:"open"`     // events whose window is open, all models
+	Keys          uint64 `json:"keys"`     // idempotency keys that are remembered
+	InFlight      int64  `json:"inflight"` // calls
+	// Followers are the backups that follow the log and have asked this server within a day.
+	Followers []Follower `json:"followers,omitempty"`
+	Refused   uint64     `json:"refused"` // calls answered TooBusy
+	Forged    uint64     `json:"forged"`  // event ids that were not ours
+	Missing   uint64     `json:"missing"` // ids of ours whose decision is not in the log: an alarm
+	Started   time.Time  `json:"started"`
+	Recovery  Recovery   `json:"recovery"`
 	// Cluster is how this node sees the others, nil on a single machine.
 	Cluster *ClusterHealth `json:"cluster,omitempty"`
 }

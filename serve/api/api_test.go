@@ -777,11 +777,13 @@ func TestStatusOfNodes(t *testing.T) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
 	}
+	f.health.Followers = []serve.Follower{{Name: "h:/b", Last: 41200, Time: time.Date(2026, 11, 26, 3, 1, 0, 0, time.UTC)}}
 	c := f.health.Cluster
 	c.Damage, c.Verified, c.VerifiedEntry = "", new(time.Date(2026, 11, 25, 4, 0, 0, 0, time.UTC)), 40206
 	c.Nodes[2].Live, c.Replicas[2].Offline, c.Replicas[2].Current = true, false, true
 	page = e.do("GET", "/", "").body
-	for _, want := range []string{"all read and whole on 2026-11-25 04:00, up to entry 40\u202f206", "<td>one of a, b, c</td>"} {
+	for _, want := range []string{"all read and whole on 2026-11-25 04:00, up to entry 40\u202f206", "<td>one of a, b, c</td>",
+		"Backup h:/b</th><td>up to entry 41\u202f200, asked on 2026-11-26 03:01:00; the log is trimmed without waiting for it"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
@@ -793,6 +795,7 @@ func TestAlertsExist(t *testing.T) {
 	f := newFake("news")
 	f.health.Cluster = &serve.ClusterHealth{Node: "a", Nodes: []serve.NodeHealth{{Name: "a", Live: true}}, Replicas: []eventlog.Replica{{Name: "a", Leader: true}},
 		Attested: &serve.Attested{By: serve.AttestedByServers}, CertificateEnds: &time.Time{}, Verified: &time.Time{}}
+	f.health.Followers = []serve.Follower{{Name: "a", Time: time.Unix(1, 0)}}
 	e := newEdge(t, f, Options{})
 	e.do("POST", "/v1/events/x:reward", `{"value": 1}`) // a counter with labels is there once it counted
 	metrics := e.do("GET", "/metrics", "").body

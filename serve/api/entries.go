@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"encoding/binary"
+	"strings"
+	"unicode"
 
 	"troupe/serve"
 )
@@ -11,7 +13,8 @@ import (
 const entriesBytes = 4 << 20
 
 type entriesIn struct {
-	From uint64 `query:"from" doc:"first log entry; default is the beginning"`
+	From     uint64 `query:"from" doc:"first log entry; default is the beginning"`
+	Follower string `query:"follower" maxLength:"200" doc:"name of a backup that follows the log and has what is before from: the log is not trimmed there for an hour, unless it is nearly full"`
 }
 
 type entriesOut struct {
@@ -25,6 +28,12 @@ type entriesOut struct {
 func (a *API) exportEntries(ctx context.Context, in *entriesIn) (*entriesOut, error) {
 	if err := a.allow(ctx, Backup, ""); err != nil {
 		return nil, err
+	}
+	if strings.ContainsFunc(in.Follower, unicode.IsControl) {
+		return nil, &serve.Error{Code: serve.Invalid, Field: "follower", Want: "a name without control characters"}
+	}
+	if in.Follower != "" && in.From > 0 {
+		a.svc.Following(in.Follower, in.From)
 	}
 	e, err := a.svc.Entries(ctx, in.From, entriesBytes)
 	if err != nil {

@@ -154,6 +154,8 @@ func (f *fake) pause(name string, to bool) (serve.Model, error) {
 	return *m, nil
 }
 
+func (f *fake) Following(string, uint64) {}
+
 func (f *fake) Entries(context.Context, uint64, int) (serve.Entries, error) {
 	return serve.Entries{}, nil
 }

@@ -300,6 +300,8 @@ var (
 		nil, nil)
 	verifiedDesc = prometheus.NewDesc("troupe_cluster_replica_verified_timestamp_seconds",
 		"Unix time at which all files of this node's replica were read last and were whole.", nil, nil)
+	followDesc = prometheus.NewDesc("troupe_backup_asked_timestamp_seconds",
+		"Unix time at which a backup that follows the log has asked this server last, for a day.", []string{"backup"}, nil)
 	trustDesc = prometheus.NewDesc("troupe_cluster_attested",
 		"1 when the NATS servers of others that have the log are known to keep what they acknowledge; by is servers, "+
 			"or who vouches for them.", []string{"by"}, nil)
@@ -322,7 +324,7 @@ var (
 func (c serviceCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, electDesc, drainedDesc,
 		damagedDesc, behindDesc, offsetDesc, nodeDesc, baseDesc, trimDesc, ownBaseDesc, trustDesc, unwrittenDesc,
-		declaredDesc, certDesc, repairsDesc, verifiedDesc) {
+		declaredDesc, certDesc, repairsDesc, verifiedDesc, followDesc) {
 		out <- d
 	}
 }
@@ -367,6 +369,9 @@ func (c serviceCollector) Collect(out chan<- prometheus.Metric) {
 	h := c.a.svc.Health()
 	for i, n := range healthNumbers {
 		out <- prometheus.MustNewConstMetric(c.descs[i], n.kind, n.of(&h))
+	}
+	for _, f := range h.Followers {
+		out <- prometheus.MustNewConstMetric(followDesc, prometheus.GaugeValue, float64(f.Time.Unix()), f.Name)
 	}
 	if h.Cluster != nil {
 		c.cluster(h.Cluster, out)

@@ -211,7 +211,7 @@ func (a *API) serverOperations() []op {
 				"bytes), its length (4 bytes), " +
 				"both little-endian, and its bytes (docs/reference/eventlog.md). Ask again behind the last one until " +
 				"Log-Applied is reached. troupe cluster " +
-				"export does that, and checks and stores what it gets.",
+				"export does that, and checks and stores what it gets; troupe backup --follow does it with follower.",
 			route: on(a.exportEntries)},
 		{id: "exportBase", method: "GET", path: "/v1/log/base", scope: Backup,
 			summary: "Read the base of a log that was trimmed",

@@ -399,7 +399,7 @@ func logFacts(h *serve.Health) []named {
 	if h.Snapshot > 0 {
 		snapshot = "up to entry " + grouped(h.Snapshot)
 	}
-	return []named{
+	out := []named{
 		{"Verified and applied", "up to entry " + grouped(h.Applied)},
 		{"Written by this process", "up to entry " + grouped(h.Log)},
 		{"Lag", grouped(h.Lag) + " entries"},
@@ -413,6 +413,14 @@ func logFacts(h *serve.Health) []named {
 		{"Writer", h.Epoch.String()},
 		{"Event ids", fmt.Sprintf("%s forged, %s missing", grouped(h.Forged), grouped(h.Missing))},
 	}
+	for _, f := range h.Followers {
+		text := fmt.Sprintf("up to entry %s, asked on %s", grouped(f.Last), f.Time.UTC().Format("2006-01-02 15:04:05"))
+		if !f.Waited {
+			text += "; the log is trimmed without waiting for it"
+		}
+		out = append(out, named{"Backup " + f.Name, text})
+	}
+	return out
 }
 
 // nodeRow is one node on the status page.
