@@ -51,6 +51,16 @@ type Redrawer interface {
 	Redraws() bool
 }
 
+// Pender is implemented by policies that can count an action before its reward is there. A caller pends every action that
+// is played, in order, before Update learns its reward, or none.
+type Pender interface {
+	// Pends reports whether Pend counts. The server, which keeps a state for each reward and none for each decision,
+	// refuses such policies.
+	Pends() bool
+	// Pend counts an action whose reward is open. It keeps nothing of a. Errors are those of Update.
+	Pend(a Action) error
+}
+
 // Additive is implemented by policies that know whether their state is a sum over events into which an event enters by
 // x and y alone. Where it is, n events as x√ρ and y√ρ leave what ρn events of the same kind leave.
 type Additive interface {

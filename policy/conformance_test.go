@@ -139,6 +139,7 @@ var examples = map[string][]example{
 		{table: "", raw: spec.Raw{}, law: anySet, only: "linucb"},
 		{table: "discount", raw: spec.Raw{"discount": 0.9, "scale": 0.5}, law: anySet, only: "linucb"},
 		{table: "restarts", raw: spec.Raw{"change": "restarts", "half_life": int64(100)}, law: anySet, only: "linucb", exempt: beginsAnew},
+		{table: "pending", raw: spec.Raw{"pending": "hallucinate"}, law: anySet, only: "linucb"},
 	},
 	"lvr": {{table: "m=7", raw: spec.Raw{"m": int64(7)}, law: anySet}},
 	"mixed": {

@@ -8,6 +8,7 @@ import (
 	"troupe/internal/linalg"
 	"troupe/internal/logs"
 	"troupe/rng"
+	"troupe/spec"
 )
 
 // LinUCBOptions configures the optimistic policy.
@@ -24,6 +25,8 @@ type LinUCBOptions struct {
 	// Change is restarts or none, and HalfLife what restarts forget by; see Restarts.
 	Change   string  `key:"change" doc:"restarts: models begun at different times, weighted by what they predicted, notice a change; or none" default:"none"`
 	HalfLife float64 `key:"half_life" doc:"with restarts: after so many events an event counts half; 0: never forgotten while the world stays"`
+	// Pending is none or hallucinate, see LinUCB.
+	Pending string `key:"pending" doc:"where rewards are late: hallucinate: actions whose rewards are open count in the widths, not in the estimate; none: they do not count" default:"none"`
 }
 
 // Doc implements spec.Documented.
@@ -57,9 +60,15 @@ func (o *LinUCBOptions) New(p Problem) (bandit.Policy, error) {
 // so that event i has the weight γ^{t−i} and λ stays: D-LinUCB (Russac, Vernade & Cappé 2019) with one matrix in place
 // of its two, and with the radius r_t of the present V_t.
 //
-// Cost of a round: Select K·d² on K arms, 9d³ + O(d) on the ball; Update 3d², with a discount d³.
+// With pending = "hallucinate" the widths are ‖x‖_{W⁻¹}, W_t = V_t + Σ xxᵀ over the actions that were played and whose
+// rewards are open (Pend); θ̂ and r stay those of what was learned. It is the rule of batched optimism (Desautels, Krause
+// & Burdick 2014): without it the same action is played until its rewards come. Without late rewards W = V, to the bit.
+//
+// Cost of a round: Select K·d² on K arms, 9d³ + O(d) on the ball; Update 3d², with a discount d³; Pend 3d².
 type LinUCB struct {
 	regression
+	wide  *linalg.Ridge // W, nil without pending
+	open  int           // actions in W and not in V
 	eigen *linalg.Eigen // of V⁻¹, for the ball
 	theta []float64
 	b, c  []float64 // scratch of farthest
@@ -83,8 +92,20 @@ func NewLinUCB(o LinUCBOptions, p Problem) (*LinUCB, error) {
 	}
 	g.discount = o.Discount
 	d := p.Dim
+	var wide *linalg.Ridge
+	switch fill(&o.Pending, pendingNone); {
+	case o.Pending == pendingNone:
+	case o.Pending != hallucinate:
+		return nil, oneOf("pending", o.Pending, pendingNone, hallucinate)
+	case o.Discount < 1:
+		return nil, spec.Refuse("pending", o.Pending, "but discount is %v: expected one of them", o.Discount)
+	case o.Change == restarts:
+		return nil, spec.Refuse("pending", o.Pending, "but change is %q: expected one of them", o.Change)
+	default:
+		wide = linalg.NewRidge(d, g.ridge.Lambda())
+	}
 	return &LinUCB{
-		regression: g, eigen: linalg.NewEigen(d),
+		regression: g, wide: wide, eigen: linalg.NewEigen(d),
 		theta: make([]float64, d), b: make([]float64, d), c: make([]float64, d),
 	}, nil
 }
@@ -105,7 +126,7 @@ func (u *LinUCB) choose(dst *bandit.Action, set bandit.ActionSet) error {
 		prices, priced := set.(bandit.Priced)
 		for i := range set.Len() {
 			x := set.At(i)
-			v := linalg.Dot(x, u.ridge.Theta()) + float64(r*math.Sqrt(u.ridge.Width2(x)))
+			v := linalg.Dot(x, u.ridge.Theta()) + float64(r*math.Sqrt(u.widths().Width2(x)))
 			if priced {
 				v -= prices.Price(i)
 			}
@@ -143,7 +164,7 @@ func (u *LinUCB) choose(dst *bandit.Action, set bandit.ActionSet) error {
 //
 // It reports false when the eigenvalues fail. Cost 9d³ and a few iterations of 3d.
 func (u *LinUCB) farthest(r float64) bool {
-	if !u.eigen.Set(u.ridge.Inv()) {
+	if !u.eigen.Set(u.widths().Inv()) {
 		return false
 	}
 	w, b, c := u.eigen.Values(), u.b, u.c
@@ -229,7 +250,52 @@ func (u *LinUCB) Prob(dst *bandit.Law, set bandit.ActionSet, _ rng.Source) error
 }
 
 // Update implements bandit.Policy.
-func (u *LinUCB) Update(a bandit.Action, y float64, _ rng.Source) error { return u.learn(a, y) }
+func (u *LinUCB) Update(a bandit.Action, y float64, _ rng.Source) error {
+	if err := u.learn(a, y); err != nil || u.wide == nil {
+		return err
+	}
+	if u.open > 0 { // it is in W
+		u.open--
+		return nil
+	}
+	return u.widen(a)
+}
+
+// Pends implements bandit.Pender.
+func (u *LinUCB) Pends() bool { return u.wide != nil }
+
+// Pend implements bandit.Pender.
+func (u *LinUCB) Pend(a bandit.Action) error {
+	if u.wide == nil {
+		return nil
+	}
+	if err := checkAction(a, 0, u.ridge.Dim()); err != nil {
+		return err
+	}
+	u.open++
+	return u.widen(a)
+}
+
+// widen adds an action to W.
+func (u *LinUCB) widen(a bandit.Action) error {
+	if _, ok := u.wide.Update(a.X, 0); !ok {
+		return fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
+	}
+	return nil
+}
+
+// widths is the regression whose V the widths are of.
+func (u *LinUCB) widths() *linalg.Ridge {
+	if u.wide != nil {
+		return u.wide
+	}
+	return u.ridge
+}
+
+const (
+	pendingNone = "none"
+	hallucinate = "hallucinate"
+)
 
 // reckon implements hypothesis.
 func (u *LinUCB) reckon(a bandit.Action, y float64, _ rng.Source) (said, error) {
@@ -248,11 +314,25 @@ func (u *LinUCB) fade(gamma float64) bool {
 
 // AppendSnapshot implements bandit.Snapshotter.
 func (u *LinUCB) AppendSnapshot(b []byte) ([]byte, error) {
+	if u.wide != nil {
+		return appendSnapshot(b, "linucb-pending", append(append(u.ridge.State(), u.wide.State()...), []float64{float64(u.open)})), nil
+	}
 	return appendSnapshot(b, "linucb", u.ridge.State()), nil
 }
 
 // Restore implements bandit.Snapshotter.
 func (u *LinUCB) Restore(b []byte) error {
+	if u.wide != nil {
+		n := u.ridge.StateLengths()
+		v, err := readSnapshot(b, "linucb-pending", append(append(n, u.wide.StateLengths()...), 1))
+		if err != nil {
+			return err
+		}
+		u.ridge.Restore(v[:len(n)])
+		u.wide.Restore(v[len(n) : 2*len(n)])
+		u.open = int(v[2*len(n)][0])
+		return nil
+	}
 	v, err := readSnapshot(b, "linucb", u.ridge.StateLengths())
 	if err == nil {
 		u.ridge.Restore(v)

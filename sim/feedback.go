@@ -162,6 +162,11 @@ func newLate(pol bandit.Policy, f *Feedback, key rng.Key) bandit.Policy {
 // Update takes the reward of the next round and teaches the policy those that have arrived.
 func (l *late) Update(a bandit.Action, y float64, draw rng.Source) error {
 	l.round++
+	if p, ok := bandit.Innermost(l.Policy).(bandit.Pender); ok && p.Pends() {
+		if err := p.Pend(a); err != nil {
+			return err
+		}
+	}
 	due := l.round
 	if law := l.feedback.Delay.law; law != nil {
 		due = min(due+law.draw(1-l.stream.Round(uint64(l.round)).Float64(0)), maxHorizon)

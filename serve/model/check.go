@@ -171,6 +171,10 @@ func (c *Compiled) tryPolicy() error {
 			"it is not kept as bytes (bandit.Snapshotter): %v", err)
 	}
 	c.Start = len(b)
+	if p, ok := bandit.Innermost(p).(bandit.Pender); ok && p.Pends() {
+		return Invalid("config.policy.pending", c.Config.Policy.Raw["pending"], "is for experiments: a state of the server "+
+			"changes with rewards and not with decisions; leave it out")
+	}
 	if w, ok := p.(bandit.Warner); ok {
 		c.Warnings = append(slices.Clip(c.Warnings), w.Warnings(set)...)
 	}

@@ -101,3 +101,15 @@ func TestLimitsByAtom(t *testing.T) {
 		t.Errorf("floors above 1: %v", err)
 	}
 }
+
+// TestPendingRefused: an option that counts open actions is for experiments.
+func TestPendingRefused(t *testing.T) {
+	var c Config
+	err := json.Unmarshal([]byte(`{"id":"m","dim":2,"policy":{"kind":"linucb","pending":"hallucinate"}}`), &c)
+	if err == nil {
+		_, err = c.Admit(DefaultLimits)
+	}
+	if err == nil || !strings.Contains(err.Error(), "config.policy.pending: is for experiments") {
+		t.Errorf("pending in a model of the server: %v", err)
+	}
+}
