@@ -3,7 +3,6 @@ package eventlog_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -195,13 +194,8 @@ func TestHeal(t *testing.T) {
 func TestHealAnywhere(t *testing.T) {
 	t.Parallel()
 	rounds := 6
-	if os.Getenv("TROUPE_LONG") != "" {
+	if os.Getenv("TROUPE_RECORD") != "" {
 		rounds = 100
-	}
-	if s := os.Getenv("TROUPE_ROT"); s != "" {
-		if _, err := fmt.Sscan(s, &rounds); err != nil {
-			t.Fatal(err)
-		}
 	}
 	const n, bad = 40, 2
 	c := rotting(t, n)
