@@ -127,4 +127,16 @@ type Problem struct {
 	// Share multiplies every confidence level δ, so that a wrapper that restarts its base can
 	// divide δ between the restarts; 0 means 1.
 	Share float64
+
+	// Turns lets the cells of a worker take turns while a policy waits for another program; nil: it waits alone.
+	Turns Turns
+}
+
+// Turns is a worker that plays several cells by turns, one of which runs at a time.
+type Turns interface {
+	// Yield lets the other cells go on, and returns when it is this one's turn. A policy calls it inside a method of
+	// its own, from the goroutine that called the method.
+	Yield()
+	// Worker is equal for the cells of one worker and for no others.
+	Worker() any
 }

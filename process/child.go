@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"troupe/policy"
 )
 
 // child is one running program. One goroutine uses it at a time.
@@ -29,6 +31,10 @@ type child struct {
 	cells   uint32 // numbers of cells so far
 	buf     []byte // of frames
 	dead    error  // why it is of no use any more
+
+	early map[uint32]*message // cells that wait for an answer while others go on, with it where it has come
+	users int                 // cells that it plays; under the lock of Options, as ended
+	ended []uint32            // cells that it has not been told the end of
 }
 
 // start starts the program and exchanges greetings.
@@ -39,7 +45,7 @@ func start(o *Options) (*child, error) {
 	}
 	cmd.Dir = o.dir
 	cmd.Env = o.environ()
-	c := &child{cmd: cmd, errs: new(tail), timeout: o.timeout}
+	c := &child{cmd: cmd, errs: new(tail), timeout: o.timeout, early: make(map[uint32]*message)}
 	cmd.Stderr = c.errs
 	toChild, pipe, err := os.Pipe()
 	if err != nil {
@@ -105,17 +111,25 @@ func (c *child) greet(role string, packed bool) error {
 
 // flush sends what was written, and gives the program its time for the answer.
 func (c *child) flush() error {
-	deadline := time.Time{}
-	if c.timeout > 0 {
-		deadline = time.Now().Add(c.timeout)
-	}
+	deadline := c.deadline()
 	c.pipe.SetWriteDeadline(deadline)
 	c.from.SetReadDeadline(deadline)
 	return c.in.Flush()
 }
 
+// deadline is when an answer comes too late, the zero time for never.
+func (c *child) deadline() time.Time {
+	if c.timeout == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(c.timeout)
+}
+
 // frame writes the head of a frame whose body has n bytes.
 func (c *child) frame(kind byte, n int) {
+	if n+6 > c.in.Available() { // part of it leaves now
+		c.pipe.SetWriteDeadline(c.deadline())
+	}
 	head := [6]byte{mark, kind}
 	binary.LittleEndian.PutUint32(head[2:], uint32(n))
 	c.in.Write(head[:])
@@ -142,65 +156,120 @@ func (c *child) send(r request) error {
 	return c.in.WriteByte('\n')
 }
 
-// receive reads the answer of one cell.
-func (c *child) receive(cell uint32, want string) (answer, error) {
-	if err := c.flush(); err != nil {
-		return answer{}, err
+// message is one of the program.
+type message struct {
+	kind   byte
+	body   []byte // of a frame, valid until the next message is read
+	answer answer // of kind frameJSON
+}
+
+// cell is whom a message is for.
+func (m *message) cell() uint32 {
+	switch {
+	case m.kind == frameJSON:
+		return m.answer.Cell
+	case len(m.body) < 4:
+		return 0
 	}
+	return binary.LittleEndian.Uint32(m.body)
+}
+
+// yield lets other cells go on until it is the turn of this one, which has asked for something.
+func (c *child) yield(cell uint32, turns policy.Turns) {
+	c.early[cell] = nil
+	turns.Yield()
+}
+
+// next returns the answer of a cell. Those of other cells that wait, which stand before it, are kept.
+func (c *child) next(cell uint32) (m message, err error) {
+	if c.dead != nil {
+		return m, c.dead
+	}
+	if came := c.early[cell]; came != nil {
+		delete(c.early, cell)
+		return *came, nil
+	}
+	if c.in.Buffered() > 0 {
+		if err := c.flush(); err != nil {
+			return m, err
+		}
+	}
+	for {
+		if c.out.Buffered() == 0 {
+			c.from.SetReadDeadline(c.deadline())
+		}
+		if m, err = c.read(); err != nil {
+			return m, err
+		}
+		of := m.cell()
+		if came, waits := c.early[of]; of == cell || !waits || came != nil {
+			delete(c.early, cell)
+			return m, nil
+		}
+		c.early[of] = &message{m.kind, bytes.Clone(m.body), m.answer}
+	}
+}
+
+// read reads a message. That the program says an error, whatever the cell, is an error.
+func (c *child) read() (m message, err error) {
 	var line []byte
-	var err error
 	if c.hello.Packed {
-		var kind byte
-		if kind, line, err = readFrame(c.out, c.buf); err == nil && kind != frameJSON {
-			err = fmt.Errorf("a frame of kind %d, expected a message of type %q", kind, want)
+		if m.kind, line, err = readFrame(c.out, c.buf); err == nil {
+			c.buf = line
 		}
 	} else if line, err = readLine(c.out); errors.Is(err, io.EOF) && len(line) > 0 {
 		err = stray(line)
 	}
 	if err != nil {
-		return answer{}, err
+		return m, err
 	}
-	return parseAnswer(line, cell, want)
-}
-
-// receiveFrame reads the answer of one cell as a frame of a kind, and returns what follows the cell. It is valid until
-// the next message.
-func (c *child) receiveFrame(cell uint32, want byte) ([]byte, error) {
-	if err := c.flush(); err != nil {
-		return nil, err
+	if m.kind != frameJSON {
+		m.body = line
+		return m, nil
 	}
-	kind, body, err := readFrame(c.out, c.buf)
-	if err != nil {
-		return nil, err
-	}
-	c.buf = body
-	switch {
-	case kind == frameJSON:
-		_, err := parseAnswer(body, cell, "a frame")
-		return nil, err
-	case kind != want || len(body) < 4 || binary.LittleEndian.Uint32(body) != cell:
-		return nil, fmt.Errorf("a frame of kind %d with %d bytes, expected kind %d for cell %d", kind, len(body), want, cell)
-	}
-	return body[4:], nil
-}
-
-// parseAnswer decodes an answer and checks that it is what was asked for.
-func parseAnswer(line []byte, cell uint32, want string) (a answer, err error) {
 	if len(line) == 0 || line[0] != '{' {
-		return a, stray(line)
+		return m, stray(line)
 	}
-	if err := strict(line, &a); err != nil {
-		return a, fmt.Errorf("its answer %s: %w", short(line), err)
+	if err := strict(line, &m.answer); err != nil {
+		return m, fmt.Errorf("its answer %s: %w", short(line), err)
 	}
+	if m.answer.Type == "error" {
+		return m, fmt.Errorf("it says: %s", m.answer.Message)
+	}
+	return m, nil
+}
+
+// receive reads the answer of one cell that is JSON.
+func (c *child) receive(cell uint32, want string) (answer, error) {
+	m, err := c.next(cell)
+	a := m.answer
 	switch {
-	case a.Type == "error":
-		return a, fmt.Errorf("it says: %s", a.Message)
+	case err != nil:
+		return a, err
+	case m.kind != frameJSON:
+		return a, fmt.Errorf("a frame of kind %d, expected a message of type %q", m.kind, want)
 	case a.Type != want:
 		return a, fmt.Errorf("its answer has type %q, expected %q", a.Type, want)
 	case a.Cell != cell:
 		return a, fmt.Errorf("its answer is for cell %d, expected %d", a.Cell, cell)
 	}
 	return a, nil
+}
+
+// receiveFrame reads the answer of one cell that is a frame of a kind, and returns what follows the cell. It is valid
+// until the next message is read.
+func (c *child) receiveFrame(cell uint32, want byte) ([]byte, error) {
+	m, err := c.next(cell)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.kind == frameJSON:
+		return nil, fmt.Errorf("its answer has type %q, expected a frame of kind %d", m.answer.Type, want)
+	case m.kind != want || len(m.body) < 4 || m.cell() != cell:
+		return nil, fmt.Errorf("a frame of kind %d with %d bytes, expected kind %d for cell %d", m.kind, len(m.body), want,
+			cell)
+	}
+	return m.body[4:], nil
 }
 
 func short(line []byte) string {

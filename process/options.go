@@ -40,7 +40,8 @@ type Options struct {
 
 	mu    sync.Mutex
 	idle  []*child
-	hello *hello // of the first program that was started
+	taken map[any]*child // by what shares it: programs that play several cells by turns
+	hello *hello         // of the first program that was started
 }
 
 // NewOptions returns the defaults.
@@ -211,6 +212,9 @@ func (o *Options) New(p policy.Problem) (bandit.Policy, error) {
 		return nil, err
 	}
 	pl := &player{o: o, p: p}
+	if h.Turns {
+		pl.turns = p.Turns
+	}
 	if h.Snapshot {
 		return &keeper{pl}, nil
 	}
@@ -242,6 +246,48 @@ func (o *Options) take() (*child, error) {
 		return nil, c.kill("the greeting", fmt.Errorf("it says %s, and said %s before", now, said))
 	}
 	return c, nil
+}
+
+// join returns a program for one more cell: that of the worker, where other cells of it have one, and the cells that it
+// has not been told the end of.
+func (o *Options) join(worker any) (c *child, ended []uint32, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c = o.taken[worker]; worker == nil || c == nil || c.dead != nil {
+		o.mu.Unlock()
+		c, err = o.take()
+		o.mu.Lock()
+		if err != nil {
+			return nil, nil, err
+		}
+		if worker != nil {
+			if o.taken == nil {
+				o.taken = make(map[any]*child)
+			}
+			o.taken[worker] = c
+		}
+	}
+	c.users++
+	ended, c.ended = c.ended, nil
+	return c, ended, nil
+}
+
+// part takes a cell, 0 for one that failed, from a program, and reports whether that was the last one, which has it to
+// itself, with the cells that the program has not been told the end of.
+func (o *Options) part(worker any, c *child, cell uint32) (ended []uint32, last bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if cell != 0 {
+		c.ended = append(c.ended, cell)
+	}
+	if c.users--; c.users > 0 {
+		return nil, false
+	}
+	if o.taken[worker] == c {
+		delete(o.taken, worker)
+	}
+	ended, c.ended = c.ended, nil
+	return ended, true
 }
 
 // give returns a program that works.

@@ -26,12 +26,13 @@ import (
 
 // player is one cell of a program. It implements bandit.Policy and bandit.Prober; see Options.New.
 type player struct {
-	o    *Options
-	p    policy.Problem
-	c    *child // nil before the first message, and after the last
-	cell uint32
-	held runtime.Cleanup
-	err  error // once the program has failed, or the cell is over
+	o     *Options
+	p     policy.Problem
+	turns policy.Turns // nil where the program plays one cell at a time
+	c     *child       // nil before the first message, and after the last
+	cell  uint32
+	held  runtime.Cleanup
+	err   error // once the program has failed, or the cell is over
 
 	shown bandit.ActionSet // whose arms the program has
 	body  []byte           // of a frame
@@ -44,13 +45,13 @@ func (p *player) begin() error {
 	if p.err != nil || p.c != nil {
 		return p.err
 	}
-	c, err := p.o.take()
+	c, ended, err := p.o.join(p.worker())
 	if err != nil {
 		return err
 	}
 	c.cells++
 	p.c, p.cell = c, c.cells
-	p.held = runtime.AddCleanup(p, release, held{p.o, c, p.cell})
+	p.held = runtime.AddCleanup(p, release, held{p.o, c, p.cell, p.worker()})
 	seed := p.p.Init.Round(0).Uint64(0) >> (64 - seedBits)
 	about := &problem{Dim: p.p.Dim, Arms: p.p.Arms, Horizon: p.p.Horizon, Sigma: p.p.Sigma}
 	if about.Sigma == 0 {
@@ -63,7 +64,12 @@ func (p *player) begin() error {
 	if options == nil {
 		options = map[string]any{}
 	}
-	err = c.send(request{Type: "init", Cell: p.cell, Seed: &seed, Problem: about, Options: options})
+	for _, cell := range ended {
+		err = errors.Join(err, c.send(request{Type: "end", Cell: cell}))
+	}
+	if err == nil {
+		err = c.send(request{Type: "init", Cell: p.cell, Seed: &seed, Problem: about, Options: options})
+	}
 	if err == nil {
 		_, err = c.receive(p.cell, "ready")
 	}
@@ -77,8 +83,17 @@ func (p *player) after(during string, err error) error {
 	}
 	p.held.Stop()
 	p.err = p.c.kill(during, err)
+	p.o.part(p.worker(), p.c, 0)
 	p.c = nil
 	return p.err
+}
+
+// worker is what the cells have in common that share a program and take turns, nil for a cell that has it alone.
+func (p *player) worker() any {
+	if p.turns == nil {
+		return nil
+	}
+	return p.turns.Worker()
 }
 
 // Close tells the program that the cell is over, and leaves it to the next one.
@@ -87,22 +102,31 @@ func (p *player) Close() error {
 		return nil
 	}
 	p.held.Stop()
-	release(held{p.o, p.c, p.cell})
+	release(held{p.o, p.c, p.cell, p.worker()})
 	p.c, p.shown, p.err = nil, nil, errors.New("process: the cell is over")
 	return nil
 }
 
 // held is what a player holds of a program.
 type held struct {
-	o    *Options
-	c    *child
-	cell uint32
+	o      *Options
+	c      *child
+	cell   uint32
+	worker any
 }
 
-// release tells the program that the cell is over. It also serves a player that was dropped without Close, as the base
-// of a wrapper is.
+// release tells the program that the cell is over, at once or with what it is told next. It also serves a player that
+// was dropped without Close, as the base of a wrapper is; that is on a goroutine of its own, which has the program to
+// itself where no other cell uses it.
 func release(h held) {
-	err := h.c.send(request{Type: "end", Cell: h.cell})
+	ended, last := h.o.part(h.worker, h.c, h.cell)
+	if !last || h.c.dead != nil {
+		return
+	}
+	var err error
+	for _, cell := range ended {
+		err = errors.Join(err, h.c.send(request{Type: "end", Cell: cell}))
+	}
 	if err == nil {
 		err = h.c.flush()
 	}
@@ -210,6 +234,17 @@ func (p *player) ask(what string, kind byte, set bandit.ActionSet, draw rng.Sour
 	return index, x, nil
 }
 
+// shortLaw bounds the laws that a program may answer while it is asked for other cells: their answers together fit into
+// the smallest pipe, so that it never waits for a reader.
+const shortLaw = 8
+
+// yield lets other cells go on where the answer that is asked for is short.
+func (p *player) yield(law bool, list bandit.Finite) {
+	if p.turns != nil && list != nil && (!law || list.Len() <= shortLaw) {
+		p.c.yield(p.cell, p.turns)
+	}
+}
+
 func (p *player) askText(what string, list bandit.Finite, set bandit.ActionSet, draw rng.Source) (int, []float64,
 	error) {
 	seed := draw.Uint64(0) >> (64 - seedBits)
@@ -226,6 +261,7 @@ func (p *player) askText(what string, list bandit.Finite, set bandit.ActionSet, 
 	if err := p.c.send(r); err != nil {
 		return 0, nil, err
 	}
+	p.yield(what == "law", list)
 	want := "action"
 	if what == "law" {
 		want = "law"
@@ -253,10 +289,15 @@ func (p *player) askPacked(kind byte, list bandit.Finite, set bandit.ActionSet, 
 	b = order.AppendUint32(b, uint32(draw.At()))
 	b = order.AppendUint64(b, draw.Uint64(0)>>(64-seedBits))
 	k := 0
-	if p.shown != set && list != nil {
+	switch {
+	case p.shown != set && list != nil:
 		k = list.Len()
+		b = order.AppendUint32(b, uint32(k))
+	case p.shown != set && p.shown != nil:
+		b = order.AppendUint32(b, ballAgain)
+	default:
+		b = order.AppendUint32(b, 0)
 	}
-	b = order.AppendUint32(b, uint32(k))
 	b = order.AppendUint32(b, uint32(set.Dim()))
 	for i := range k {
 		b = appendFloats(b, list.At(i))
@@ -264,6 +305,7 @@ func (p *player) askPacked(kind byte, list bandit.Finite, set bandit.ActionSet, 
 	p.body = b
 	p.c.frame(kind, len(b))
 	p.c.in.Write(b)
+	p.yield(kind == frameLaw, list)
 	body, err := p.c.receiveFrame(p.cell, kind+3)
 	if err != nil {
 		return 0, nil, err

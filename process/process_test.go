@@ -75,7 +75,7 @@ func follow(fault string) {
 		fmt.Println(`{"type":"hello","protocol":1,"colour":"red"}`)
 	default:
 		say(hello{Type: "hello", Protocol: Protocol, Name: "leader", Versions: map[string]string{"go": "1"}, Snapshot: true,
-			Law: true})
+			Law: true, Turns: os.Getenv("PROCESS_TURNS") != ""})
 	}
 	for {
 		line, err := readLine(in)

@@ -34,6 +34,7 @@ type hello struct {
 	Packed   bool              `json:"packed,omitempty"`   // it reads and writes frames
 	Law      bool              `json:"law,omitempty"`      // it knows the probabilities of its actions
 	Snapshot bool              `json:"snapshot,omitempty"` // it can save and restore a cell
+	Turns    bool              `json:"turns,omitempty"`    // it can be asked for a cell before it has answered another
 }
 
 // problem is what a policy may know before round 1.
@@ -86,7 +87,7 @@ type answer struct {
 const (
 	mark        = 0xF5
 	frameJSON   = 0 // a message as text
-	frameSelect = 1 // u32 cell, u32 round, u64 seed, u32 K, u32 d, K·d × f64; K = 0: the arms of the message before
+	frameSelect = 1 // u32 cell, u32 round, u64 seed, u32 K, u32 d, K·d × f64; K = 0: the set before, or the ball
 	frameLaw    = 2 // the same; asks for probabilities
 	frameUpdate = 3 // u32 cell, u32 round, u64 seed, i32 index, f64 reward, u32 d, d × f64; d = 0 where index says it
 	frameAction = 4 // u32 cell, i32 index, u32 d, d × f64: the answer to frameSelect; d = 0 where index says it
@@ -100,6 +101,9 @@ const (
 	framePaid   = 10 // u32 cell, f64 reward, f64 regret
 	frameCost   = 11 // u32 cell, f64 regret
 )
+
+// ballAgain is the number of arms of a frameSelect that stands for the ball after arms.
+const ballAgain = math.MaxUint32
 
 // seedBits is the size of a seed: every language reads a whole number of 53 bits from JSON.
 const seedBits = 53

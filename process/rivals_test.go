@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -199,16 +200,30 @@ func TestNumpy(t *testing.T) {
 		runs, rounds = 200, 300
 	}
 	o = numpy(t, "ts", false)
-	var sum, square, total float64
+	total, mean, se := difference(t, runs, rounds, o, 12, func(key rng.Key) (bandit.Environment, policy.Problem) {
+		return linear(t, 5, 20, false, key)
+	})
+	t.Logf("Thompson sampling: regret %.2f, less that of numpy %.3f, standard error %.3f, %d runs", total, mean, se, runs)
+	if math.Abs(mean) > 3*se {
+		t.Errorf("Thompson sampling has regret %.3f above that of numpy, standard error %.3f", mean, se)
+	}
+}
+
+// difference plays troupe's Thompson sampling and a program on equal instances with equal noise: the mean regret of the
+// first, what it has above that of the second, and the standard error of that.
+func difference(t *testing.T, runs, rounds int, o *Options, seed uint64,
+	build func(rng.Key) (bandit.Environment, policy.Problem)) (total, mean, se float64) {
+	t.Helper()
+	var sum, square float64
 	for rep := range runs {
-		key := rng.NewKey(12).At(uint64(rep))
-		w, problem := linear(t, 5, 20, false, key)
+		key := rng.NewKey(seed).At(uint64(rep))
+		w, problem := build(key)
 		own, err := policy.NewThompson(policy.ThompsonOptions{}, problem)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, a := trajectory(t, w, own, key, rounds)
-		w, _ = linear(t, 5, 20, false, key)
+		w, _ = build(key)
 		other, err := o.New(problem)
 		if err != nil {
 			t.Fatal(err)
@@ -218,11 +233,7 @@ func TestNumpy(t *testing.T) {
 		sum, square, total = sum+a-b, square+float64((a-b)*(a-b)), total+a
 	}
 	n := float64(runs)
-	se := math.Sqrt((square/n - float64(sum/n*sum/n)) / (n - 1))
-	t.Logf("Thompson sampling: regret %.2f, less that of numpy %.3f, standard error %.3f, %d runs", total/n, sum/n, se, runs)
-	if math.Abs(sum/n) > 3*se {
-		t.Errorf("Thompson sampling has regret %.3f above that of numpy, standard error %.3f", sum/n, se)
-	}
+	return total / n, sum / n, math.Sqrt((square/n - float64(sum/n*sum/n)) / (n - 1))
 }
 
 // blocks is a world with a context of unit length in every round and a parameter for each arm: arm i is the context at
@@ -271,41 +282,107 @@ func (b *blocks) Settle(a bandit.Action, draw rng.Source) (float64, float64, err
 	return y, regret, err
 }
 
+// block is a world of blocks: 4 arms with contexts of 3 numbers.
+func block(key rng.Key) (bandit.Environment, policy.Problem) {
+	b := &blocks{arms: 4, dim: 3, theta: make([]float64, 12)}
+	key.Stream(rng.Instance).Round(0).Sphere(b.theta, 0)
+	return b, policy.Problem{Dim: 12, Arms: 4, Sigma: 1, Init: key.Stream(rng.Init)}
+}
+
+// ucb1 is the twin of SMPyBandits' UCB, which troupe has no kind for: the largest mean plus √(2·log t/n) after t rewards,
+// n of them of the arm; each arm once before.
+type ucb1 struct{ sums, counts []float64 }
+
+func (u *ucb1) Select(dst *bandit.Action, set bandit.ActionSet, _ rng.Source) error {
+	list := set.(bandit.Finite)
+	t, best := 0.0, 0
+	for _, n := range u.counts {
+		t += n
+	}
+	score := func(i int) float64 { return u.sums[i]/u.counts[i] + math.Sqrt(2*math.Log(t)/u.counts[i]) }
+	for i, n := range u.counts {
+		if n == 0 {
+			best = i
+			break
+		}
+		if score(i) > score(best) {
+			best = i
+		}
+	}
+	dst.Set(list.At(best), best)
+	return nil
+}
+
+func (u *ucb1) Update(a bandit.Action, y float64, _ rng.Source) error {
+	u.sums[a.Index] += y
+	u.counts[a.Index]++
+	return nil
+}
+
+// rival returns options that play an adapter of rivals.py with packages that stand in some directories.
+func rival(t *testing.T, name, packages string) *Options {
+	o := numpy(t, name, false)
+	o.Command[1] = "rivals.py"
+	o.Options = Table{"alpha": 0.7}
+	for i, e := range o.Env {
+		if strings.HasPrefix(e, "PYTHONPATH=") {
+			o.Env[i] = e + ":" + packages
+		}
+	}
+	return o
+}
+
 // TestRivalsRecord plays learners of other packages beside troupe's, for docs/record/process.md. TROUPE_RIVALS lists,
-// with colons, the directories of checkouts of coba and mabwiser, which are not part of troupe.
+// with colons, the directories of checkouts of coba and mabwiser, and SMPyBandits/Policies of one of SMPyBandits, which
+// are not part of troupe. TROUPE_RIVAL plays one of them.
 func TestRivalsRecord(t *testing.T) {
 	packages := os.Getenv("TROUPE_RIVALS")
 	if packages == "" {
-		t.Skip("set TROUPE_RIVALS to checkouts of coba and mabwiser, with colons between them")
+		t.Skip("set TROUPE_RIVALS to checkouts of coba, mabwiser and SMPyBandits, with colons between them")
 	}
 	const rounds, runs = 300, 5
-	for _, rival := range []string{"coba", "mabwiser"} {
-		o := numpy(t, rival, false)
-		o.Command[1] = "rivals.py"
-		o.Options = Table{"alpha": 0.7}
-		for i, e := range o.Env {
-			if strings.HasPrefix(e, "PYTHONPATH=") {
-				o.Env[i] = e + ":" + packages
+	drawn := func(key rng.Key) (bandit.Environment, policy.Problem) { return linear(t, 5, 20, true, key) }
+	ucb := func(problem policy.Problem) (bandit.Policy, error) {
+		return policy.NewLinUCB(policy.LinUCBOptions{Scale: policy.Constant(0.7)}, problem)
+	}
+	for _, c := range []struct {
+		name  string
+		build func(rng.Key) (bandit.Environment, policy.Problem)
+		own   func(policy.Problem) (bandit.Policy, error) // nil: Thompson sampling, whose regret is compared
+	}{
+		{"coba", drawn, ucb},
+		{"mabwiser", block, ucb},
+		{"smpybandits", func(key rng.Key) (bandit.Environment, policy.Problem) { return linear(t, 5, 8, false, key) },
+			func(p policy.Problem) (bandit.Policy, error) {
+				return &ucb1{make([]float64, p.Arms), make([]float64, p.Arms)}, nil
+			}},
+		{"coba-ts", drawn, nil},
+		{"mabwiser-ts", block, nil},
+	} {
+		if only := os.Getenv("TROUPE_RIVAL"); only != "" && only != c.name {
+			continue
+		}
+		o := rival(t, c.name, packages)
+		if c.own == nil {
+			o.Options = Table{"alpha": 1.0}
+			total, mean, se := difference(t, 200, rounds, o, 14, c.build)
+			t.Logf("%s: Thompson sampling has regret %.2f in 200 runs of %d rounds, above that of the package %.2f, standard error "+
+				"%.2f", c.name, total, rounds, mean, se)
+			if !(math.Abs(mean) <= 3*se) {
+				t.Errorf("%s: the difference is above 3 standard errors", c.name)
 			}
+			continue
 		}
 		same := 0
 		for rep := range uint64(runs) {
 			key := rng.NewKey(13).At(rep)
-			build := func() (bandit.Environment, policy.Problem) {
-				if rival == "coba" {
-					return linear(t, 5, 20, true, key)
-				}
-				b := &blocks{arms: 4, dim: 3, theta: make([]float64, 12)}
-				key.Stream(rng.Instance).Round(0).Sphere(b.theta, 0)
-				return b, policy.Problem{Dim: 12, Arms: 4, Sigma: 1, Init: key.Stream(rng.Init)}
-			}
-			w, problem := build()
-			own, err := policy.NewLinUCB(policy.LinUCBOptions{Scale: policy.Constant(0.7)}, problem)
+			w, problem := c.build(key)
+			own, err := c.own(problem)
 			if err != nil {
 				t.Fatal(err)
 			}
 			want, _ := trajectory(t, w, own, key, rounds)
-			w, _ = build()
+			w, _ = c.build(key)
 			other, err := o.New(problem)
 			if err != nil {
 				t.Fatal(err)
@@ -321,10 +398,10 @@ func TestRivalsRecord(t *testing.T) {
 			if part < 0 {
 				same++
 			} else {
-				t.Errorf("%s, replication %d, round %d: it plays %d, troupe %d", rival, rep, part+1, got[part], want[part])
+				t.Errorf("%s, replication %d, round %d: it plays %d, troupe %d", c.name, rep, part+1, got[part], want[part])
 			}
 		}
-		t.Logf("%s: equal actions in all of %d rounds in %d of %d replications", rival, rounds, same, runs)
+		t.Logf("%s: equal actions in all of %d rounds in %d of %d replications", c.name, rounds, same, runs)
 	}
 }
 
@@ -350,23 +427,31 @@ func TestPriceRecord(t *testing.T) {
 	}
 	const d, arms, few, rounds, cells = 10, 20, 2000, 26_000, 8
 	key := rng.NewKey(3)
-	seconds := func(rounds int, o *Options) float64 {
+	seconds := func(rounds int, o *Options, turns bool) float64 {
 		began := processor(t)
-		for c := range uint64(cells) {
+		one := func(c uint64, others policy.Turns) {
 			w, problem := linear(t, d, arms, false, key.At(c))
-			var one bandit.Policy
+			problem.Turns = others
+			var p bandit.Policy
 			var err error
 			if o == nil {
-				one, err = policy.NewLinUCB(policy.LinUCBOptions{}, problem)
+				p, err = policy.NewLinUCB(policy.LinUCBOptions{}, problem)
 			} else {
-				one, err = o.New(problem)
+				p, err = o.New(problem)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			trajectory(t, w, one, key.At(c), rounds/cells)
-			if player, ok := one.(*player); ok {
+			trajectory(t, w, p, key.At(c), rounds/cells)
+			if player, ok := p.(*player); ok {
 				player.Close() //nolint:errcheck // the cell has its numbers
+			}
+		}
+		if turns {
+			byTurns(cells, func(i int, others policy.Turns) { one(uint64(i), others) })
+		} else {
+			for c := range uint64(cells) {
+				one(c, nil)
 			}
 		}
 		if o != nil {
@@ -374,7 +459,9 @@ func TestPriceRecord(t *testing.T) {
 		}
 		return (processor(t) - began).Seconds()
 	}
-	rate := func(o *Options) float64 { return (rounds - few) / (seconds(rounds, o) - seconds(few, o)) }
+	rate := func(o *Options, turns bool) float64 {
+		return (rounds - few) / (seconds(rounds, o, turns) - seconds(few, o, turns))
+	}
 	inGo := program(t, "")
 	inGo.Env = append(inGo.Env, "PROCESS_ANSWERS=linucb")
 	frames, lines := numpy(t, "linucb", false), numpy(t, "linucb", true)
@@ -391,8 +478,19 @@ func TestPriceRecord(t *testing.T) {
 		}
 		return rate
 	}
-	for turn := range 5 {
-		t.Logf("turn %d: built in %.0f, the same in Go by lines %.0f; numpy alone %.0f, by frames %.0f, by lines %.0f",
-			turn+1, rate(nil), rate(inGo), alone(), rate(frames), rate(lines))
+	var ratios [4][]float64
+	for turn := range 10 {
+		loop := alone()
+		row := [4]float64{rate(frames, true), rate(lines, true), rate(frames, false), rate(lines, false)}
+		for i, r := range row {
+			ratios[i] = append(ratios[i], r/loop)
+		}
+		t.Logf("turn %d: built in %.0f, the same in Go by lines %.0f; numpy alone %.0f; 8 cells by turns %.0f by frames, %.0f by "+
+			"lines; one at a time %.0f, %.0f", turn+1, rate(nil, false), rate(inGo, false), loop, row[0], row[1], row[2], row[3])
+	}
+	for i, name := range []string{"by turns, frames", "by turns, lines", "one at a time, frames", "one at a time, lines"} {
+		slices.Sort(ratios[i])
+		t.Logf("%s: %.2f of the loop in the median of %d turns, %.2f to %.2f", name, (ratios[i][4]+ratios[i][5])/2,
+			len(ratios[i]), ratios[i][0], ratios[i][9])
 	}
 }

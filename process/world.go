@@ -40,6 +40,7 @@ type WorldOptions struct {
 
 	mu    sync.Mutex
 	idle  []*child
+	taken map[any]*child
 	hello *hello
 }
 
@@ -69,7 +70,7 @@ func (o *WorldOptions) Close() error { return o.program().Close() }
 
 // Build implements env.Options: it tells a program of the cell, and hears what the environment is.
 func (o *WorldOptions) Build(key rng.Key, _ env.DataSource) (bandit.Environment, error) {
-	c, err := o.program().take()
+	c, _, err := o.program().join(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func (o *WorldOptions) Build(key rng.Key, _ env.DataSource) (bandit.Environment,
 	if err != nil {
 		return nil, c.kill("init", err)
 	}
-	w.held = runtime.AddCleanup(w, release, held{w.o, c, w.cell})
+	w.held = runtime.AddCleanup(w, release, held{w.o, c, w.cell, nil})
 	return w, nil
 }
 
@@ -152,7 +153,7 @@ func (w *world) Close() error {
 		return nil
 	}
 	w.held.Stop()
-	release(held{w.o, w.c, w.cell})
+	release(held{w.o, w.c, w.cell, nil})
 	w.err = errors.New("process: the cell is over")
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"troupe/bandit"
+	"troupe/policy"
 	"troupe/rng"
 )
 
@@ -24,14 +25,16 @@ type finished struct {
 // errAbandoned ends a cell that was under way when the grace was over.
 var errAbandoned = errors.New("abandoned")
 
-// build makes the environment and the policy of a cell.
-func (r *runner) build(c cell) (bandit.Environment, bandit.Policy, rng.Key, error) {
+// build makes the environment and the policy of a cell, which takes turns with others unless that is nil.
+func (r *runner) build(c cell, others policy.Turns) (bandit.Environment, bandit.Policy, rng.Key, error) {
 	key := r.x.KeyOf(c.e, c.r+1)
 	world, err := r.x.Environments[c.e].Options.Build(key, r.data)
 	if err != nil {
 		return nil, nil, key, err
 	}
-	pol, err := r.x.Policies[c.p].Options.New(r.problem(world, c.e, key))
+	problem := r.problem(world, c.e, key)
+	problem.Turns = others
+	pol, err := r.x.Policies[c.p].Options.New(problem)
 	if err != nil {
 		leave(world)
 	}
@@ -41,12 +44,22 @@ func (r *runner) build(c cell) (bandit.Environment, bandit.Policy, rng.Key, erro
 // play plays one cell, from the start that is known for it or from round 1. It runs on a worker and only reads
 // the runner.
 func (r *runner) play(hard context.Context, c cell) (entry, error) {
+	return r.playTurn(hard, c, nil)
+}
+
+// playTurn is play of a cell that takes turns, unless others is nil.
+func (r *runner) playTurn(hard context.Context, c cell, others *turn) (entry, error) {
 	x := r.x
 	if x.Episodic() {
 		return r.playEpisodes(hard, c)
 	}
 	started := time.Now()
-	world, pol, key, err := r.build(c)
+	var take policy.Turns
+	seconds := func() float64 { return time.Since(started).Seconds() }
+	if others != nil {
+		take, seconds = others, func() float64 { return (time.Since(started) - others.away).Seconds() }
+	}
+	world, pol, key, err := r.build(c, take)
 	if err != nil {
 		return entry{}, err
 	}
@@ -71,13 +84,16 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 	if late := x.Environments[c.e].Late; late != nil {
 		pol = newLate(pol, late, key)
 	}
-	w := r.recorder(hard, c, pol, start, func() float64 { return time.Since(started).Seconds() })
+	w := r.recorder(hard, c, pol, start, seconds)
 	w.diary = notes
 	if err := playFrom(world, pol, key, start.At, x.HorizonOf(c.e), w); err != nil {
+		if !errors.Is(err, errAbandoned) {
+			r.rounds.Add(int64(start.At - w.look.counted)) // no cell has them
+		}
 		return entry{}, err
 	}
 	r.rounds.Add(int64(x.HorizonOf(c.e) - w.look.counted))
-	w.entry.Seconds = start.Seconds + time.Since(started).Seconds()
+	w.entry.Seconds = start.Seconds + seconds()
 	w.entry.State = r.state(c, pol, w.entry.Seconds)
 	if notes != nil {
 		w.entry.Also = notes.values

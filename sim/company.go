@@ -43,7 +43,7 @@ func (r *runner) companies(e int) (jobs []job) {
 	for rep := range r.x.Replications {
 		var open []cell
 		for p := range r.x.Policies {
-			if c := (cell{e, p, rep}); r.open(c) {
+			if c := (cell{e, p, rep}); r.open(c) && !r.byTurns(e, p) {
 				open = append(open, c)
 			}
 		}
@@ -106,7 +106,7 @@ func split(last []job, workers int) (parts []job) {
 // own error. It runs on a worker and only reads the runner.
 func (r *runner) playShared(hard context.Context, cells []cell) ([]finished, error) {
 	started := time.Now()
-	world, _, key, err := r.build(cells[0])
+	world, _, key, err := r.build(cells[0], nil)
 	if err != nil {
 		return nil, err
 	}

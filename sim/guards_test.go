@@ -203,7 +203,7 @@ func TestMembers(t *testing.T) {
 	const decision = 7
 	for kind, m := range map[string]int{"atoms": 5, "lazy": 5, "auto": 6, "ensemble": 5} {
 		x := parseReal(t, fmt.Sprintf("horizon = 20\nreplications = 1\n[[environment]]\nkind = 'linear'\nd = 3\nset = { kind = 'random-sphere', arms = 4 }\n[[policy]]\nkind = '%s'\nm = %d\n", kind, m))
-		world, pol, key, err := newRunnerOf(t, x).build(cell{})
+		world, pol, key, err := newRunnerOf(t, x).build(cell{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,18 +54,25 @@ func (r *runner) group(open []cell) (jobs []job) {
 	}
 	at := func(c cell) int { return r.start(c).At }
 	slices.SortStableFunc(open, func(a, b cell) int { return at(a) - at(b) })
-	width := 1
-	if r.together[open[0].e*len(r.x.Policies)+open[0].p] {
-		width = min(lockstep.Lanes, (r.want-r.done+r.o.Workers-1)/r.o.Workers)
+	width, fair := 1, (r.want-r.done+r.o.Workers-1)/r.o.Workers
+	turn := r.byTurns(open[0].e, open[0].p)
+	switch {
+	case turn:
+		width = min(mostTurns, fair)
+	case r.together[open[0].e*len(r.x.Policies)+open[0].p]:
+		width = min(lockstep.Lanes, fair)
 	}
 	for len(open) > 0 {
 		n := 1
-		for n < min(width, len(open)) && at(open[n]) == at(open[0]) {
+		for n < min(width, len(open)) && (turn || at(open[n]) == at(open[0])) {
 			n++
 		}
-		if n == 1 {
+		switch {
+		case n == 1:
 			jobs = append(jobs, open[0])
-		} else {
+		case turn:
+			jobs = append(jobs, turns(open[:n:n]))
+		default:
 			jobs = append(jobs, lanes(open[:n:n]))
 		}
 		open = open[n:]
@@ -88,6 +95,10 @@ func (r *runner) spread(jobs []job) []job {
 	for _, j := range last {
 		switch j := j.(type) {
 		case lanes:
+			for _, c := range j {
+				cells = append(cells, c)
+			}
+		case turns:
 			for _, c := range j {
 				cells = append(cells, c)
 			}
@@ -201,7 +212,7 @@ func (r *runner) batch(cells []cell) (*lockstep.Batch, []bandit.Policy, error) {
 	var policies []bandit.Policy
 	var keys []rng.Key
 	for _, c := range cells {
-		world, pol, key, err := r.build(c)
+		world, pol, key, err := r.build(c, nil)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -124,6 +127,123 @@ func TestProcess(t *testing.T) {
 		}
 		if n := len(lost.Cells); n < 3 || n > 2+workers || got.Manifest.Done != 16 || got.Manifest.Status != Interrupted {
 			t.Errorf("%d workers: %d cells failed and %d were played, expected 3 and the 16 of the others", workers, n, got.Manifest.Done)
+		}
+	}
+}
+
+// TestTurns: cells of a program that take turns on a worker have the bytes of cells that are played alone, share one
+// process, and are played again when another cell's fault ends it: only cells that fail alone are lost, and a program
+// that is killed once costs none.
+func TestTurns(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("there is no python3")
+	}
+	module, err := filepath.Abs("../clients/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := strings.Replace(strings.Replace(meanSpec, "MODULE", module, 1), "[0.0, 9.0]", "1.0", 1)
+	write("spec.toml", text)
+	play := func(spec string, o Options) (*Outcome, error) {
+		t.Helper()
+		x, err := Parse(filepath.Join(dir, "spec.toml"), spec, Kinds())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Run(context.Background(), x, o)
+	}
+	// Each process writes a line to the file starts, each begin one to the file begins.
+	counted := strings.Replace(mean, "        self.sums, self", "        open('begins', 'a').write('x')\n        self.sums, self", 1)
+	counted = strings.Replace(counted, "class Mean", "open('starts', 'a').write('x')\nclass Mean", 1)
+	lines := func(name string) int {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		return len(b)
+	}
+	write("mean.py", counted)
+	one, err := play(strings.Replace(text, "replications = 3", "replications = 1", 1), Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines("starts")
+	lines("begins")
+	many := strings.Replace(text, "replications = 3", "replications = 17", 1)
+	want, err := play(many, Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, begins := lines("starts"), lines("begins"); n != 1 || begins != 18 { // one of them in the rehearsal
+		t.Errorf("%d processes played %d cells, expected 1 and 18", n, begins)
+	}
+	if got, want := want.Curve(0, 0)[0], one.Curve(0, 0)[0]; !slices.Equal(got, want) {
+		t.Errorf("by turns %v, alone %v", got, want)
+	}
+	redrawn := strings.Replace(many, "arms = 5", "arms = 5, redraw = true", 1)
+	lone, err := play(strings.Replace(redrawn, "replications = 17", "replications = 1", 1), Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	together, err := play(redrawn, Options{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := range 2 {
+		if got, want := together.Curve(0, p)[0], lone.Curve(0, p)[0]; !slices.Equal(got, want) {
+			t.Errorf("new arms in every round, policy %d: by turns %v, alone %v", p, got, want)
+		}
+	}
+	// A fault of one cell, in its last rounds: it is lost, and no other.
+	fault := "        self.counts[index] += 1\n        assert not (draw.round == 50 and FAULT), 'unlucky'"
+	seeded := strings.Replace(mean, "    def select", "    def __init__(self, problem, options, draw):\n        open('seeds', 'a').write(f'{draw.seed}\\n')\n        super().__init__(problem, options, draw)\n\n    def select", 1)
+	write("mean.py", seeded)
+	if _, err := play(many, Options{Workers: 1}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "seeds"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seeds := strings.Fields(string(b))
+	write("mean.py", strings.Replace(mean, "        self.counts[index] += 1", strings.Replace(fault, "FAULT", "self.draw.seed == "+seeds[6], 1), 1))
+	got, err := play(many, Options{Workers: 1})
+	var lost *LostError
+	if !errors.As(err, &lost) || len(lost.Cells) != 1 || !strings.Contains(err.Error(), "unlucky") || got.Manifest.Done != 33 {
+		t.Fatalf("one cell fails: %v", err)
+	}
+	if want := int64(33 * 60); got.Rounds != want {
+		t.Errorf("%d rounds were played, expected %d", got.Rounds, want)
+	}
+	// A program that is killed: its cells are played again.
+	write("deadly.py", suicidal)
+	write("mean.py", strings.Replace(mean, "Mean.main()", "import deadly; deadly.deadly('mean', Mean)\nMean.main()", 1))
+	places, place := 4, rand.New(rand.NewPCG(32, 51))
+	if os.Getenv("TROUPE_LONG") != "" {
+		places = 50
+	}
+	for range places {
+		at, out := 10+place.IntN(17*60*2-20), filepath.Join(t.TempDir(), "out")
+		write("kill-mean", strconv.Itoa(at))
+		got, err := play(many, Options{Workers: 1, Dir: out})
+		if err != nil || !bytes.Equal(got.Results, want.Results) {
+			t.Errorf("killed at message %d: %v, or other bytes", at, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "kill-mean")); err == nil {
+			t.Errorf("nothing was killed at message %d", at)
 		}
 	}
 }

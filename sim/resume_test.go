@@ -128,7 +128,7 @@ func TestLazyState(t *testing.T) {
 	if err := r.rehearse(); err != nil {
 		t.Fatal(err)
 	}
-	world, pol, key, err := r.build(cell{})
+	world, pol, key, err := r.build(cell{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -471,7 +471,7 @@ func (r *runner) rehearsePolicy(e, p int, world bandit.Environment, offered band
 	}
 	took += learned(pol, a, key)
 	r.bytes = append(r.bytes, took)
-	r.measure(pc.path, where, took, together)
+	r.measure(pc.path, where, took, together || r.byTurns(e, p))
 	return nil
 }
 

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// job is what a worker takes at once: one cell, several of one environment and one policy (lanes), or several of one
-// environment and one replication (company).
+// job is what a worker takes at once: one cell, several of one environment and one policy (lanes, turns), or several of
+// one environment and one replication (company).
 type job interface {
 	// first returns the replication of its first cell, from 0.
 	first() int
@@ -61,11 +61,14 @@ func (r *runner) jobs() []job {
 	x := r.x
 	var jobs []job
 	for e := range x.Environments {
-		if len(r.shares) > 0 && r.shares[e] {
+		shares := len(r.shares) > 0 && r.shares[e]
+		if shares {
 			jobs = append(jobs, r.companies(e)...)
-			continue
 		}
 		for p := range x.Policies {
+			if shares && !r.byTurns(e, p) {
+				continue
+			}
 			var open []cell
 			for rep := range x.Replications {
 				if r.open(cell{e, p, rep}) {

@@ -55,6 +55,7 @@ PROTOCOL = 1
 _MARK = 0xF5
 _JSON, _SELECT, _LAW, _UPDATE, _ACTION, _PROBS = 0, 1, 2, 3, 4, 5
 _OFFER, _REWARD, _REGRET, _SET, _PAID, _COST = 6, 7, 8, 9, 10, 11
+_BALL = 0xFFFFFFFF  # in place of a number of arms
 _MOST = 64 << 20
 _CHUNK = 64 << 10  # bytes that are read at once
 _PATIENCE = 0.05  # seconds for which answers may wait for those to the messages that are there already
@@ -437,7 +438,8 @@ class _Policies(_Loop):
         self.kinds = {_SELECT: self.frame_select, _LAW: self.frame_select, _UPDATE: self.frame_update}
 
     def greeting(self) -> Dict[str, Any]:
-        return {"law": _has(self.cls, "law"), "snapshot": _has(self.cls, "snapshot") and _has(self.cls, "restore")}
+        return {"law": _has(self.cls, "law"), "snapshot": _has(self.cls, "snapshot") and _has(self.cls, "restore"),
+                "turns": True}
 
     def message(self, m: Dict[str, Any]) -> None:
         kind, cell = m["type"], m["cell"]
@@ -480,7 +482,9 @@ class _Policies(_Loop):
 
     def frame_select(self, kind: int, body: bytes) -> None:
         cell, number, seed, k, d = _SELECTS.unpack_from(body)
-        if k:
+        if k == _BALL:
+            self.arms[cell] = None
+        elif k:
             self.arms[cell] = _matrix(body[24:], k, d)
         arms = self.arms.setdefault(cell, None)
         policy = self.cells[cell]
