@@ -91,7 +91,11 @@ func newFields(t testing.TB, seed uint64, change string) *service {
 }
 
 func (s *stream) play(t testing.TB, seed uint64, change string) (out played) {
-	w := newFields(t, seed, change)
+	return s.playAs(t, newFields(t, seed, change), seed)
+}
+
+// playAs plays the world of a seed with a model.
+func (s *stream) playAs(t testing.TB, w *service, seed uint64) (out played) {
 	p := w.p
 	r := rand.New(rand.NewPCG(seed, 77))
 	means := meansOf(s, r)

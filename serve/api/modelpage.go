@@ -246,7 +246,7 @@ func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, requ
 		return
 	}
 	by := strings.TrimSpace(r.URL.Query().Get("by"))
-	h, err := a.history(ctx, &m, bounds{pageEntries, pageDecisions, by != ""})
+	h, err := a.history(ctx, &m, bounds{pageEntries, pageDecisions, by != "", true})
 	if err != nil {
 		a.fail(w, r, problemOf(err))
 		return
@@ -316,7 +316,7 @@ func (a *API) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *mode
 	v.Facts = factsOf(m)
 	v.Read = readText(m, h)
 	t := termsOf(m)
-	v.curve(h, &t)
+	v.curve(h, &t, func() *againstUniform { return h.against(ctx, m, &t) })
 	v.Coins = a.coinPages(ctx, m, h)
 	v.Actions, v.MoreActions = actionsOf(h, &t)
 	v.Histogram = histogramOf(h)
@@ -384,8 +384,9 @@ func factsOf(m *serve.Model) []named {
 	}
 }
 
-// curve fills the picture of the rewards and the sentences below it.
-func (v *modelView) curve(h *modelHistory, t *terms) {
+// curve fills the picture of the rewards and the sentences below it. against compares the model with uniform play on the
+// same decisions.
+func (v *modelView) curve(h *modelHistory, t *terms, against func() *againstUniform) {
 	es, outside := estimate(h, t)
 	say := func(format string, args ...any) { v.CurveText = append(v.CurveText, fmt.Sprintf(format, args...)) }
 	if len(es) == 0 {
@@ -428,7 +429,10 @@ func (v *modelView) curve(h *modelHistory, t *terms) {
 		say("Uniform play would have earned %s by inverse propensities (SNIPS, effective sample size %s), between %s "+
 			"and %s.",
 			short(last.uniform.Mean), grouped(round(last.size)), short(last.uniform.Low), short(last.uniform.High))
+		u := against()
 		switch {
+		case u != nil:
+			say("%s", u.text())
 		case last.played.Low > last.uniform.High:
 			say("The model is better than uniform play.")
 		case last.played.High < last.uniform.Low:
@@ -445,6 +449,9 @@ func (v *modelView) curve(h *modelHistory, t *terms) {
 			"1/(K·p) have mean %s, which should be near 1, and an effective sample size of %s decisions. Actions "+
 			"that are rarely or never taken cannot be compared; a larger floor would make them comparable.",
 			short(last.uniform.Low), short(last.uniform.High), short(last.weight), grouped(round(last.size)))
+		if u := against(); u != nil { // it holds with any support
+			say("%s", u.text())
+		}
 	}
 	if !t.declared && outside == 0 {
 		say("The bounds take for granted that rewards stay in [%s, %s]: no range was declared.", short(t.min),

@@ -23,10 +23,11 @@ const (
 	pageDecisions = 10_000
 )
 
-// bounds say how much of a log is read, and whether the contexts of decisions are kept.
+// bounds say how much of a log is read, and whether the contexts of decisions, and their candidates, are kept.
 type bounds struct {
 	entries, decisions int
 	contexts           bool
+	candidates         bool
 }
 
 // past is a decision of the model and what became of it, as far as the entries say that were read.
@@ -48,8 +49,9 @@ type past struct {
 	fallback bool // closed without a reward, y is the default
 	y        float64
 	keys     []eventlog.ID
-	event    *logged.Event // its hashed context, where it is asked for
-	rule     serve.Rule    // under which its rewards were learned; empty where the page cannot know it
+	event    *logged.Event      // its hashed context, where it is asked for
+	whole    *eventlog.Decision // its candidates and its law, where there is room
+	rule     serve.Rule         // under which its rewards were learned; empty where the page cannot know it
 }
 
 // policy reports whether the policy chose among several candidates.
@@ -71,6 +73,8 @@ type modelHistory struct {
 
 	requestSeq uint64
 	contexts   bool // are kept
+	candidates bool
+	kept       int  // bytes of candidates, about
 	costs      bool // a decision says what its actions cost
 }
 
@@ -86,7 +90,7 @@ func (a *API) history(ctx context.Context, m *serve.Model, b bounds) (*modelHist
 	if err != nil {
 		return nil, err
 	}
-	h := &modelHistory{first: max(start.From, m.Created.Seq), to: start.Applied, contexts: b.contexts}
+	h := &modelHistory{first: max(start.From, m.Created.Seq), to: start.Applied, contexts: b.contexts, candidates: b.candidates}
 	var chunks [][]step
 	next, found := h.to+1, 0
 	for size := uint64(firstChunk); next > h.first && int(h.to+1-next) < b.entries && found < b.decisions &&
@@ -192,6 +196,7 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 		if h.contexts {
 			d.event = atomsOf(x)
 		}
+		h.keepCandidates(d, x)
 		if len(x.Request) > 0 && r.Seq >= h.requestSeq {
 			h.request, h.requestSeq = x.Request, r.Seq
 		}

@@ -201,7 +201,7 @@ func (a *API) verdict(ctx context.Context, m *serve.Model) (_ []warning, done bo
 	default:
 		return nil, false
 	}
-	h, err := a.history(ctx, m, bounds{7 * firstChunk, warnDecisions, false})
+	h, err := a.history(ctx, m, bounds{7 * firstChunk, warnDecisions, false, false})
 	if err != nil || h.broken != "" {
 		return nil, false
 	}

@@ -1,0 +1,123 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"troupe/eventlog"
+	"troupe/logged"
+	"troupe/ope"
+	"troupe/serve"
+	"troupe/serve/joined"
+)
+
+// The comparison with uniform play keeps the candidates of the newest decisions, and predicts for at most so many
+// numbers of their vectors: about .8 s of a processor.
+const (
+	candidateBytes = 32 << 20
+	predictedWork  = 1e7
+)
+
+// keepCandidates keeps what joined.Event needs of a decision while there is room for it.
+func (h *modelHistory) keepCandidates(d *past, x *eventlog.Decision) {
+	if !h.candidates || len(x.Full) == 0 {
+		return
+	}
+	if h.kept += len(x.Full) + 8*len(x.Law) + 200; h.kept > candidateBytes {
+		return
+	}
+	d.whole = &eventlog.Decision{Time: x.Time, Offered: x.Offered, Index: x.Index, Num: x.Num, Den: x.Den,
+		Full: slices.Clone(x.Full), Law: slices.Clone(x.Law), Voters: x.Voters, Groups: slices.Clone(x.Groups),
+		Floor: x.Floor}
+}
+
+// againstUniform is what the model earns more than uniform play on the same decisions, and how many they are.
+type againstUniform struct {
+	decisions int
+	more      ope.Pair
+	own       bool // the predictions are those of the model's policy
+}
+
+// against compares the model with uniform play on the newest decisions with a final reward whose candidates are known.
+// Predictions from earlier ones of these decisions are the control variate: of a new policy with the model's options
+// where it scores actions, otherwise of a linear model. nil where nothing can be said.
+func (h *modelHistory) against(ctx context.Context, m *serve.Model, t *terms) *againstUniform {
+	var events pastSource
+	work := 0.0
+	for _, d := range slices.Backward(h.decisions) {
+		y, final := h.value(d, t)
+		switch {
+		case d.mode != eventlog.Online && d.mode != eventlog.Frozen, !final, d.offered < 2:
+			continue
+		case y < t.min || y > t.max:
+			return nil
+		}
+		if d.whole == nil {
+			break
+		}
+		e, err := joined.Event(&joined.Decided{Record: d.whole, Reward: y})
+		if err != nil || e.K != int(d.offered) {
+			return nil
+		}
+		c := float64(len(e.Atoms))
+		if work += float64(e.K) * (1 + 2*c + c*c/2); work > predictedWork {
+			break
+		}
+		events = append(events, *e)
+	}
+	if len(events) < fewDecisions {
+		return nil
+	}
+	slices.Reverse(events)
+	out := &againstUniform{decisions: len(events), own: predict(m, events, t)}
+	o := ope.Options{Targets: []ope.Target{ope.Uniform{}}, Estimators: []string{"dr"}, Rewards: &ope.Pair{t.min, t.max},
+		Adaptive: "yes"}
+	r, err := ope.Evaluate(ctx, &events, o)
+	if err != nil {
+		return nil
+	}
+	u := r.Targets[0].Uplift
+	if u == nil || u.Sequence == nil {
+		return nil
+	}
+	out.more = ope.Pair{-u.Sequence[1], -u.Sequence[0]}
+	return out
+}
+
+// predict gives events the predictions of the model's policy, none when it does not score actions.
+func predict(m *serve.Model, events []logged.Event, t *terms) bool {
+	h := m.Config.Features.Hashed
+	if h == nil {
+		return false
+	}
+	p, err := ope.NewPredictions(m.Config.Policy.Options, h.Bits, h.Pairs, ope.Pair{t.min, t.max})
+	for i := 0; i < len(events) && err == nil; i++ {
+		err = p.Fill(&events[i])
+	}
+	if err != nil {
+		for i := range events {
+			events[i].Q = nil
+		}
+	}
+	return err == nil
+}
+
+// text says it.
+func (u *againstUniform) text() string {
+	whose := "a linear model's"
+	if u.own {
+		whose = "the model's own"
+	}
+	sure := fmt.Sprintf("95 %% sure by itself, at any time you look; %s predictions are the control variate", whose)
+	word, lo, hi := "better", u.more[0], u.more[1]
+	switch {
+	case hi < 0:
+		word, lo, hi = "worse", -hi, -lo
+	case lo <= 0:
+		return fmt.Sprintf("On the same %s decisions the model earns between %s less and %s more than uniform play (%s): "+
+			"the difference is not certain yet.", grouped(uint64(u.decisions)), short(-lo), short(hi), sure)
+	}
+	return fmt.Sprintf("On the same %s decisions the model is %s than uniform play, by %s to %s (%s).",
+		grouped(uint64(u.decisions)), word, short(lo), short(hi), sure)
+}
