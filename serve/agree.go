@@ -14,7 +14,7 @@ import (
 	"troupe/serve/fold"
 )
 
-// Trimming in a cluster. One node decides what may go by the rules of retention.go, computes the base and writes a
+// Trimming in a cluster. One node decides what may go by the rules of needs.go, computes the base and writes a
 // record with its entry and its SHA-256. The fold takes the record, or finds a conflict; from then on no act looks
 // behind the base at any node. Each node computes the base by itself, from the log that is still whole, and states in
 // its checkpoints that it has one with this SHA-256. When all nodes have stated it, and the base is whole in the store

@@ -1,0 +1,285 @@
+package decide_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/serve/choose"
+	"troupe/serve/decide"
+	"troupe/serve/fault"
+	"troupe/serve/fold"
+	"troupe/serve/model"
+	"troupe/spec"
+)
+
+var keys = eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: []byte("0123456789abcdef0123456789abcdef")}}
+
+// fake is a server with one model: its versions, its log in memory, and its newest decisions.
+type fake struct {
+	v      *choose.Version
+	noneOf int // how often the model has no schema yet
+	forgot int // measures that were taken back
+
+	mu      sync.Mutex
+	entries [][]eventlog.Record
+	uses    map[[16]byte]fold.KeyUse
+	puts    []eventlog.Event
+	under   int                                        // calls that go on
+	hook    func(context.Context) (stored, told error) // of the next append; an error of stored: nothing is in the log
+	settled chan struct{}
+}
+
+func (f *fake) Ready(context.Context, string, uint64) (decide.Model, *choose.Version, error) {
+	if f.noneOf > 0 {
+		f.noneOf--
+		return nil, nil, decide.ErrNoSchema
+	}
+	return f, f.v, nil
+}
+
+func (f *fake) Worker(v *choose.Version) (*choose.Worker, error) { return v.Worker(nil) }
+func (f *fake) Done(*choose.Worker)                              {}
+
+func (f *fake) Observe(_ *choose.Worker, r *eventlog.Decision, now int64) decide.Measured {
+	return decide.Measured{{Record: &eventlog.Learned{Model: r.Model, Time: now}, Forget: func() { f.forgot++ }}}
+}
+
+func (f *fake) Warnings(eventlog.Notes, *choose.Version) []string { return nil }
+
+func (f *fake) Append(ctx context.Context, records ...eventlog.Record) (eventlog.Receipt, error) {
+	f.mu.Lock()
+	hook := f.hook
+	f.hook = nil
+	f.mu.Unlock()
+	var told error
+	if hook != nil {
+		var stored error
+		if stored, told = hook(ctx); stored != nil {
+			return eventlog.Receipt{}, stored
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.entries = append(f.entries, records)
+	seq := uint64(len(f.entries))
+	first := eventlog.Event{Epoch: 1, Batch: seq}
+	for i, r := range records {
+		d, ok := r.(*eventlog.Decision)
+		if !ok || len(d.Idempotency) == 0 {
+			continue
+		}
+		if k := [16]byte(d.Idempotency[:16]); f.uses[k].Seq == 0 {
+			f.uses[k] = fold.KeyUse{Request: [16]byte(d.Idempotency[16:]), Seq: seq,
+				Event: eventlog.Event{Epoch: 1, Batch: seq, Index: uint32(i)}}
+		}
+	}
+	return eventlog.Receipt{Seq: seq, Event: first}, told
+}
+
+func (f *fake) Applied(uint64) error { return nil }
+func (f *fake) Settled()             { <-f.settled }
+
+func (f *fake) Key(key [16]byte) (fold.KeyUse, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	u, ok := f.uses[key]
+	return u, ok
+}
+
+func (f *fake) Decision(key eventlog.Event, seq uint64) (*eventlog.Decision, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.entries[seq-1][key.Index].(*eventlog.Decision), nil
+}
+
+func (f *fake) Enter() { f.count(1) }
+func (f *fake) Leave() { f.count(-1) }
+func (f *fake) count(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.under += n
+}
+
+func (f *fake) Put(_ decide.Model, _ string, _ *decide.Request, _ *eventlog.Decision, key eventlog.Event, _ uint64) {
+	f.puts = append(f.puts, key)
+}
+
+// decisions counts those in the log.
+func (f *fake) decisions() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.entries {
+		for _, r := range e {
+			if _, ok := r.(*eventlog.Decision); ok {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func open(t *testing.T) (*fake, *decide.Decider, *int) {
+	t.Helper()
+	c := model.Default("m")
+	c.Dim, c.Floor = 2, 0
+	if err := c.Policy.DecodeSpec(spec.Raw{"kind": "ensemble"}, "policy"); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := c.Compile(model.DefaultLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &choose.Version{Compiled: compiled, ID: 7, Root: 7}
+	p, err := compiled.NewPolicy(v.Seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := p.AppendSnapshot(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.State = fold.NewState(snapshot)
+	f := &fake{v: v, uses: map[[16]byte]fold.KeyUse{}, settled: make(chan struct{})}
+	drawn, schemas := eventlog.ID(0), 0
+	return f, decide.New(f, f, f, decide.Options{Limits: model.DefaultLimits.Feature, Keys: keys, Lawful: true,
+		Choosing: make(chan struct{}, 1), Random: func() eventlog.ID { drawn++; return drawn },
+		Now: func() time.Time { return time.Unix(1, 0) }, Clock: func() int64 { return 0 },
+		FirstSchema: func(context.Context, string, *decide.Request) error { schemas++; return nil }}), &schemas
+}
+
+// request has two candidates, of which the first depends on x.
+func request(x, key string) *decide.Request {
+	return &decide.Request{IdempotencyKey: key, Actions: []choose.Action{
+		{ID: "a", Features: []byte("[" + x + ", 0]")}, {ID: "b", Features: []byte("[0, 0.5]")}}}
+}
+
+// TestKeys: a repetition has the decision of the first call, another request with the key is a conflict, and the log has
+// one decision.
+func TestKeys(t *testing.T) {
+	ctx := context.Background()
+	f, d, schemas := open(t)
+	f.noneOf = 1
+	first, err := d.Decide(ctx, "m", request("0.5", "k"))
+	if err != nil || *schemas != 1 {
+		t.Fatalf("%v, %d schemas", err, *schemas)
+	}
+	again, err := d.Decide(ctx, "m", request("0.5", "k"))
+	if err != nil || !again.Repeated || again.EventID != first.EventID || again.Action != first.Action ||
+		again.Propensity != first.Propensity {
+		t.Errorf("%+v, %v, want %+v repeated", again, err, first)
+	}
+	if _, err := d.Decide(ctx, "m", request("0.25", "k")); fault.CodeOf(err) != fault.Conflict {
+		t.Errorf("another request with the key: %v", err)
+	}
+	if n := f.decisions(); n != 1 || len(f.puts) != 1 || d.Held() != 0 || *schemas != 1 {
+		t.Errorf("%d decisions, %d remembered, %d keys held, %d schemas", n, len(f.puts), d.Held(), *schemas)
+	}
+}
+
+// TestRefused: what the log has refused for certain is not held and not measured, and the next try decides.
+func TestRefused(t *testing.T) {
+	ctx := context.Background()
+	f, d, _ := open(t)
+	full := &fault.Error{Code: fault.Full, Want: "the log is full"}
+	f.hook = func(context.Context) (error, error) { return full, nil }
+	if _, err := d.Decide(ctx, "m", request("0.5", "k")); fault.CodeOf(err) != fault.Full {
+		t.Fatal(err)
+	}
+	if d.Held() != 0 || f.forgot != 1 || f.decisions() != 0 {
+		t.Errorf("%d keys held, %d measures taken back, %d decisions", d.Held(), f.forgot, f.decisions())
+	}
+	if r, err := d.Decide(ctx, "m", request("0.5", "k")); err != nil || r.Repeated || f.decisions() != 1 {
+		t.Errorf("%+v, %v, %d decisions", r, err, f.decisions())
+	}
+}
+
+// TestUnknown: while it is not known whether a decision is in the log its key is held; when it is known, the next try
+// has that decision.
+func TestUnknown(t *testing.T) {
+	ctx := context.Background()
+	f, d, _ := open(t)
+	unknown := &fault.Error{Code: fault.Unavailable, Want: fault.Unsure, Unknown: true}
+	f.hook = func(context.Context) (error, error) { return nil, unknown }
+	var e *fault.Error
+	if _, err := d.Decide(ctx, "m", request("0.5", "k")); !errors.As(err, &e) || !e.Unknown {
+		t.Fatal(err)
+	}
+	if d.Held() != 1 {
+		t.Errorf("%d keys are held, want 1", d.Held())
+	}
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	if _, err := d.Decide(short, "m", request("0.5", "k")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a call while the key is held: %v", err)
+	}
+	close(f.settled)
+	if r, err := d.Decide(ctx, "m", request("0.5", "k")); err != nil || !r.Repeated || f.decisions() != 1 {
+		t.Errorf("%+v, %v, %d decisions", r, err, f.decisions())
+	}
+}
+
+// TestCallerLeaves: a call whose caller leaves goes on, counted until its end, and the next try has its decision.
+func TestCallerLeaves(t *testing.T) {
+	f, d, _ := open(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	stored := make(chan struct{})
+	f.hook = func(inner context.Context) (error, error) {
+		cancel()
+		<-stored
+		return inner.Err(), nil // the log is not told that the caller has left
+	}
+	var e *fault.Error
+	if _, err := d.Decide(ctx, "m", request("0.5", "k")); !errors.As(err, &e) || !e.Unknown {
+		t.Fatal(err)
+	}
+	f.mu.Lock()
+	under := f.under
+	f.mu.Unlock()
+	if under != 1 {
+		t.Errorf("%d calls go on, want 1", under)
+	}
+	close(stored)
+	if r, err := d.Decide(context.Background(), "m", request("0.5", "k")); err != nil || !r.Repeated {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		f.mu.Lock()
+		under = f.under
+		f.mu.Unlock()
+		if under == 0 {
+			break
+		}
+	}
+	if under != 0 || f.decisions() != 1 {
+		t.Errorf("%d calls go on, %d decisions", under, f.decisions())
+	}
+}
+
+// TestBatch: the items of a batch are one entry in their order, an item that repeats another has its decision, and the
+// error of one does not concern the others.
+func TestBatch(t *testing.T) {
+	f, d, _ := open(t)
+	bad := request("0.5", "")
+	bad.Mode = "loud"
+	out := d.Batch(context.Background(), "m", []decide.Request{*request("0.1", ""), *bad, *request("0.2", "k"),
+		*request("0.2", "k"), *request("0.3", "k")})
+	for i, code := range []fault.Code{"", fault.Invalid, "", "", fault.Conflict} {
+		if err := out[i].Err; (code == "") != (err == nil) || err != nil && fault.CodeOf(err) != code {
+			t.Errorf("item %d: %v, want %q", i, err, code)
+		}
+	}
+	if a, b := out[2].Decision, out[3].Decision; !b.Repeated || a.Repeated || a.EventID != b.EventID {
+		t.Errorf("%+v and %+v", a, b)
+	}
+	if len(f.entries) != 1 || f.decisions() != 2 || len(f.puts) != 2 || f.puts[1].Index != 1 || d.Held() != 0 {
+		t.Errorf("%d entries, %d decisions, %v remembered, %d keys held", len(f.entries), f.decisions(), f.puts, d.Held())
+	}
+	id, err := keys.Parse(out[2].Decision.EventID)
+	if err != nil || id.Event != f.puts[1] || id.Hint != 1 {
+		t.Errorf("the id is %+v, %v, want that of %+v", id, err, f.puts[1])
+	}
+}

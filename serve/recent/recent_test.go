@@ -1,0 +1,178 @@
+package recent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
+	"troupe/serve/fault"
+	"troupe/serve/fold"
+	"troupe/serve/recent"
+)
+
+var keys = eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: []byte("0123456789abcdef0123456789abcdef")}}
+
+// counting is a log that counts how often an entry is read.
+type counting struct {
+	eventlog.Log
+	reads int
+	fails error
+}
+
+func (l *counting) Get(seq uint64) (eventlog.Entry, error) {
+	if l.reads++; l.fails != nil {
+		return eventlog.Entry{}, l.fails
+	}
+	return l.Log.Get(context.Background(), 0, seq)
+}
+
+func (l *counting) Replay(*eventlog.Chain, uint64, func(eventlog.Delivery) error) error {
+	return errors.New("nothing here replays the log")
+}
+
+// written returns Decisions on a log whose entries have three decisions each, and the ids of those.
+func written(t *testing.T, entries int) (*recent.Decisions, *counting, [][]string) {
+	t.Helper()
+	log := &counting{Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{})}
+	c := eventlogtest.NewCommitter(t, log.Log, eventlog.CommitterOptions{})
+	var ids [][]string
+	for n := range entries {
+		var records []eventlog.Record
+		for i := range 3 {
+			records = append(records, &eventlog.Decision{Model: eventlog.ID(n + 1), Action: "a", X: []float64{float64(i)},
+				Num: 1, Den: 1, Offered: 1, Slot: fmt.Sprint(i), Deadline: int64(time.Hour)})
+		}
+		r, err := c.Append(context.Background(), records...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var of []string
+		for i := range 3 {
+			e := r.Event
+			e.Index += uint32(i)
+			of = append(of, keys.Format(eventlog.EventID{Event: e, Hint: r.Seq}))
+		}
+		ids = append(ids, of)
+	}
+	if err := c.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return recent.New(recent.Options{Keys: keys, Log: log.Log, Past: &fold.History{Log: log},
+		Here: func(context.Context, uint64) error { return nil }, Logger: slog.New(slog.DiscardHandler)}), log, ids
+}
+
+// TestFind: a decision that was put is found without the log. Of the others one read answers the first question about an
+// entry, a second one answers all further ones.
+func TestFind(t *testing.T) {
+	ctx := context.Background()
+	d, log, ids := written(t, 2)
+	find := func(n, i, reads int) {
+		t.Helper()
+		id, k, err := d.Find(ctx, ids[n][i])
+		if err != nil || k.Model != eventlog.ID(n+1) || k.Slot != fmt.Sprint(i) || k.X[0] != float64(i) || k.Seq != id.Hint {
+			t.Errorf("decision %d of entry %d: %+v, %v", i, n, k, err)
+		}
+		if log.reads != reads {
+			t.Errorf("decision %d of entry %d: the log was read %d times so far, want %d", i, n, log.reads, reads)
+		}
+	}
+	id, err := keys.Parse(ids[0][0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Put(id.Event, recent.Known{Seq: id.Hint, Model: 1, Slot: "0", X: []float64{0}})
+	find(0, 0, 0)
+	find(1, 0, 1)
+	find(1, 1, 2)
+	find(1, 2, 2)
+	find(1, 0, 2)
+	d.Forget()
+	find(0, 0, 3)
+	if _, r, err := d.Whole(ctx, ids[1][2]); err != nil || r.Slot != "2" || log.reads != 4 {
+		t.Errorf("the whole decision is %+v, %v, after %d reads", r, err, log.reads)
+	}
+}
+
+// TestLost: ids that are not ours are counted apart from decisions that the log has lost, and from those that are no
+// longer kept or cannot be read.
+func TestLost(t *testing.T) {
+	ctx := context.Background()
+	d, log, ids := written(t, 3)
+	fails := func(id string, code fault.Code, forged, missing uint64) {
+		t.Helper()
+		_, _, err := d.Find(ctx, id)
+		if fault.CodeOf(err) != code || d.Forged() != forged || d.Missing() != missing {
+			t.Errorf("%v, want %v; %d forged and %d missing, want %d and %d", err, code, d.Forged(), d.Missing(), forged,
+				missing)
+		}
+	}
+	good, err := keys.Parse(ids[2][0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := good
+	changed.Event.Index = 7
+	fails("not an id", fault.BadEventID, 1, 0)
+	fails(keys.Format(eventlog.EventID{Event: good.Event, Hint: good.Hint, Shard: 1}), fault.BadEventID, 2, 0)
+	fails(keys.Format(changed), fault.NotFound, 2, 1)
+	if err := log.Trim(ctx, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	fails(ids[0][0], fault.Gone, 2, 1)
+	log.fails = errors.New("the disk does not answer")
+	fails(ids[1][0], fault.Unavailable, 2, 1)
+}
+
+// TestTurn: one caller at a time reads an entry, and one whose time is over does not wait for its turn.
+func TestTurn(t *testing.T) {
+	d, _, ids := written(t, 1)
+	id, err := keys.Parse(ids[0][0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := d.Turn(context.Background(), id.Hint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, _, err := d.Find(ctx, ids[0][0]); fault.CodeOf(err) != fault.Unavailable || !errors.Is(err, context.Canceled) {
+		t.Errorf("while another caller reads the entry: %v", err)
+	}
+	done()
+	if _, _, err := d.Find(context.Background(), ids[0][0]); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNewestAreBounded: decisions beyond the bound push out the oldest, not the newest.
+func TestNewestAreBounded(t *testing.T) {
+	d, log, ids := written(t, 1)
+	id, err := keys.Parse(ids[0][0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := make([]float64, 1<<14) // 128 KiB
+	key := eventlog.Event{Epoch: 9}
+	for n := range 20 {
+		e := id.Event
+		if n > 0 {
+			e = key
+			e.Batch = uint64(n)
+		}
+		d.Put(e, recent.Known{Seq: id.Hint, Model: 1, X: large})
+	}
+	if _, k, err := d.Find(context.Background(), ids[0][0]); err != nil || len(k.X) != 1 || log.reads != 1 {
+		t.Errorf("the oldest of twenty is still in memory: %d coordinates, %d reads, %v", len(k.X), log.reads, err)
+	}
+	key.Batch = 19
+	newest := keys.Format(eventlog.EventID{Event: key, Hint: id.Hint})
+	if _, k, err := d.Find(context.Background(), newest); err != nil || len(k.X) != len(large) || log.reads != 1 {
+		t.Errorf("the newest of twenty is not in memory: %d reads, %v", log.reads, err)
+	}
+}
