@@ -1,6 +1,9 @@
 package policy_test
 
 import (
+	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -50,6 +53,29 @@ func (s *stream) thompson(seed, luck uint64, told bool) (out played) {
 	return out
 }
 
+// unseen are three streams that nothing was tuned on.
+func unseen() map[string]*stream {
+	hours := []string{"night", "morning", "noon", "evening"}
+	return map[string]*stream{
+		"device × country, 7 actions": {cells: 6, arms: 7, lo: .1, hi: .5, rounds: 3000,
+			context: func(c int, r *rand.Rand) string {
+				return fmt.Sprintf(`{"device":"d%d","country":"c%d","session":"%08x","score":%.3f}`, c/2, c%2, r.Uint32(),
+					r.NormFloat64())
+			}},
+		"time of day by the hour, 4 actions": {cells: 4, arms: 4, lo: .05, hi: .7, rounds: 3000,
+			context: func(c int, r *rand.Rand) string {
+				return fmt.Sprintf(`{"hour":%d,"part":%q,"weekday":%d}`, 6*c+r.IntN(6), hours[c], r.IntN(7))
+			}},
+		"12 topics, a third of them missing, 3 actions": {cells: 12, arms: 3, lo: .02, hi: .3, rounds: 3000,
+			context: func(c int, r *rand.Rand) string {
+				if c%3 == 0 {
+					return fmt.Sprintf(`{"shop":"s%d"}`, r.IntN(5))
+				}
+				return fmt.Sprintf(`{"topic":"t%d","shop":"s%d","old":%t}`, c, r.IntN(5), r.IntN(2) == 0)
+			}},
+	}
+}
+
 // TestFirstRecord measures what docs/record/does-it-learn.md says of runs that do not learn and of the worst world.
 func TestFirstRecord(t *testing.T) {
 	if os.Getenv("TROUPE_RECORD") == "" {
@@ -69,6 +95,30 @@ func TestFirstRecord(t *testing.T) {
 		}
 		t.Logf("%d of 1,000 earn less than half in the last quarter of 4,000", stuck)
 	})
+	own := unseen()
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		s := own[name]
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []int{250, 1000, 3000} {
+				var sums, squares [3]float64
+				worst := 1.0
+				for k := range uint64(5) {
+					told, blind := s.thompson(firstSeed+k, 5, true), s.thompson(firstSeed+k, 5, false)
+					row := [3]float64{0, told.share(0, n), blind.share(0, n)}
+					for seed := range uint64(3) {
+						p := s.playAs(t, newFields(t, 50+seed, "restarts"), firstSeed+k)
+						row[0] += p.share(0, n) / 3
+					}
+					worst = min(worst, row[0])
+					for i, v := range row {
+						sums[i], squares[i] = sums[i]+v/5, squares[i]+v*v/5
+					}
+				}
+				se := math.Sqrt(max(0, squares[0]-sums[0]*sums[0]) / 4)
+				t.Logf("%d: %.2f ± %.2f, told %.2f, blind %.2f, worst world %.2f", n, sums[0], se, sums[1], sums[2], worst)
+			}
+		})
+	}
 	for _, name := range []string{"segments", "ids"} {
 		t.Run(name+", last quarter", func(t *testing.T) {
 			s := streams()[name]
