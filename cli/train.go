@@ -71,7 +71,8 @@ The kinds atoms and lazy add up blocks of events on --workers processors and wri
 number of them. The others learn in the order of the log.
 
 --cap N is for a log that is older than the world: the estimate is that of all events, and the members vary
-as if there had been N.`,
+as if there had been N. Kinds whose state is no sum over events, such as hashed, auto and logistic, learn N
+of the events, evenly spaced.`,
 		Example: `  troupe train troupe-data --model news --policy ensemble.toml --out warm.model
   troupe train events.dsjson --policy auto.toml --out warm.model`,
 		Args: term.Arguments(1, 1),
@@ -89,7 +90,7 @@ as if there had been N.`,
 	f.StringVar(&t.schema, "schema", "", "TOML or JSON file with the schema of named features; default: that of the "+
 		"served model, or one that is learned")
 	f.StringVarP(&t.out, "out", "o", "", "file of the model")
-	f.IntVar(&t.cap, "cap", 0, "members vary as if there had been so many events; 0: as many as there are")
+	f.IntVar(&t.cap, "cap", 0, "what the log counts for: so many events; 0: as many as there are")
 	f.Uint64Var(&t.seed, "seed", 1, "seed of the model's random numbers")
 	f.IntVar(&t.workers, "workers", runtime.GOMAXPROCS(0), "processors; the bytes do not depend on it")
 	return c
@@ -165,6 +166,9 @@ func (t *training) run(ctx context.Context, out io.Writer) error {
 	how := "in the order of the log"
 	if trainer.Merges() {
 		how = fmt.Sprintf("in blocks of %s, joined by a tree", term.Grouped(train.Block))
+	}
+	if trainer.Thins() {
+		how = fmt.Sprintf("of %s, evenly spaced, %s", term.Grouped(int64(n)), how)
 	}
 	c := &t.compiled.Config
 	fmt.Fprintf(out, "%s learned %s, %s%s\n", c.Policy.Raw["kind"], term.Many(trainer.Len(), "event"), how, t.left())

@@ -31,16 +31,21 @@ func TestStartLogRecord(t *testing.T) {
 	}
 	const logged, seeds = 2000, 2
 	rounds := []int{1000, 5000}
+	starts := []struct {
+		name   string
+		events int // of the log that are learned, evenly spaced
+	}{{"cold", 0}, {"log", logged}, {"log", 200}, {"log", 100}, {"permuted", logged}, {"permuted", 200}, {"permuted", 100}}
 	for _, change := range []string{"restarts", "none"} {
 		var cold [2]float64
-		for _, start := range []string{"cold", "log", "permuted"} {
+		for _, s := range starts {
+			start := s.name
 			var sum [2]float64
 			for seed := range uint64(seeds) {
 				r := rand.New(rand.NewPCG(seed, 30))
 				order := r.Perm(len(d.rows))
 				w := newFields(t, seed, change)
 				if start != "cold" {
-					for _, at := range order[:logged] {
+					for n, at := range order[:logged] {
 						w.decide(t, request(at), ids) // the statistics of a log are those of its requests
 						i, right := r.IntN(d.k), d.label[at]
 						if start == "permuted" {
@@ -49,7 +54,9 @@ func TestStartLogRecord(t *testing.T) {
 						at, x := w.b.Nonzeros(i)
 						var a bandit.Action
 						a.SetSparse(at, x, i)
-						w.reward(t, a, map[bool]float64{true: 1}[i == right])
+						if (n+1)*s.events/logged > n*s.events/logged {
+							w.reward(t, a, map[bool]float64{true: 1}[i == right])
+						}
 					}
 				}
 				lost := 0.
@@ -66,7 +73,7 @@ func TestStartLogRecord(t *testing.T) {
 			if start == "cold" {
 				cold = sum
 			}
-			t.Logf("%-8s %-8s regret after 1000: %4.0f (%.2f of cold), after 5000: %4.0f (%.2f)", change, start, sum[0], sum[0]/cold[0], sum[1], sum[1]/cold[1])
+			t.Logf("%-8s %-8s %4d events, regret after 1000: %4.0f (%.2f of cold), after 5000: %4.0f (%.2f)", change, start, s.events, sum[0], sum[0]/cold[0], sum[1], sum[1]/cold[1])
 		}
 	}
 }

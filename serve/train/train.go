@@ -34,8 +34,9 @@ type Event struct {
 // Options configure a Trainer.
 type Options struct {
 	// Cap N keeps the estimate of n > N events and gives the members the variance of N: every event counts ρ = N/n, as
-	// x√ρ and y√ρ, so that V − λI and b are ρ times their sums and the sums of the members √ρ times theirs. n is
-	// Events. 0: no cap.
+	// x√ρ and y√ρ, so that V − λI and b are ρ times their sums and the sums of the members √ρ times theirs. A policy
+	// whose state is no sum over events (bandit.Additive) learns N of the events instead, evenly spaced. n is Events. 0:
+	// no cap.
 	Cap, Events int
 	Workers     int // 0: 1
 	block       int // for tests
@@ -47,8 +48,10 @@ type Trainer struct {
 	seed     rng.Key
 	o        Options
 	root     float64 // √ρ
+	thins    bool    // N of the events are learned
 	memory   fold.Memory
-	n        int
+	n        int // events that were given
+	learned  int
 	p        model.Policy // that learns in order
 	merges   bool
 	block    []Event
@@ -68,8 +71,7 @@ type ranked struct {
 	p    model.Policy
 }
 
-// New returns a trainer of a model that was compiled from its configuration. Errors: a cap for a kind whose state is no
-// sum.
+// New returns a trainer of a model that was compiled from its configuration. Errors are those of its policy.
 func New(c *model.Compiled, seed rng.Key, o Options) (*Trainer, error) {
 	t := &Trainer{compiled: c, seed: seed, o: o, root: 1}
 	if t.o.block == 0 {
@@ -80,17 +82,11 @@ func New(c *model.Compiled, seed rng.Key, o Options) (*Trainer, error) {
 	if t.p, err = c.NewPolicy(seed); err != nil {
 		return nil, err
 	}
-	if o.Cap > 0 {
-		why := errors.New("its state is not a sum over events")
-		if a, ok := t.p.(bandit.Additive); ok {
-			why = a.Additive()
-		}
-		if why != nil {
-			return nil, fmt.Errorf("no cap can be laid on the kind %v: %w; ensemble, ensemble-incremental, atoms, "+
-				"lazy, greedy, epsilon-greedy, linucb and ids take one", c.Config.Policy.Raw["kind"], why)
-		}
-		if o.Events > o.Cap {
+	if o.Cap > 0 && o.Events > o.Cap {
+		if a, ok := t.p.(bandit.Additive); ok && a.Additive() == nil {
 			t.root = math.Sqrt(float64(o.Cap) / float64(o.Events))
+		} else {
+			t.thins = true
 		}
 	}
 	other, err := c.NewPolicy(seed)
@@ -108,7 +104,10 @@ func New(c *model.Compiled, seed rng.Key, o Options) (*Trainer, error) {
 func (t *Trainer) Merges() bool { return t.merges }
 
 // Len returns how many events were learned.
-func (t *Trainer) Len() int { return t.n }
+func (t *Trainer) Len() int { return t.learned }
+
+// Thins reports whether a cap leaves events out.
+func (t *Trainer) Thins() bool { return t.thins }
 
 // merge adds what b has seen to a.
 func merge(a, b model.Policy) error {
@@ -120,7 +119,10 @@ func merge(a, b model.Policy) error {
 
 // Add learns an event. It keeps nothing of it.
 func (t *Trainer) Add(e Event) error {
-	t.n++
+	if t.n++; t.thins && t.n*t.o.Cap/t.o.Events == (t.n-1)*t.o.Cap/t.o.Events {
+		return nil
+	}
+	t.learned++
 	if t.compiled.Remembers() {
 		t.memory.Rewarded(t.compiled, e.Reward, e.Given, 0)
 	}
@@ -172,7 +174,7 @@ func (t *Trainer) dispatch() error {
 			return err
 		}
 	}
-	block, done, first := t.block, make(chan trained, 1), t.n-len(t.block)
+	block, done, first := t.block, make(chan trained, 1), t.learned-len(t.block)
 	t.block, t.running = nil, append(t.running, done)
 	go func() {
 		p, err := t.compiled.NewPolicy(t.seed)
@@ -229,7 +231,7 @@ func (t *Trainer) Finish(beside fold.Memory) (*fold.Saved, error) {
 			t.p = t.stack[0].p
 		}
 	}
-	s := &fold.Saved{Compiled: t.compiled, Seed: t.seed, Learned: uint64(t.n)}
+	s := &fold.Saved{Compiled: t.compiled, Seed: t.seed, Learned: uint64(t.learned)}
 	if t.compiled.Remembers() {
 		s.Memory = t.memory.Beside(beside)
 	}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"strings"
+	"slices"
 	"testing"
 
 	"troupe/bandit"
@@ -143,7 +143,7 @@ func TestTrain(t *testing.T) {
 }
 
 // TestCap: a cap of N keeps the estimate of a long log within what λ does, and V has the size of N events. Kinds whose state is no
-// sum refuse it.
+// sum learn as many events, evenly spaced.
 func TestCap(t *testing.T) {
 	all := events(4000)
 	for _, kind := range []string{"atoms", "ensemble", "ensemble-incremental"} {
@@ -161,19 +161,41 @@ func TestCap(t *testing.T) {
 		}
 	}
 	for _, x := range []struct {
-		raw spec.Raw
-		why string
+		raw  spec.Raw
+		sums bool
 	}{
-		{spec.Raw{"kind": "auto"}, "number of events"}, {spec.Raw{"kind": "logistic"}, "not a sum"}, {spec.Raw{"kind": "sparse"}, "not a sum"},
-		{spec.Raw{"kind": "squarecb"}, "number of events"}, {spec.Raw{"kind": "bag"}, "random weights"},
-		{spec.Raw{"kind": "atoms", "discount": 0.99}, "discount = 0.99"}, {spec.Raw{"kind": "linucb", "discount": 0.9}, "discount = 0.9"},
-		{spec.Raw{"kind": "ids"}, ""}, {spec.Raw{"kind": "ensemble-incremental"}, ""}, {spec.Raw{"kind": "linucb"}, ""}, {spec.Raw{"kind": "lvr"}, ""},
-		{spec.Raw{"kind": "mixed", "epsilon": 0.1, "base": map[string]any{"kind": "atoms"}}, ""},
-		{spec.Raw{"kind": "mixed", "epsilon": 0.1, "base": map[string]any{"kind": "auto"}}, "number of events"},
+		{spec.Raw{"kind": "auto"}, false}, {spec.Raw{"kind": "logistic"}, false}, {spec.Raw{"kind": "sparse"}, false},
+		{spec.Raw{"kind": "squarecb"}, false}, {spec.Raw{"kind": "bag"}, false}, {spec.Raw{"kind": "atoms", "discount": 0.99}, false},
+		{spec.Raw{"kind": "linucb", "discount": 0.9}, false}, {spec.Raw{"kind": "ids"}, true}, {spec.Raw{"kind": "ensemble-incremental"}, true},
+		{spec.Raw{"kind": "linucb"}, true}, {spec.Raw{"kind": "lvr"}, true},
+		{spec.Raw{"kind": "mixed", "epsilon": 0.1, "base": map[string]any{"kind": "atoms"}}, true},
+		{spec.Raw{"kind": "mixed", "epsilon": 0.1, "base": map[string]any{"kind": "auto"}}, false},
 	} {
-		_, err := New(compiled(t, x.raw), rng.NewKey(7), Options{Cap: 10, Events: 20})
-		if (err == nil) != (x.why == "") || err != nil && !strings.Contains(err.Error(), x.why) {
-			t.Errorf("%v with a cap: %v, want %q", x.raw, err, x.why)
+		c, mine := compiled(t, x.raw), all[:700]
+		if x.raw["kind"] == "logistic" {
+			mine = slices.Clone(mine)
+			for i := range mine {
+				mine[i].Reward = float64(i % 2)
+			}
+		}
+		tr, err := New(c, rng.NewKey(7), Options{Cap: 200, Events: len(mine)})
+		if err != nil || tr.Thins() == x.sums {
+			t.Errorf("%v with a cap: it leaves events out: %v, %v", x.raw, err == nil && tr.Thins(), err)
+			continue
+		}
+		if x.sums {
+			continue
+		}
+		var spaced []Event // one in each of 200 parts
+		for i := range 200 {
+			spaced = append(spaced, mine[(700*(i+1)-1)/200])
+		}
+		capped, want := learn(t, c, Options{Cap: 200, Events: len(mine)}, mine), learn(t, c, Options{}, spaced)
+		if capped.Learned != 200 || !bytes.Equal(capped.Policy, want.Policy) {
+			t.Errorf("%v: %d events were learned, and not those that are evenly spaced", x.raw, capped.Learned)
+		}
+		if whole := learn(t, c, Options{Cap: 700, Events: len(mine)}, mine); whole.Learned != 700 {
+			t.Errorf("%v: a cap of all events leaves %d", x.raw, whole.Learned)
 		}
 	}
 }
