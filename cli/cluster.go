@@ -46,7 +46,7 @@ has the way.`,
 	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterKeysCommand(),
 		clusterCertificateCommand(), clusterReplaceCommand(), clusterAddCommand(), clusterRemoveCommand(),
 		clusterRebuildCommand(), clusterVerifyCommand(), clusterVoidCommand(), clusterExportCommand(),
-		clusterImportCommand())
+		clusterImportCommand(), clusterSalvageCommand())
 	return c
 }
 
