@@ -34,8 +34,7 @@ callers were told of: only the lost disks had those. Nothing is written before t
 new cluster with the same keys, as from troupe cluster init --import: events keep their ids, entries their
 numbers. It is refused while another node answers. What is interrupted goes on with the same command.`,
 		Example: `  troupe cluster salvage rescue --cluster /etc/troupe/cluster.toml --data /var/lib/troupe
-  troupe cluster salvage rescue --cluster /etc/troupe/cluster.toml --data /var/lib/troupe \
-    --accept-loss "entries after 41200 may be missing"`,
+  troupe cluster salvage rescue --cluster a/cluster.toml --data data --accept-loss "entries after 9 may be missing"`,
 		Args: term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(at.urls) > 0 {

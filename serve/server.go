@@ -406,11 +406,26 @@ func (s *Server) close(ctx context.Context) error {
 	return err
 }
 
+// newestVersion is the version of the newest batch. A cluster that elects does not give it, so a node asks again.
+func (s *Server) newestVersion(ctx context.Context) (version uint16, err error) {
+	for since := time.Now(); ; {
+		version, err = eventlog.NewestVersion(ctx, s.log, 0, s.batches)
+		if err == nil || s.nodes == nil || errors.Is(err, eventlog.ErrNotFound) || time.Since(since) > leaderWait {
+			return version, err
+		}
+		select {
+		case <-ctx.Done():
+			return version, err
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
 // logVersion sets the version in which c writes: the one that was asked for, the highest when none was. It returns
 // whether the log is of a lower version, so that it has to be raised. A node of a cluster writes in the version that
 // the log has until every node can read a higher one; see raiseTogether.
 func (s *Server) logVersion(ctx context.Context, c *eventlog.CommitterOptions) (raise bool, err error) {
-	newest, err := eventlog.NewestVersion(ctx, s.log, 0, s.batches)
+	newest, err := s.newestVersion(ctx)
 	if err != nil {
 		return false, err
 	}
