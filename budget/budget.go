@@ -22,9 +22,12 @@
 // policy within the budget) is for known rewards and for E − b as the gradient, not for the balance nor for learned
 // rewards.
 //
-// The hard stop: an action is played only when its cost is at most [Pacer.Left]. So what is spent exceeds what was
-// granted by no more than what costs turn out larger than they were stated, and by the decisions that are made before
-// one another's record is folded. Where no action is within the budget the caller plays the cheapest, or none.
+// The hard stop: an action is played only when its cost is at most [Pacer.Most], which is what is left, and with Mean at
+// least b while no more than 40·b is spent too much. So what is spent exceeds what was granted by no more than what
+// costs turn out larger than they were stated, and by the decisions that are made before one another's record is folded:
+// while it does not exceed, at least b is left; while it does, an action of at most b adds nothing to the excess, and
+// the price takes that back. Costs that are always larger than stated end at the excess of 40·b. Where no action is
+// within the stop the caller plays the cheapest, or none.
 package budget
 
 import (
@@ -88,6 +91,7 @@ const (
 	highest = 10     // μ
 	slack   = 100    // decisions in which the balance is taken back
 	least   = 1. / 5 // of the target, in units of b
+	far     = 40     // of an excess, in units of b, from which on the stop is on all that is spent
 	guess   = 1000   // decisions of a day, before two have been seen
 	gaps    = 100    // decisions over which the time between them is averaged
 )
@@ -134,7 +138,17 @@ func (p *Pacer) base(l Limit) float64 {
 // Price returns λ in units of reward for a unit of money.
 func (p *Pacer) Price(l Limit) float64 { return p.mu() / p.base(l) }
 
-// Left returns the largest cost of an action that a decision at time now, in ns since 1970, may play.
+// Most returns the largest cost of an action that a decision at time now, in ns since 1970, may play.
+func (p *Pacer) Most(l Limit, now int64) float64 {
+	left := p.Left(l, now)
+	if left < -float64(far*l.Mean) {
+		return left
+	}
+	return max(left, l.Mean)
+}
+
+// Left returns what a decision at time now, in ns since 1970, has left: less than 0 after costs that were larger than
+// they were stated.
 func (p *Pacer) Left(l Limit, now int64) float64 {
 	q := *p
 	q.open(l, now)

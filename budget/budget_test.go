@@ -176,3 +176,45 @@ func TestDebtIsCarried(t *testing.T) {
 		t.Fatalf("%v is left two days later", left)
 	}
 }
+
+// After a cost that was larger than it was stated, actions of at most the budget are played and dearer ones are not: the excess
+// does not grow, and nothing is within the stop that would make it grow. Of a day only what it has left is played.
+func TestStopAfterExcess(t *testing.T) {
+	limit := Limit{Mean: 2}
+	var p Pacer
+	p.Decide(limit, 0, 2, 2, false)
+	p.Pay(2, 42)
+	excess := p.Spent - p.Granted
+	for i := range 100 {
+		if most := p.Most(limit, 0); most != 2 {
+			t.Fatalf("decision %d may cost %v with %v left, want 2", i, most, p.Left(limit, 0))
+		}
+		cost := []float64{2, .5, 2}[i%3]
+		p.Decide(limit, 0, cost, cost, false)
+		p.Pay(cost, cost)
+		now := p.Spent - p.Granted
+		if now > excess {
+			t.Fatalf("decision %d: the excess grew from %v to %v", i, excess, now)
+		}
+		if excess = now; excess <= 0 {
+			break
+		}
+	}
+	if excess > 0 {
+		t.Fatalf("%v more than was granted is spent", excess)
+	}
+	if most, left := p.Most(limit, 0), p.Left(limit, 0); most != left || left < 2 {
+		t.Fatalf("a decision may cost %v with %v left", most, left)
+	}
+	p.Pay(0, 100) // more than the price can be left to take back
+	if most, left := p.Most(limit, 0), p.Left(limit, 0); most != left || left > -80 {
+		t.Fatalf("a decision may cost %v with %v left", most, left)
+	}
+	day := Limit{Total: 2}
+	var q Pacer
+	q.Decide(day, 20000*Day, 2, 2, false)
+	q.Pay(2, 3)
+	if most := q.Most(day, 20000*Day); most != -1 {
+		t.Fatalf("a decision may cost %v after 3 of a day's 2 were spent", most)
+	}
+}

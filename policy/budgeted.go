@@ -214,7 +214,7 @@ func (b *Budgeted) estimate(set bandit.ActionSet, costed bandit.Costed, k int) e
 
 // dualPrices are those of package budget. Where no action is within the budget the cheapest is.
 func (b *Budgeted) dualPrices(k int) {
-	price, left := b.pacer.Price(b.choice.limit), b.pacer.Left(b.choice.limit, 0)
+	price, left := b.pacer.Price(b.choice.limit), b.pacer.Most(b.choice.limit, 0)
 	b.keep = b.keep[:0]
 	cheapest := 0
 	for i, c := range b.cost[:k] {

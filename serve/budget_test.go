@@ -240,15 +240,23 @@ func TestBudgetEmpty(t *testing.T) {
 			t.Fatalf("%+v, want the cheapest", d)
 		}
 	}
-	// For a moment nothing is left, because a cost was larger than it was stated.
+	// For a while nothing is left, because a cost was larger than it was stated: actions above the budget are not played, those
+	// within it are, which add nothing to what was spent too much.
 	for _, name := range []string{"", model.Refuse} {
 		d := must(s.Decide(ctx, "m"+name, DecideRequest{Actions: models(.5)}))
-		must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Cost: new(9.), OnlyCost: true}))
-		d, err := s.Decide(ctx, "m"+name, DecideRequest{Actions: models(.9, .4, .8)})
+		must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Cost: new(35.), OnlyCost: true}))
+		must(s.progress.until(ctx, s.Health().Log))
 		if name == model.Refuse {
+			_, err := s.Decide(ctx, "m"+name, DecideRequest{Actions: models(.9, .4, .8)})
 			wantCode(t, err, Conflict, "left", "costs 0.4")
-		} else if err != nil || d.Action.ID != "m1" {
-			t.Errorf("%+v, %v: want the cheapest", d, err)
+			continue
+		}
+		played := map[string]int{}
+		for range 120 {
+			played[must(s.Decide(ctx, "m", DecideRequest{Actions: models(.95, .9, 1.2, 5)})).Action.ID]++
+		}
+		if left := must(s.GetModel(ctx, "m")).Budget.Left; left > 0 || played["m0"] == 0 || played["m1"] == 0 || len(played) != 2 {
+			t.Errorf("with %v left %v were played, want m0 and m1", left, played)
 		}
 	}
 }

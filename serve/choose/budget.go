@@ -60,7 +60,10 @@ func (w *Worker) Budget(now int64) {
 	b := w.Version.Compiled.Config.Budget
 	if w.market.on = !b.IsZero(); w.market.on {
 		limit := b.Limit()
-		w.market.price, w.market.left = w.Version.Spending.Price(limit), w.Version.Spending.Left(limit, now)
+		w.market.price, w.market.left = w.Version.Spending.Price(limit), w.Version.Spending.Most(limit, now)
+		if b.OnEmpty == model.Refuse { // nothing is played that is not there
+			w.market.left = w.Version.Spending.Left(limit, now)
+		}
 	}
 }
 
