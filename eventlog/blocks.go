@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -14,6 +15,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/minio/highwayhash"
 )
@@ -277,3 +279,43 @@ func checkMeta(dir, stream string) (file string, err error) {
 	}
 	return file, nil
 }
+
+// checkSnapshots checks the engine's snapshots of its groups of replicas: it does not start with one that is damaged. A
+// file that is being written is read again.
+func checkSnapshots(dir string) (file, what string, err error) {
+	names, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "_js_", "*", "snapshots", "snap.*"))
+	if err != nil {
+		return "", "", err
+	}
+	for _, name := range names {
+		key := sha256.Sum256([]byte(filepath.Base(filepath.Dir(filepath.Dir(name))))) // the name of the group
+		whole := false
+		for try := 0; try < snapshotTries && !whole; try++ {
+			if try > 0 {
+				time.Sleep(snapshotPause)
+			}
+			b, err := os.ReadFile(name)
+			if errors.Is(err, os.ErrNotExist) { // a newer one has taken its place
+				whole = true
+				continue
+			}
+			hh, herr := highwayhash.New64(key[:])
+			if err = errors.Join(err, herr); err != nil {
+				return "", "", err
+			}
+			if n := len(b) - blockHash; n > 0 {
+				hh.Write(b[:n])
+				whole = bytes.Equal(hh.Sum(nil), b[n:])
+			}
+		}
+		if !whole {
+			return name, "it does not have the checksum at its end", nil
+		}
+	}
+	return "", "", nil
+}
+
+const (
+	snapshotTries = 4
+	snapshotPause = 100 * time.Millisecond
+)

@@ -281,6 +281,11 @@ func pacedReplica(dir string, keys *BatchKeys, f func(Entry) error, pace func() 
 	if file, err := checkMeta(stream, streamName(0)); err != nil {
 		damaged(file, 0, 0, "%v", err)
 	}
+	if file, what, err := checkSnapshots(dir); err != nil {
+		return nil, err
+	} else if what != "" {
+		damaged(file, 0, 0, "%s", what)
+	}
 	first, err := replicaFirst(names, numbers, pace)
 	if err != nil {
 		return nil, err

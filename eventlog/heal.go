@@ -129,9 +129,14 @@ func (n *Node) Walk(ctx context.Context, share float64) (*ReplicaReport, error) 
 		return ctx.Err()
 	})
 	if err == nil && len(r.Damage) == 0 {
-		n.noteCare(func(c *Care) { c.Verified, c.Entry = time.Now().UTC().Truncate(time.Second), r.Last })
+		n.noteVerified(r)
 	}
 	return r, err
+}
+
+// noteVerified notes that all files were read and are whole.
+func (n *Node) noteVerified(r *ReplicaReport) {
+	n.noteCare(func(c *Care) { c.Verified, c.Entry = time.Now().UTC().Truncate(time.Second), r.Last })
 }
 
 // Repair makes the replica of this node anew from those of the others when its files are damaged. Let another node lead
@@ -225,7 +230,12 @@ func (n *Node) swap(ctx context.Context, damage string) (err error) {
 		err = n.putAside(ctx, damage)
 		stopServer(n)
 	}
-	for n.begin(ctx) != nil {
+	for {
+		began := n.begin(ctx)
+		if began == nil {
+			break
+		}
+		n.logf("the engine does not start: %v", began)
 		if !pause(ctx, lastRetry) {
 			return ctx.Err()
 		}

@@ -168,6 +168,38 @@ func TestHeal(t *testing.T) {
 		t.Errorf("the log ends with %d: %v", chain.Last(), err)
 	}
 
+	// The engine does not start with a damaged snapshot of its own group.
+	const group = "_meta_"
+	for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		c.stop(bad)
+		names, err := filepath.Glob(filepath.Join(c.dirs[bad], "jetstream", "*", "_js_", group, "snapshots", "snap.*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(names) > 0 {
+			b, err := os.ReadFile(names[0])
+			if err == nil {
+				err = os.WriteFile(names[0], flipMiddle(b), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if time.Since(since) > time.Minute { // it writes one when it stops
+			t.Fatal("the engine has no snapshot")
+		}
+		c.start(bad)
+		c.open(bad)
+	}
+	c.start(bad)
+	if what := c.nodes[bad].Unfinished(); !strings.Contains(what, "snapshots/snap.") {
+		t.Fatalf("a start with a damaged snapshot: %q", what)
+	}
+	c.open(bad)
+	c.repaired(bad)
+	c.whole(bad, n)
+
 	// A walk takes its time.
 	begun := time.Now()
 	if _, err := c.nodes[bad].Walk(t.Context(), 1); err != nil {

@@ -227,6 +227,9 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(found.Damage) == 0 && found.Last >= found.First {
+		n.noteVerified(found)
+	}
 	var refused error // a start as it is
 	if len(found.Damage) > 0 {
 		bad := &DamagedReplicaError{o.Dir, found.Damage}
