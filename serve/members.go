@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"troupe/eventlog"
@@ -126,8 +127,8 @@ func (s *member) changeMembers(ctx context.Context, from, to []string) error {
 	return err
 }
 
-// RemoveNode implements Service.
-func (s *Server) RemoveNode(ctx context.Context, name string) error {
+// removeNode is Server.RemoveNode. admin is the turn of control acts.
+func (s *member) removeNode(ctx context.Context, name string, admin *sync.Mutex) error {
 	n := s.nodes
 	switch {
 	case n == nil:
@@ -140,8 +141,8 @@ func (s *Server) RemoveNode(ctx context.Context, name string) error {
 		return err
 	}
 	defer done()
-	s.control.admin.Lock()
-	defer s.control.admin.Unlock()
+	admin.Lock()
+	defer admin.Unlock()
 	names := n.list()
 	live, silent := n.others(names)
 	// what is stored until the engine has removed it needs a majority of all that were there
@@ -161,7 +162,7 @@ func (s *Server) RemoveNode(ctx context.Context, name string) error {
 			strings.Join(silent, " and "))
 	}
 	to := slices.DeleteFunc(slices.Clone(names), func(x string) bool { return x == name })
-	err = s.member.changeMembers(ctx, names, to)
+	err = s.changeMembers(ctx, names, to)
 	var e *Error
 	if err != nil && !errors.As(err, &e) {
 		err = &Error{Code: Unavailable, Want: "the log does not answer", RetryAfter: time.Second, Err: err}

@@ -367,6 +367,11 @@ func (s *Server) CheckReplica(ctx context.Context) (ReplicaCheck, error) {
 	return s.member.replica.check(ctx)
 }
 
+// RemoveNode implements Service.
+func (s *Server) RemoveNode(ctx context.Context, name string) error {
+	return s.member.removeNode(ctx, name, s.admin)
+}
+
 // Close refuses new calls, lets those under way finish, writes a snapshot and closes the log. When
 // ctx ends first it gives up on what is left: calls then end with an unknown outcome.
 func (s *Server) Close(ctx context.Context) error {
