@@ -24,8 +24,8 @@ func TestActionsEnterAndLeave(t *testing.T) {
 		}
 	}
 	e.do("POST", "/v1/models/m:decide", `{"actions": [{"id": "b"}]}`).want(t, "an action that has left alone", 422, "has not left")
-	e.do("POST", "/v1/models/m/actions:enter", `{"id": "b", "floor": 0.7, "decisions": 30, "prior": {"mean": 0.4, "events": 10}}`).want(t, "enter", 200,
-		`"entered":[{"floor":0.7,"id":"b","prior":{"events":10,"mean":0.4},"times":1,"until":50}]`)
+	e.do("POST", "/v1/models/m/actions:enter", `{"id": "b", "floor": 0.7, "decisions": 31, "prior": {"mean": 0.4, "events": 10}}`).want(t, "enter", 200,
+		`"entered":[{"floor":0.7,"id":"b","prior":{"events":10,"mean":0.4},"times":1,"until":51}]`)
 	n := 0
 	for range 30 {
 		if field[serve.Chosen](t, e.do("POST", "/v1/models/m:decide", ask), "action").ID == "b" {
