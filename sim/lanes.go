@@ -68,10 +68,10 @@ func (r *runner) group(open []cell) (jobs []job) {
 			n++
 		}
 		switch {
-		case n == 1:
-			jobs = append(jobs, open[0])
 		case turn:
 			jobs = append(jobs, turns(open[:n:n]))
+		case n == 1:
+			jobs = append(jobs, open[0])
 		default:
 			jobs = append(jobs, lanes(open[:n:n]))
 		}
@@ -99,8 +99,8 @@ func (r *runner) spread(jobs []job) []job {
 				cells = append(cells, c)
 			}
 		case turns:
-			for _, c := range j {
-				cells = append(cells, c)
+			for i := range j {
+				cells = append(cells, j[i:i+1:i+1])
 			}
 		default:
 			cells = append(cells, j)

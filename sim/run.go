@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -152,6 +153,15 @@ func (e *CellError) Unwrap() error { return e.Err }
 // LostError says which cells of policies that are programs failed. All other cells were played: of a policy no more
 // cells are begun after its third failure.
 type LostError struct{ Cells []*CellError }
+
+// newLostError takes failures by the index of their cells: what it says does not depend on which one failed first.
+func newLostError(lost map[int]*CellError) *LostError {
+	e := &LostError{}
+	for _, i := range slices.Sorted(maps.Keys(lost)) {
+		e.Cells = append(e.Cells, lost[i])
+	}
+	return e
+}
 
 // Error has the first failure, and of which policies there are more.
 func (e *LostError) Error() string {

@@ -146,7 +146,7 @@ func (r *runner) collect(out <-chan finished, fail func()) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	var failed error
-	var lost []*CellError
+	lost := map[int]*CellError{}
 	for {
 		select {
 		case <-tick.C:
@@ -155,7 +155,7 @@ func (r *runner) collect(out <-chan finished, fail func()) error {
 			if !open {
 				switch {
 				case failed == nil && len(lost) > 0:
-					return &LostError{lost}
+					return newLostError(lost)
 				case failed == nil && r.done < r.want:
 					return ErrInterrupted
 				}
@@ -172,7 +172,7 @@ func (r *runner) collect(out <-chan finished, fail func()) error {
 			default:
 				cell := &CellError{r.x.Environments[f.e].Name, r.x.Policies[f.p].Name, f.r + 1, err}
 				if err = cell; r.alone(f.cell) {
-					lost, err = append(lost, cell), nil
+					lost[r.x.index(f.e, f.p, f.r)], err = cell, nil
 				}
 			}
 			if err != nil && failed == nil {

@@ -53,7 +53,7 @@ var faults = []fault{
 	{"alg 3: no sqrt(d)", "alg:ts", "policy/confident_ts.go",
 		"c.ts.Scale() * math.Sqrt(float64(d))", "c.ts.Scale() * plant(math.Sqrt(float64(d)), 1)"},
 	{"linucb: width squared", "lem:conf-sets", "policy/linucb.go",
-		"math.Sqrt(u.ridge.Width2(x))", "plant(math.Sqrt(u.ridge.Width2(x)), u.ridge.Width2(x))"},
+		"math.Sqrt(u.widths().Width2(x))", "plant(math.Sqrt(u.widths().Width2(x)), u.widths().Width2(x))"},
 	{"exact-law: lambda I counted twice", "alg:es", "policy/exact.go",
 		"row[0] -= b.lambda", "row[0] -= plant(b.lambda, 0)"},
 	{"ensemble: S gets V^-1 x", "alg:es", "policy/engine.go", "a.Add(x, draw)", "a.Add(plant(x, gain), draw)"},
