@@ -232,7 +232,7 @@ func TestTurns(t *testing.T) {
 	write("deadly.py", suicidal)
 	write("mean.py", strings.Replace(mean, "Mean.main()", "import deadly; deadly.deadly('mean', Mean)\nMean.main()", 1))
 	places, place := 4, rand.New(rand.NewPCG(32, 51))
-	if os.Getenv("TROUPE_LONG") != "" {
+	if os.Getenv("TROUPE_RECORD") != "" {
 		places = 50
 	}
 	for range places {

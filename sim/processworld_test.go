@@ -202,7 +202,7 @@ def deadly(name, cls):
 
 // TestProgramKilled: a run whose environment or policy is killed with SIGKILL at a random message names the cell that
 // failed, writes no wrong number, and ends with the bytes of an undisturbed run when it is started again. 8 places; 50
-// of each program with TROUPE_LONG.
+// of each program with TROUPE_RECORD.
 func TestProgramKilled(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		if os.Getenv("CI") != "" {
@@ -242,7 +242,7 @@ func TestProgramKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	places, place := 4, rand.New(rand.NewPCG(32, 50))
-	if os.Getenv("TROUPE_LONG") != "" {
+	if os.Getenv("TROUPE_RECORD") != "" {
 		places = 50
 	}
 	for _, name := range []string{"segments", "mean"} {
