@@ -110,7 +110,7 @@ func TestEnterLeave(t *testing.T) {
 	if played < 10 {
 		t.Errorf("b was played %d times of 60", played)
 	}
-	if c := must(s.GetModel(ctx, "m")).Config.Entered; len(c) != 1 || c[0].Times != 1 || uint64(c[0].Until) > made+39 || uint64(c[0].Until) < made+37 {
+	if c := must(s.GetModel(ctx, "m")).Config.Entered; len(c) != 1 || c[0].Times != 1 || uint64(c[0].Until) > made+40 || uint64(c[0].Until) < made+37 {
 		t.Errorf("entered %+v after %d decisions", c, made)
 	}
 	enter(t, s, "m", "d", 0, 0, Prior{Mean: .3, Events: 50})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,16 +124,16 @@ func TestMend(t *testing.T) {
 	l := &ledLog{Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), leader: "a"}
 	var mu sync.Mutex
 	var fault error
-	tries := 0
+	var tries atomic.Uint64
 	s, err := openNode(t, l, 0, &nodeClock{}, func(o *Options) {
 		o.Cluster.Damage = "1.blk"
 		o.Cluster.Repair = func(context.Context) error {
 			mu.Lock()
 			defer mu.Unlock()
-			tries++
+			tries.Add(1)
 			return fault
 		}
-		o.Cluster.Care = func() eventlog.Care { return eventlog.Care{Repairs: uint64(tries), Entry: 5} }
+		o.Cluster.Care = func() eventlog.Care { return eventlog.Care{Repairs: tries.Load(), Entry: 5} }
 		fault = &eventlog.NotRepairedError{Why: context.DeadlineExceeded}
 	})
 	if err != nil {
@@ -147,11 +148,9 @@ func TestMend(t *testing.T) {
 	fault = nil
 	mu.Unlock()
 	eventually(func() bool { h := s.Health().Cluster; return h.Damage == "" && h.Unrepaired == "" })
-	mu.Lock()
-	if tries < 2 || s.Health().Cluster.VerifiedEntry != 5 {
-		t.Errorf("%d tries, %+v", tries, s.Health().Cluster)
+	if n := tries.Load(); n < 2 || s.Health().Cluster.VerifiedEntry != 5 {
+		t.Errorf("%d tries, %+v", n, s.Health().Cluster)
 	}
-	mu.Unlock()
 	s.member.replica.note([]string{"2.blk"})
 	eventually(func() bool { return s.Health().Cluster.Damage == "" })
 }
