@@ -2,6 +2,7 @@ package choose
 
 import (
 	"cmp"
+	"fmt"
 	"math/bits"
 	"slices"
 
@@ -250,8 +251,12 @@ func (w *Worker) CheckCaps() error {
 		}
 	}
 	_, first := w.ID(0)
-	return model.Invalid("actions", w.Count(), "the caps of all actions that may be played, %q and %d others, sum to %v: "+
-		"expected 1 at least, so offer an action without a cap", first, w.Count()-1, float64(sum)/eventlog.FloorUnit)
+	more := ""
+	if n := w.Count() - 1; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return model.Invalid("actions", w.Count(), "the caps of all actions that may be played, %q%s, sum to %v: "+
+		"expected 1 at least, so offer an action without a cap", first, more, float64(sum)/eventlog.FloorUnit)
 }
 
 // less reports a·b < c·d.

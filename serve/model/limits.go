@@ -115,8 +115,12 @@ func (c *Config) checkFloors() error {
 		}
 	}
 	if sum > floorDen {
+		others := ""
+		if n := len(floors) - 2; n > 0 {
+			others = fmt.Sprintf(" and of %d more", n)
+		}
 		return Invalid(floors[largest].field, floors[largest].p,
-			"the floors of %q and %q and of others sum to %v, expected at most 1", largest, next, float64(sum)/floorDen)
+			"the floors of %q and %q%s sum to %v, expected at most 1", largest, next, others, float64(sum)/floorDen)
 	}
 	return nil
 }
