@@ -55,7 +55,8 @@ func (s *writer) stopped() error {
 	var down *eventlog.ReplicaDownError
 	var cut *eventlog.CutOffError
 	var repairing *eventlog.RepairingError
-	if errors.As(err, &down) || errors.As(err, &cut) || errors.As(err, &repairing) { // the reason why nothing comes back, so it is said first
+	if errors.As(err, &down) || errors.As(err, &cut) || errors.As(err, &repairing) {
+		// The reason why nothing comes back is said first.
 		return &Error{Code: Unavailable, Want: err.Error(), RetryAfter: time.Second, Err: err}
 	}
 	if s.nodes != nil {

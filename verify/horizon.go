@@ -181,7 +181,8 @@ func horizonTwoArmsUpper(s *session) Finding {
 	if !ok {
 		return Finding{}
 	}
-	return chance(hit, runs, high, "share of runs in which the better arm is pulled at most %d times, m = %d, λ = %g, T = %d", n, m, lambda, T)
+	return chance(hit, runs, high,
+		"share of runs in which the better arm is pulled at most %d times, m = %d, λ = %g, T = %d", n, m, lambda, T)
 }
 
 func horizonCurve(s *session) Finding {

@@ -17,7 +17,8 @@ import (
 func (m *product) rowsOf(p Register) [8]Mem {
 	return [8]Mem{
 		{Base: p}, {Base: p, Index: m.stride, Scale: 1}, {Base: p, Index: m.stride, Scale: 2}, {Base: p, Index: m.s3, Scale: 1},
-		{Base: p, Index: m.stride, Scale: 4}, {Base: p, Index: m.s5, Scale: 1}, {Base: p, Index: m.s3, Scale: 2}, {Base: p, Index: m.s7, Scale: 1},
+		{Base: p, Index: m.stride, Scale: 4}, {Base: p, Index: m.s5, Scale: 1},
+		{Base: p, Index: m.s3, Scale: 2}, {Base: p, Index: m.s7, Scale: 1},
 	}
 }
 

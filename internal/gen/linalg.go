@@ -468,7 +468,8 @@ func (v *isa) argMax512() {
 	rowsOf := func() []Mem {
 		return []Mem{
 			{Base: p}, {Base: p, Index: stride, Scale: 1}, {Base: p, Index: stride, Scale: 2}, {Base: p, Index: s3, Scale: 1},
-			{Base: p, Index: stride, Scale: 4}, {Base: p, Index: s5, Scale: 1}, {Base: p, Index: s3, Scale: 2}, {Base: p, Index: s7, Scale: 1},
+			{Base: p, Index: stride, Scale: 4}, {Base: p, Index: s5, Scale: 1},
+			{Base: p, Index: s3, Scale: 2}, {Base: p, Index: s7, Scale: 1},
 		}
 	}
 	Label("eight")

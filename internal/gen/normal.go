@@ -38,7 +38,8 @@ func quantiles(v *isa) {
 	// Constants that are asked for before TEXT, so that the data does not stand inside it.
 	quarter, edge, half, one, two := real(0.180625), real(0.425), real(0.5), real(1), real(2)
 	five, sixteen, sign := real(5), real(1.6), bits(1<<63)
-	shift, mantissa, root, magic, bias := bits(0x3ff0000000000000-0x3fe6a09e00000000), bits(1<<52-1), bits(0x3fe6a09e00000000), bits(0x4330000000000000), real(1<<52+1023)
+	shift, mantissa, root := bits(0x3ff0000000000000-0x3fe6a09e00000000), bits(1<<52-1), bits(0x3fe6a09e00000000)
+	magic, bias := bits(0x4330000000000000), real(1<<52+1023)
 	ln2Hi, ln2Lo := real(6.93147180369123816490e-01), real(1.90821492927058770002e-10)
 	logs := []Mem{
 		real(6.666666666666735130e-01), real(3.999999999940941908e-01), real(2.857142874366239149e-01), real(2.222219843214978396e-01),
