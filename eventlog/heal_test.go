@@ -145,7 +145,7 @@ func TestHeal(t *testing.T) {
 	// What was wrong is the block, or what the engine made of it: when it reads the block it begins the stream anew, and
 	// files of the stream are not there meanwhile.
 	care := c.nodes[bad].Care()
-	if care.Repairs != 1 || care.Repaired.IsZero() || !strings.Contains(care.Damage, "jetstream/") ||
+	if care.Repairs != 1 || care.Repaired.IsZero() || !(strings.Contains(care.Damage, ".blk at byte") || strings.Contains(care.Damage, "meta.")) ||
 		c.nodes[bad].Err() != nil || c.nodes[bad].Unfinished() != "" {
 		t.Errorf("after a repair: %+v, %v", care, c.nodes[bad].Err())
 	}

@@ -55,9 +55,10 @@ env = ["PYTHONPATH=MODULE", "PYTHONDONTWRITEBYTECODE=1"]
 kind = "uniform"
 `
 
-// A spec plays a program with the same bytes for any number of workers, sweeps its options, keeps its cells, plays them
-// again when the program's file has changed, and leaves no program behind.
-func TestProcess(t *testing.T) {
+// pythonFiles returns a directory for programs in Python, the one of their module, and what writes a file and returns its
+// path. A machine without Python skips the test; CI has one.
+func pythonFiles(t *testing.T) (dir, module string, write func(name, text string) string) {
+	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal(err)
@@ -68,8 +69,8 @@ func TestProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	write := func(name, text string) string {
+	dir = t.TempDir()
+	return dir, module, func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
@@ -77,6 +78,12 @@ func TestProcess(t *testing.T) {
 		}
 		return path
 	}
+}
+
+// A spec plays a program with the same bytes for any number of workers, sweeps its options, keeps its cells, plays them
+// again when the program's file has changed, and leaves no program behind.
+func TestProcess(t *testing.T) {
+	dir, module, write := pythonFiles(t)
 	write("mean.py", mean)
 	text := strings.Replace(meanSpec, "MODULE", module, 1)
 	spec := write("spec.toml", text)
@@ -135,23 +142,7 @@ func TestProcess(t *testing.T) {
 // process, and are played again when another cell's fault ends it: only cells that fail alone are lost, and a program
 // that is killed once costs none.
 func TestTurns(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("there is no python3")
-	}
-	module, err := filepath.Abs("../clients/python")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir, module, write := pythonFiles(t)
 	text := strings.Replace(strings.Replace(meanSpec, "MODULE", module, 1), "[0.0, 9.0]", "1.0", 1)
 	write("spec.toml", text)
 	play := func(spec string, o Options) (*Outcome, error) {

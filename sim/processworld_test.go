@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -75,23 +74,7 @@ env = ["PYTHONPATH=MODULE", "PYTHONDONTWRITEBYTECODE=1"]
 // one, records what it records elsewhere, sweeps its options, keeps its cells, plays them again when its file has
 // changed, and says what a fault was.
 func TestProcessEnvironment(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("there is no python3")
-	}
-	module, err := filepath.Abs("../clients/python")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir, module, write := pythonFiles(t)
 	write("segments.py", segments)
 	write("mean.py", strings.NewReplacer("self.problem.arms", "4", "zip(self.sums, self.counts)]", "zip(self.sums, self.counts)][:len(arms)]").Replace(mean))
 	text := strings.ReplaceAll(segmentsSpec, "MODULE", module)
@@ -204,23 +187,7 @@ def deadly(name, cls):
 // failed, writes no wrong number, and ends with the bytes of an undisturbed run when it is started again. 8 places; 50
 // of each program with TROUPE_RECORD.
 func TestProgramKilled(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("there is no python3")
-	}
-	module, err := filepath.Abs("../clients/python")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir, module, write := pythonFiles(t)
 	write("deadly.py", suicidal)
 	write("segments.py", strings.Replace(segments, "if __name__", "import deadly; deadly.deadly('segments', Segments)\nif __name__", 1))
 	write("mean.py", strings.NewReplacer("self.problem.arms", "4", "zip(self.sums, self.counts)]", "zip(self.sums, self.counts)][:len(arms)]",

@@ -6,6 +6,35 @@ import (
 	"testing"
 )
 
+// admits checks that a configuration is refused with these words, or that it is taken, where there are none, and reads
+// back to the same bytes.
+func admits(t *testing.T, text, words string) {
+	t.Helper()
+	var c Config
+	err := json.Unmarshal([]byte(text), &c)
+	var cfg *Compiled
+	if err == nil {
+		cfg, err = c.Admit(DefaultLimits)
+	}
+	if words != "" {
+		if err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v, want %q", text, err, words)
+		}
+		return
+	}
+	if err != nil {
+		t.Errorf("%s: %v", text, err)
+		return
+	}
+	var again Config
+	if err := json.Unmarshal(cfg.JSON, &again); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := json.Marshal(again); err != nil || string(b) != string(cfg.JSON) {
+		t.Errorf("%s reads back to %s, %v; was %s", text, b, err, cfg.JSON)
+	}
+}
+
 // TestEntered: the list is refused by path where it is wrong, floors that sum to more than 1 with both names, and it reads back to itself.
 func TestEntered(t *testing.T) {
 	for text, words := range map[string]string{
@@ -22,29 +51,7 @@ func TestEntered(t *testing.T) {
 		`[{"id":"a","floor":1,"until":9},{"id":"b","left":true}]`:          "",
 		`[{"id":"a","times":2,"prior":{"mean":0.5,"events":3}},{"id":""}]`: "",
 	} {
-		var c Config
-		err := json.Unmarshal([]byte(`{"id":"m","reward":{"min":0,"max":1},"entered":`+text+`}`), &c)
-		var cfg *Compiled
-		if err == nil {
-			cfg, err = c.Admit(DefaultLimits)
-		}
-		if words != "" {
-			if err == nil || !strings.Contains(err.Error(), words) {
-				t.Errorf("%s: %v, want %q", text, err, words)
-			}
-			continue
-		}
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		var again Config
-		if err := json.Unmarshal(cfg.JSON, &again); err != nil {
-			t.Fatal(err)
-		}
-		if b, err := json.Marshal(again); err != nil || string(b) != string(cfg.JSON) {
-			t.Errorf("%s reads back to %s, %v; was %s", text, b, err, cfg.JSON)
-		}
+		admits(t, `{"id":"m","reward":{"min":0,"max":1},"entered":`+text+`}`, words)
 	}
 	c := Default("m")
 	for range MaxEntered {

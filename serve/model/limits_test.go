@@ -34,29 +34,7 @@ func TestLimits(t *testing.T) {
 		`"floors":{"a":0.7,"b":0.3,"<&>":0},"caps":{"c":0.000001,"a":0.7,"x.y z":1}`: "",
 		`"floors":{},"caps":{}`: "",
 	} {
-		var c Config
-		err := json.Unmarshal([]byte(`{"id":"m",`+text+`}`), &c)
-		var cfg *Compiled
-		if err == nil {
-			cfg, err = c.Admit(DefaultLimits)
-		}
-		if words != "" {
-			if err == nil || !strings.Contains(err.Error(), words) {
-				t.Errorf("%s: %v, want %q", text, err, words)
-			}
-			continue
-		}
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		var again Config
-		if err := json.Unmarshal(cfg.JSON, &again); err != nil {
-			t.Fatal(err)
-		}
-		if b, err := json.Marshal(again); err != nil || string(b) != string(cfg.JSON) {
-			t.Errorf("%s reads back to %s, %v; was %s", text, b, err, cfg.JSON)
-		}
+		admits(t, `{"id":"m",`+text+`}`, words)
 	}
 	c := Default("m")
 	c.Caps = Shares{}
