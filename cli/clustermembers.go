@@ -176,22 +176,31 @@ func majorityWords(nodes int) string {
 		nodes/2+1, nodes-nodes/2-1, nodes-1)
 }
 
-// writeAddition writes the folders of cluster add.
-func writeAddition(w io.Writer, c *clusterConfig, a *authority, n clusterNode, out string) error {
+// filesOf certifies a machine that joins, and returns its files but for cluster.toml.
+func (c *clusterConfig) filesOf(a *authority, n clusterNode) (map[string][]byte, error) {
 	keys, err := os.ReadFile(filepath.Join(c.folder(), serve.KeyFile))
 	if err != nil {
-		return term.Misuse(err)
+		return nil, term.Misuse(err)
 	}
 	cert, key, err := a.certify(n, nodeYears)
 	if err == nil {
 		err = a.write() // first, so that no certificate is there that cannot be revoked
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	files := map[string][]byte{caFile: a.bundle, certFile: cert, keyFile: key, serve.KeyFile: keys}
 	if a.crl != nil {
 		files[revokedFile] = a.crl
+	}
+	return files, nil
+}
+
+// writeAddition writes the folders of cluster add.
+func writeAddition(w io.Writer, c *clusterConfig, a *authority, n clusterNode, out string) error {
+	files, err := c.filesOf(a, n)
+	if err != nil {
+		return err
 	}
 	if err := c.writeFiles(out, n.Name, files); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"troupe/cli/term"
-	"troupe/serve"
 	"troupe/spec"
 )
 
@@ -131,14 +131,7 @@ func (c *clusterConfig) mayReplace(ctx context.Context, name string) error {
 
 // writeReplacement writes the folders of cluster replace.
 func writeReplacement(w io.Writer, c *clusterConfig, a *authority, n clusterNode, out string) error {
-	keys, err := os.ReadFile(filepath.Join(c.folder(), serve.KeyFile))
-	if err != nil {
-		return term.Misuse(err)
-	}
-	cert, key, err := a.certify(n, nodeYears)
-	if err == nil {
-		err = a.write() // first, so that no certificate is there that cannot be revoked
-	}
+	joining, err := c.filesOf(a, n)
 	if err != nil {
 		return err
 	}
@@ -149,10 +142,7 @@ func writeReplacement(w io.Writer, c *clusterConfig, a *authority, n clusterNode
 		of.Node = x.Name
 		files := map[string][]byte{clusterFile: []byte(of.text())}
 		if x.Name == n.Name {
-			files[caFile], files[certFile], files[keyFile], files[serve.KeyFile] = a.bundle, cert, key, keys
-			if a.crl != nil {
-				files[revokedFile] = a.crl
-			}
+			maps.Copy(files, joining)
 		}
 		if err := os.MkdirAll(filepath.Join(out, x.Name), 0o700); err != nil {
 			return err
