@@ -93,6 +93,7 @@ func TestEnterLeave(t *testing.T) {
 	if got := scores(t, s, "m", "a", "c", "b"); !slices.Equal(got, others) {
 		t.Errorf("b has entered: %v, want a and c as before and b as an action that was never played: %v", got, others)
 	}
+	applied(s) // the probe counts
 	made := must(s.GetModel(ctx, "m")).Counts.Decisions
 	worths["b"] = .95
 	played := 0
@@ -110,7 +111,7 @@ func TestEnterLeave(t *testing.T) {
 	if played < 10 {
 		t.Errorf("b was played %d times of 60", played)
 	}
-	if c := must(s.GetModel(ctx, "m")).Config.Entered; len(c) != 1 || c[0].Times != 1 || uint64(c[0].Until) > made+40 || uint64(c[0].Until) < made+37 {
+	if c := must(s.GetModel(ctx, "m")).Config.Entered; len(c) != 1 || c[0].Times != 1 || uint64(c[0].Until) > made+39 || uint64(c[0].Until) < made+37 {
 		t.Errorf("entered %+v after %d decisions", c, made)
 	}
 	enter(t, s, "m", "d", 0, 0, Prior{Mean: .3, Events: 50})
