@@ -45,7 +45,7 @@ var layers = map[string]string{
 	"logged":                "spec feature",
 	"ope":                   "rng bandit spec internal/cpu internal/linalg internal/stats actionset policy feature logged",
 	"eventlog/eventlogtest": "eventlog internal/future",
-	"serve/model":           "rng bandit budget spec actionset policy feature eventlog",
+	"serve/model":           "rng bandit budget spec theory actionset policy feature eventlog",
 	"serve/candidates":      "feature eventlog",
 	"serve/fold":            "rng bandit budget policy feature eventlog serve/model",
 	"serve/fault":           "serve/model",

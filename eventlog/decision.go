@@ -132,6 +132,11 @@ type Decision struct {
 	Notes   Notes  `json:"notes,omitzero"`    // what encoding met
 	Config  uint64 `json:"config,omitzero"`   // version number of the configuration that decided
 
+	// Unit is the keyed hash of the value at the model's unit (IDKeys.Unit), 0 for a model without one, and Span the
+	// epoch of its assignment: decisions of one unit in one span draw one policy.
+	Unit ID     `json:"unit,omitzero"`
+	Span uint64 `json:"span,omitzero"`
+
 	// Costs are those of the candidates in units of money, in their order: all of them or none.
 	Costs []float64 `json:"costs,omitempty"`
 	// Price and the following are of a decision under a budget: the dual price that the law was made with, in units of
@@ -187,6 +192,8 @@ func (r *Decision) checkNew() error {
 			ErrMalformed)
 	case r.Notes>>len(noteNames) != 0:
 		return fmt.Errorf("decision: notes = %v has unknown bits: %w", r.Notes, ErrMalformed)
+	case r.Span != 0 && r.Unit == 0:
+		return fmt.Errorf("decision: span = %d without a unit: %w", r.Span, ErrMalformed)
 	case len(r.Costs) > 0 && uint64(len(r.Costs)) != uint64(r.Offered):
 		return fmt.Errorf("decision: %d costs of %d candidates: %w", len(r.Costs), r.Offered, ErrMalformed)
 	}
@@ -307,6 +314,10 @@ func (r *Decision) news() string {
 		return "notes"
 	case r.Config != 0:
 		return "config"
+	case r.Unit != 0:
+		return "unit"
+	case r.Span != 0:
+		return "span"
 	case len(r.Costs) > 0:
 		return "costs"
 	case r.Price != 0:
@@ -352,6 +363,8 @@ func (r *Decision) append(b []byte) []byte {
 	b = putBytes(b, 30, []byte(r.Request))
 	b = putUint(b, 31, uint64(r.Notes))
 	b = putUint(b, 32, r.Config)
+	b = putFixed(b, 34, uint64(r.Unit))
+	b = putUint(b, 35, r.Span)
 	b = putFloats(b, 36, r.Costs)
 	b = putFloat(b, 37, r.Price)
 	b = putUint(b, 38, uint64(r.Play))
@@ -424,6 +437,10 @@ func (r *Decision) field(d *decoder) {
 		r.Notes = Notes(d.uint32())
 	case 32:
 		r.Config = d.uint()
+	case 34:
+		r.Unit = ID(d.fixed())
+	case 35:
+		r.Span = d.uint()
 	case 36:
 		r.Costs = d.floats()
 	case 37:

@@ -107,6 +107,9 @@ func genRecordOf(t *rapid.T, version uint16) Record {
 			}
 		}
 		r.Notes, r.Config = Notes(rapid.Uint32Range(0, 31).Draw(t, "notes")), rapid.Uint64().Draw(t, "config")
+		if r.Unit = ID(rapid.Uint64().Draw(t, "unit")); r.Unit != 0 {
+			r.Span = rapid.Uint64().Draw(t, "span")
+		}
 	case *Reward:
 		if len(r.X) == 0 {
 			r.Atoms = genBytes(t, 64)
@@ -351,6 +354,7 @@ func TestRefusals(t *testing.T) {
 		{&Decision{Model: 1, Den: 1, Floor: 1_000_001}, "floor = 1000001"},
 		{&Decision{Model: 1, Den: 1, Notes: 32}, "notes = 0x20"},
 		{&Decision{Model: 1, Den: 1, Request: make([]byte, MaxRequest+1)}, "request has 65537 bytes"},
+		{&Decision{Model: 1, Den: 1, Span: 3}, "span = 3 without a unit"},
 		{&Decision{Model: 1, Den: 1, Offered: 3, Costs: []float64{1, 2}}, "2 costs of 3 candidates"},
 		{&Decision{Model: 1, Den: 1, Offered: 2, Costs: []float64{1, -2}}, "costs[1] = -2 is no cost"},
 		{&Decision{Model: 1, Den: 1, Offered: 1, Costs: []float64{math.Inf(1)}}, "costs[0] = +Inf"},

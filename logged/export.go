@@ -25,7 +25,7 @@ type exportRow struct {
 	reward                             map[string]float64 // reward_first, reward_sum, reward_last, reward
 	defaulted                          float64
 	hasDefault                         bool
-	action                             string
+	action, unit                       string
 	costs                              []float64
 	cost                               float64 // NaN: not known
 	stopped                            bool
@@ -36,7 +36,8 @@ var exportKeys = []string{"event", "event_id", "seq", "time", "model", "incarnat
 	"offered", "num", "den",
 	"propensity", "basis_seq", "x", "candidates", "active", "rewards", "reward_first", "reward_sum", "reward_last",
 	"delay_seconds", "expired", "default",
-	"law", "reward", "reward_state", "sparse_row", "sparse_hash", "sparse_value", "costs", "cost", "price", "stopped"}
+	"law", "reward", "reward_state", "sparse_row", "sparse_hash", "sparse_value", "costs", "cost", "price", "stopped",
+	"unit"}
 
 // exported reads one row as JSON.
 func (s *jsonlSource) exported(v value, e *Event) error {
@@ -59,6 +60,8 @@ func (s *jsonlSource) exported(v value, e *Event) error {
 			row.eventID, err = w.text(name)
 		case "action":
 			row.action, err = w.text(name)
+		case "unit":
+			row.unit, err = w.text(name)
 		case "costs":
 			row.costs, err = w.list(e, name)
 		case "cost":
@@ -212,6 +215,7 @@ func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
 	if e.ID = row.eventID; e.ID == "" {
 		e.ID = row.event
 	}
+	e.Unit = row.unit
 	e.Time, e.Propensity, e.Law, e.Chosen, e.Reward, e.K = row.time, row.propensity, row.law, row.row, y, row.offered
 	if len(row.costs) > 0 {
 		e.Money = &Money{Costs: row.costs, Cost: row.cost, Action: row.action, Stopped: row.stopped}

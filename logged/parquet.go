@@ -693,7 +693,7 @@ func (s *parquetSource) exported(e *Event) (*Error, error) {
 		field string
 		into  *string
 	}{{"event", &row.event}, {"event_id", &row.eventID}, {"model", &row.model}, {"mode", &row.mode},
-		{"reward_state", &row.state}, {"action", &row.action}} {
+		{"reward_state", &row.state}, {"action", &row.action}, {"unit", &row.unit}} {
 		text, err := s.text(t.field)
 		if err != nil {
 			return nil, err

@@ -28,6 +28,7 @@ type accumulator struct {
 	first, last                time.Time
 	actions                    []actionSums
 	logger                     moments // without a target
+	loggerUnits                *units
 	targets                    []targetSums
 	pairs                      []duel
 	kept                       [][]sides // of each target, while the references are not chosen
@@ -48,6 +49,8 @@ type actionSums struct {
 // targetSums is what adds up for one target.
 type targetSums struct {
 	m                      moments
+	units                  *units  // nil: no event has one
+	single                 moments // of events, at the end
 	tallies                []tally
 	ips, dr, uplift, plain twoSided
 	w1, w2, wr1, wr2       sum // Σ v w, Σ (v w)², Σ |v w r|, Σ (v w r)²
@@ -293,6 +296,7 @@ func (a *accumulator) merge(o *accumulator) {
 		x.pb += y.pb
 	}
 	a.logger.merge(&o.logger)
+	mergeUnits(&a.loggerUnits, o.loggerUnits)
 	for t := range a.targets {
 		a.targets[t].merge(&o.targets[t])
 	}
@@ -309,6 +313,7 @@ func (a *accumulator) merge(o *accumulator) {
 
 func (t *targetSums) merge(o *targetSums) {
 	t.m.merge(&o.m)
+	mergeUnits(&t.units, o.units)
 	for i := range t.tallies {
 		t.tallies[i].merge(&o.tallies[i])
 	}
@@ -381,14 +386,19 @@ func (a *accumulator) running(p *plan, t int) Point {
 	if p.needDR && !p.lists {
 		key = "dr"
 	}
-	if ta.m.n > 1 {
-		v, se, _, _ := ta.m.plainEstimate(key)
+	shared := a.dependent()
+	if m := &ta.m; m.n > 1 {
+		if shared && ta.units != nil && !ta.units.full {
+			robust := ta.units.robust(m)
+			m = &robust
+		}
+		v, se, _, _ := m.plainEstimate(key)
 		x.Value, x.NormLo, x.NormHi = v, v-p.z*se, v+p.z*se
 	}
 	if s := ta.w2.value(); s > 0 {
 		x.ESS = ta.w1.value() * ta.w1.value() / s
 	}
-	if a.dropped == 0 && !p.lists && p.o.NoSequence == "" && p.o.Crossfit == 0 {
+	if a.dropped == 0 && !p.lists && p.o.NoSequence == "" && p.o.Crossfit == 0 && !shared {
 		seq := &ta.ips
 		if key == "dr" && a.noLaw == 0 {
 			seq = &ta.dr

@@ -28,9 +28,16 @@ func real(v float64) *float64 {
 // result makes the answer of what was added up.
 func (e *engine) result() *Result {
 	p, a := e.p, e.total
+	e.byUnit()
 	r := &Result{Rewards: p.rewards, Level: p.level, Q: p.o.Q, Warnings: []string{}, Targets: []*Evaluated{}}
 	r.Log = LogInfo{Events: a.n, Presented: float64(a.n), Actions: a.kMax, Adaptive: p.o.Adaptive, Law: a.noLaw == 0 &&
 		!p.lists, Skipped: map[string]int{}}
+	if u := a.unitsOf(); u != nil && !u.full {
+		r.Log.Units = len(u.names)
+	}
+	if a.dependent() {
+		r.Warnings = append(r.Warnings, unitsWarning)
+	}
 	if !a.first.IsZero() {
 		r.Log.First, r.Log.Last = &a.first, &a.last
 	}
@@ -72,6 +79,9 @@ func (t *targetSums) presented(p *plan, a *accumulator) float64 {
 func (e *engine) logOnly() *Evaluated {
 	m := &e.total.logger
 	v, se, _, _ := m.plainEstimate("logged")
+	if u := e.total.loggerUnits; u != nil && u.full {
+		se = math.NaN()
+	}
 	est := Estimate{Estimator: "logged", Value: real(v), SE: real(se)}
 	if finite(se) {
 		est.Normal = &Pair{v - e.p.z*se, v + e.p.z*se}
@@ -86,11 +96,15 @@ func (e *engine) assumptions() Assumptions {
 	if e.p.lists {
 		one = "a list's rewards do not depend on the choices made for later lists"
 	}
+	events := "independent events"
+	if e.total.dependent() {
+		events = "independent units of decisions"
+	}
 	return Assumptions{
 		Sequence: "holds at every n, for loggers and targets that learn, for drift and for missing support; needs " +
 			"propensities that are true, a target and rewards that were not chosen by looking at these rewards, and " +
 			"that " + one,
-		Normal: "needs many events without dominating weights, independent events, and a logger and a target that " +
+		Normal: "needs many events without dominating weights, " + events + ", and a logger and a target that " +
 			"do not learn",
 	}
 }
@@ -242,6 +256,8 @@ func (e *engine) noSequence() string {
 		return e.p.o.NoSequence
 	case e.total.dropped > 0:
 		return "events were dropped on the way: the sequence needs every event"
+	case e.total.dependent():
+		return sharedDraw
 	}
 	return ""
 }
@@ -382,6 +398,9 @@ func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics, learns bo
 		return r.Estimate
 	}
 	v, se, beta, ok := ta.m.plainEstimate(key)
+	if u := ta.units; ok && u != nil && u.full {
+		se = math.NaN()
+	}
 	switch {
 	case ok && (key == "dm" || key == "dr" || key == "sndr") && e.p.o.Q == "none":
 		r.why("there is no reward model (--q)")
@@ -406,6 +425,7 @@ func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics, learns bo
 		r.Normal, r.Interval = nil, nil
 		r.why("biased: the target plays actions that the logger could not")
 	}
+	r.byUnits(ok)
 	r.doubts(ta)
 	return r.Estimate
 }
@@ -505,7 +525,7 @@ func (e *engine) tuned(ta *targetSums, key string, out *Estimate, normal func(v,
 	t95 := studentQuantile(slopeLevel, float64(max(ta.m.n-1, 1)))
 	var ses []float64
 	for _, i := range at {
-		v, se := ta.tallies[i].estimate(&ta.m)
+		v, se := ta.tallies[i].estimate(&ta.single)
 		out.Grid, out.Values, out.Widths = append(out.Grid, ta.tallies[i].parameter), append(out.Values, v),
 			append(out.Widths, t95*se)
 		ses = append(ses, se)
@@ -672,6 +692,10 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics) *Uplift {
 		}
 	}
 	if v, se, _, _ := ta.m.plainEstimate(key); finite(v) {
+		if u := ta.units; u != nil && u.full {
+			se = math.NaN()
+			why(tooManyUnits)
+		}
 		out.Value, out.Plain, out.SE = &v, &v, real(se)
 		switch {
 		case d.Unsupported != nil && *d.Unsupported > 0 && e.total.noLaw == 0:

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"troupe/logged"
 )
@@ -27,6 +28,7 @@ type CoinLog struct {
 	stated    float64 // Σ of what was stated, of the same
 	n         int     // of these
 	trouble   string  // why nothing can be compared
+	units     map[string]bool
 
 	law, costs []float64
 }
@@ -39,6 +41,7 @@ func NewCoinLog(lo, hi float64) *CoinLog {
 // Add takes a decision. One without costs or without a law is left out.
 func (c *CoinLog) Add(e *logged.Event) {
 	m := e.Money
+	c.unit(e.Unit)
 	if m == nil || e.Law == nil || len(m.Costs) != len(e.Law) || len(e.Slots) > 0 {
 		return
 	}
@@ -74,6 +77,20 @@ func (c *CoinLog) Add(e *logged.Event) {
 	}
 	c.coin.Add(c.law, c.costs, chosen, e.Reward)
 	c.all.Add(c.law, c.costs, chosen, e.Reward)
+}
+
+// unit notes the unit of a decision: the intervals need a draw of its own for each decision.
+func (c *CoinLog) unit(name string) {
+	switch {
+	case name == "":
+	case c.units[name] || len(c.units) == mostUnits:
+		c.trouble, c.units = sharedDraw, nil
+	default:
+		if c.units == nil {
+			c.units = map[string]bool{}
+		}
+		c.units[strings.Clone(name)] = true
+	}
 }
 
 // place returns where action i of an event stands among those that are told apart, −1 beyond MaxCoinActions.

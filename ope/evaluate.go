@@ -670,8 +670,9 @@ func (w *worker) block(b *block) error {
 			return err
 		}
 		if len(w.p.o.Targets) == 0 && !ev.BadReward {
-			v := 1 / (1 - ev.Drop)
-			a.logger.add(v, &[variables]float64{vOne: 1, vR: ev.Reward})
+			v, u := 1/(1-ev.Drop), [variables]float64{vOne: 1, vR: ev.Reward}
+			a.logger.add(v, &u)
+			w.p.unit(&a.loggerUnits, ev.Unit, v, &u, false)
 		}
 	}
 	w.late.flush(w.p, a)
@@ -728,6 +729,7 @@ func (w *worker) single(a *accumulator, t int, ev *logged.Event, index int) {
 	w.expect(ta, ev)
 	ta.heavier(x.v*x.w, index, ev)
 	if ev.BadReward {
+		w.p.unit(&ta.units, ev.Unit, x.v, nil, false)
 		return
 	}
 	x.r, x.r01 = ev.Reward, (ev.Reward-w.p.min)/w.p.scale
@@ -741,6 +743,7 @@ func (w *worker) single(a *accumulator, t int, ev *logged.Event, index int) {
 	if w.known {
 		ta.m.predicts(x.v)
 	}
+	w.p.unit(&ta.units, ev.Unit, x.v, &u, w.known)
 	ta.top(x.v * u[vWR])
 	if x.w == 1/x.p && x.pe == 1 {
 		ta.matched++
@@ -772,7 +775,7 @@ func (w *worker) single(a *accumulator, t int, ev *logged.Event, index int) {
 		ta.phi = append(ta.phi, x.dm+u[vWE])
 	}
 	if w.p.boot {
-		ta.bootstrap(x.v, x.dm+u[vWE], w.key.Round(uint64(index)))
+		ta.bootstrap(x.v, x.dm+u[vWE], w.key.Round(round(ev, index)))
 	}
 }
 

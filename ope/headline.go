@@ -87,6 +87,9 @@ func (w *worker) expect(ta *targetSums, ev *logged.Event) {
 // and how rewards vary, and no weight that was drawn: an action that is played too seldom to be seen leaves no trace in
 // the weights.
 func (e *engine) doubt(ta *targetSums, key string) string {
+	if few := e.doubtUnits(); few != "" {
+		return few
+	}
 	n := float64(e.total.n)
 	second, third := n, n
 	if key != "logged" {

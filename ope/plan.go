@@ -27,6 +27,7 @@ type Planner struct {
 	first   time.Time
 	last    time.Time
 	differs bool
+	units   bool
 }
 
 // PlanOptions are what is not in the laws.
@@ -144,6 +145,7 @@ func (p *Planner) Read(src Source, t Target) error {
 			}
 		}
 		p.Add(ev.Law, pe)
+		p.units = p.units || ev.Unit != ""
 		if !ev.Time.IsZero() {
 			if p.first.IsZero() || ev.Time.Before(p.first) {
 				p.first = ev.Time
@@ -154,6 +156,9 @@ func (p *Planner) Read(src Source, t Target) error {
 		}
 	}
 }
+
+// Units reports whether the decisions that Read took were for units, which no sequence is for.
+func (p *Planner) Units() bool { return p.units }
 
 // Events is how many decisions were added.
 func (p *Planner) Events() int { return p.n }

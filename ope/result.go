@@ -60,7 +60,8 @@ type LogInfo struct {
 	Presented float64        `json:"presented"` // Σ v: events before any were dropped
 	Skipped   map[string]int `json:"skipped"`
 	Pending   int            `json:"pending"`
-	Actions   int            `json:"actions"` // the largest number offered
+	Actions   int            `json:"actions"`         // the largest number offered
+	Units     int            `json:"units,omitempty"` // that decisions were for, where the log has them
 	First     *time.Time     `json:"first"`
 	Last      *time.Time     `json:"last"`
 	Adaptive  string         `json:"adaptive"` // yes, no, unknown

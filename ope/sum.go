@@ -57,6 +57,11 @@ type moments struct {
 	predicted    int
 	seen, seenSq sum
 	mixed        bool // some v was not 1; until then pairs with vOne are the first moments
+
+	// With the second moments of units (units.robust): how many there are, how many of them have a prediction, and
+	// Σ v·Σ v DM of their events with one. 0: the second moments are those of events.
+	groups, seenGroups int
+	seenDM             sum
 }
 
 // predicts counts an event, which add has added, as one with a prediction.
@@ -71,10 +76,13 @@ func (m *moments) direct() (value, se float64) {
 	if m.predicted == m.n {
 		return m.mean(vDM), m.se(&[variables]float64{vDM: 1, vOne: -m.mean(vDM)})
 	}
-	k, of := float64(m.predicted), m.seen.value()
+	k, of, cross := float64(m.predicted), m.seen.value(), m.second(vOne, vDM)
+	if m.groups > 0 {
+		k, cross = float64(m.seenGroups), m.seenDM
+	}
 	value = m.first[vDM].value() / of
 	s := m.second(vDM, vDM) // Σ v²(DM − value)² over these events
-	s.merge(m.second(vOne, vDM).scaled(-2 * value))
+	s.merge(cross.scaled(-2 * value))
 	s.merge(m.seenSq.scaled(value).scaled(value))
 	return value, math.Sqrt(k/(k-1)*max(s.value(), 0)) / of
 }
@@ -170,8 +178,11 @@ func (m *moments) form(c *[variables]float64) float64 {
 	return max(s.value(), 0)
 }
 
-// se is √(n/(n−1) · Σ v² (cᵀu)²)/N; NaN below two events.
+// se is √(n/(n−1) · Σ v² (cᵀu)²)/N, or that of units; NaN below two of them.
 func (m *moments) se(c *[variables]float64) float64 {
 	n := float64(m.n)
+	if m.groups > 0 {
+		n = float64(m.groups)
+	}
 	return math.Sqrt(n/(n-1)*m.form(c)) / m.presented()
 }

@@ -161,6 +161,9 @@ func (s *reading) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (
 	if w.Price(0); r.Price > 0 {
 		w.Budget(r.Time)
 	}
+	w.Assign(r.Unit)
+	_, span := w.Assigned()
+	w.Reassign(r.Unit, r.Span)
 	c, err := w.Choose(r.Draw, len(r.Law) > 0)
 	if err != nil {
 		return fail(Internal, "the model cannot decide", err)
@@ -175,6 +178,7 @@ func (s *reading) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (
 	differ("digest", out.Digest == r.BasisDigest)
 	differ("member", out.Member == r.Member && out.Negative == r.Negative)
 	differ("den", out.Den == r.Den)
+	differ("span", span == r.Span)
 	out.Price, out.Expects, out.Stopped = c.Price, c.Expects, c.Stopped
 	differ("price", c.Price == r.Price)
 	differ("expects", c.Expects == r.Expects)

@@ -40,7 +40,7 @@ func child() bool {
 			os.Exit(1)
 		}
 		c := DefaultConfig("h")
-		c.Reward.Window = Duration(20 * time.Millisecond)
+		c.Reward.Window, c.Unit = Duration(20*time.Millisecond), "context.user"
 		if _, err := s.CreateModel(ctx, c, ""); err != nil {
 			fmt.Println("E", err)
 			os.Exit(1)
@@ -90,7 +90,7 @@ func hashedUser(ctx context.Context, s *Server) {
 		for k := range 6 {
 			list = append(list, Action{ID: fmt.Sprint(k), Features: fmt.Appendf(nil, `{"price": %d}`, (n+5*k)%41)})
 		}
-		d, err := s.Decide(ctx, "h", DecideRequest{Context: []byte(`{"city": "Oslo"}`), Actions: list})
+		d, err := s.Decide(ctx, "h", DecideRequest{Context: fmt.Appendf(nil, `{"city": "Oslo", "user": %d}`, n%7), Actions: list})
 		if err == nil && d.Action.Index > 1 {
 			_, err = s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 3})
 		}
@@ -142,6 +142,21 @@ func checkHashed(t *testing.T, s *Server) {
 		t.Logf("h has learned %d rewards only: this machine was too slow for a Learned record", got.Memory.Seen)
 	} else if len(got.Memory.Statistics.All()) != 1 || got.Memory.High != 4 || !got.Memory.Adopted || got.Counts.Defaulted == 0 {
 		t.Errorf("h has not met a Learned record, a wider range and a default reward: %+v", got.Memory)
+	}
+	units := map[eventlog.ID]bool{} // of seven users, through all kills
+	for d, err := range must(s.Decisions(t.Context(), "h", 0, 1<<30)).Decisions {
+		if err != nil {
+			t.Fatal(err)
+		}
+		units[d.Record.Unit] = true
+		if d.Seq%16 == 0 {
+			if r := must(s.Replay(t.Context(), d.EventID)); !r.Equal {
+				t.Errorf("h: the decision of entry %d replays with other %v", d.Seq, r.Differs)
+			}
+		}
+	}
+	if len(units) > 7 || units[0] {
+		t.Errorf("seven users are %d units: %v", len(units), units)
 	}
 	l := checkFolded(t, s, "l").Learning
 	if len(l.Tries) == 0 {

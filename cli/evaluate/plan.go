@@ -123,6 +123,10 @@ func (e *evaluation) addPlan(a *PlanAnswer, name string, p *ope.Planner) error {
 		a.Warnings = append(a.Warnings, fmt.Sprintf("%s: with this rate the laws allow a difference of at most %s",
 			name, figures(t.Most)))
 	}
+	if p.Units() {
+		a.Warnings = append(a.Warnings, name+": decisions of one unit share a draw, and a log with them has no sequence: "+
+			"the plan is for decisions that are drawn one by one")
+	}
 	a.Targets, a.PerDay, a.Decisions = append(a.Targets, t), p.PerDay(), p.Events()
 	return nil
 }

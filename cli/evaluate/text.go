@@ -73,6 +73,9 @@ func logLine(r *ope.Result) string {
 			parts[0] += ", " + first + " to " + last
 		}
 	}
+	if r.Log.Units > 0 {
+		parts = append(parts, term.Many(r.Log.Units, "unit"))
+	}
 	if r.Log.Pending > 0 {
 		parts = append(parts, term.Grouped(int64(r.Log.Pending))+" still open")
 	}

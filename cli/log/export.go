@@ -78,6 +78,8 @@ type decisionRow struct {
 	// under a budget: the price, and whether the hard stop took actions away
 	Price   *float64 `json:"price,omitempty" parquet:"price,optional"`
 	Stopped *bool    `json:"stopped,omitempty" parquet:"stopped,optional"`
+	// keyed hash of the value at the model's unit; absent: it has none
+	Unit string `json:"unit,omitempty" parquet:"unit,optional"`
 	// paid, default, none, pending, inactive, ignored, unknown
 	State string `json:"reward_state" parquet:"reward_state,dict"`
 }
@@ -427,6 +429,9 @@ func exportRow(d eventlog.Delivery, i uint32, r *eventlog.Decision, labels serve
 	row.Candidates, row.SparseRow, row.SparseHash, row.SparseValue = candidates, sparse.Row, sparse.Hash, sparse.Value
 	row.Law, row.Costs = joined.Law(r), r.Costs
 	row.Price, row.Stopped = joined.Budget(r)
+	if r.Unit != 0 {
+		row.Unit = r.Unit.String()
+	}
 	if places != nil {
 		if int(r.Index) >= len(places) {
 			return row, fmt.Errorf("action %d of %d candidates", r.Index, len(places))

@@ -43,6 +43,7 @@ type logRow struct {
 	Cost       *float64  `json:"cost,omitempty" parquet:"cost,optional" doc:"of a reward: what the decision cost, where the call says it"`
 	Deferred   *bool     `json:"deferred,omitempty" parquet:"deferred,optional" doc:"of a decision: it counts only after activate or a reward"`
 	Deadline   time.Time `json:"deadline,omitzero" parquet:"deadline,optional,timestamp(nanosecond)" doc:"of a decision: end of its window"`
+	Unit       string    `json:"unit,omitempty" parquet:"unit,optional" doc:"of a decision: keyed hash of the value at the model's unit; decisions with one of them are of one unit"`
 	WouldPlay  string    `json:"would_action,omitempty" parquet:"would_action,optional,dict" doc:"of a decision that played a baseline: the policy's choice"`
 	WouldNum   *uint64   `json:"would_num,omitempty" parquet:"would_num,optional" doc:"and its propensity, over den"`
 	Slot       string    `json:"slot,omitempty" parquet:"slot,optional,dict" doc:"of a decision: the place that it is for, when one call chose for several"`
@@ -77,6 +78,9 @@ func rowOf(r serve.LogRecord) logRow {
 		row.X, row.Deferred, row.Slot, row.Law = x.X, &x.Deferred, x.Slot, joined.Law(x)
 		row.Costs = x.Costs
 		row.Price, row.Stopped = joined.Budget(x)
+		if x.Unit != 0 {
+			row.Unit = x.Unit.String()
+		}
 		if x.WouldAction != "" {
 			row.WouldPlay, row.WouldNum = x.WouldAction, &x.WouldNum
 		}
@@ -129,6 +133,7 @@ type joinedRow struct {
 	Cost        *float64       `json:"cost,omitempty" parquet:"cost,optional" doc:"what the decision cost: as a call said it, otherwise as it was stated"`
 	Price       *float64       `json:"price,omitempty" parquet:"price,optional" doc:"under a budget: what a unit of money cost, in units of reward"`
 	Stopped     *bool          `json:"stopped,omitempty" parquet:"stopped,optional" doc:"under a budget: the hard stop took actions away; law is that of what was left"`
+	Unit        string         `json:"unit,omitempty" parquet:"unit,optional" doc:"keyed hash of the value at the model's unit; absent: it has none"`
 	State       string         `json:"reward_state" parquet:"reward_state,dict" enum:"paid,default,none,pending,inactive,early" doc:"early: with ended=true, a first reward that is final before its window is over"`
 }
 
@@ -165,6 +170,9 @@ func joinedRowOf(d serve.JoinedDecision) (joinedRow, error) {
 	}
 	row.Costs = r.Costs
 	row.Price, row.Stopped = joined.Budget(r)
+	if r.Unit != 0 {
+		row.Unit = r.Unit.String()
+	}
 	if d.Cost == d.Cost {
 		row.Cost = &d.Cost
 	}

@@ -84,6 +84,7 @@ type configDoc struct {
 	Reward        rewardDoc      `json:"reward,omitempty"`
 	Mode          string         `json:"mode,omitempty" enum:"online,apprentice,shadow,frozen"`
 	Actions       []entryDoc     `json:"actions,omitempty" doc:"catalogue of actions"`
+	Unit          string         `json:"unit,omitempty" doc:"a path of the context, such as context.user.id: decisions with one value there play one member of the policy within an epoch, and the log has a keyed hash of the value; a request without it is refused"`
 	LogCandidates string         `json:"log_candidates,omitempty" enum:"full,none"`
 }
 

@@ -415,12 +415,16 @@ func (v *modelView) curve(h *modelHistory, t *terms, against func() *againstUnif
 	}
 	say("The line is the mean of the %s decisions before each place; the newest have %s.",
 		grouped(uint64(recentOf(last.n))), short(last.recent))
-	if outside > 0 {
-		say("Mean reward %s over %s decisions with a final reward. There is no interval: %s rewards are outside the "+
-			"present range.", short(last.played.Mean), grouped(uint64(last.n)), grouped(uint64(outside)))
-	} else {
-		say("Mean reward %s over %s decisions with a final reward, between %s and %s at any time you look.",
-			short(last.played.Mean), grouped(uint64(last.n)), short(last.played.Low), short(last.played.High))
+	mean := fmt.Sprintf("Mean reward %s over %s decisions with a final reward", short(last.played.Mean),
+		grouped(uint64(last.n)))
+	switch {
+	case outside > 0:
+		say("%s. There is no interval: %s rewards are outside the present range.", mean, grouped(uint64(outside)))
+	case outside < 0:
+		say("%s. There is no interval: decisions of one unit share a draw. troupe evaluate has intervals that count units.",
+			mean)
+	default:
+		say("%s, between %s and %s at any time you look.", mean, short(last.played.Low), short(last.played.High))
 	}
 	switch {
 	case last.weighed == 0:

@@ -53,18 +53,26 @@ func recentOf(all int) int { return min(all, max(50, all/10)) }
 //
 // The mean of w·y is at most the value of uniform play, also when some actions have probability 0, and that of
 // w·(1 − y) at most one minus it. So the bounds hold with any support (ope.Sequence). outside counts the rewards
-// that are not in the range; with any, there is no interval.
+// that are not in the range; with any, there is no interval. It is −1 where decisions of one unit share a draw: then
+// there is none either.
 func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
 	var valued []*past
 	var values []float64
+	units, shared := map[eventlog.ID]bool{}, false
 	for _, d := range h.decisions {
 		y, final := h.value(d, t)
 		if !final {
 			continue
 		}
+		if d.unit != 0 {
+			shared, units[d.unit] = shared || units[d.unit], true
+		}
 		if valued, values = append(valued, d), append(values, y); y < t.min || y > t.max {
 			outside++
 		}
+	}
+	if shared && outside == 0 {
+		outside = -1
 	}
 	up, down, uniUp, uniDown := ope.NewSequence(0), ope.NewSequence(0), ope.NewSequence(0), ope.NewSequence(0)
 	firstUp, firstDown := ope.NewSequence(0), ope.NewSequence(0)

@@ -42,6 +42,7 @@ type past struct {
 	context, candidates eventlog.ID
 	notes               eventlog.Notes
 	time, deadline      int64 // ns since 1970
+	unit                eventlog.ID
 
 	inactive bool // deferred, and neither activated nor rewarded
 	rewarded bool
@@ -188,7 +189,7 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 			model: x.Model, seq: r.Seq, id: r.EventID, action: x.Action, num: x.Num, den: x.Den, voters: x.Voters,
 			offered: x.Offered, index: x.Index, mode: x.Mode,
 			context: x.Context, candidates: x.Candidates, notes: x.Notes, time: x.Time, deadline: x.Deadline,
-			inactive: x.Deferred,
+			inactive: x.Deferred, unit: x.Unit,
 		}
 		if int(x.Index) < len(x.Law) {
 			d.votes = x.Law[x.Index]

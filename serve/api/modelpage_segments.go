@@ -45,7 +45,7 @@ func atomsOf(d *eventlog.Decision) *logged.Event {
 	if err != nil {
 		return &logged.Event{}
 	}
-	return &logged.Event{Atoms: e.Atoms}
+	return &logged.Event{Atoms: e.Atoms, Unit: e.Unit}
 }
 
 // pastSource gives decisions as events.
@@ -95,7 +95,7 @@ func (h *modelHistory) segments(ctx context.Context, by string, t *terms) *segme
 			continue
 		}
 		events = append(events, logged.Event{K: int(d.offered), Chosen: int(d.index), Reward: y, Atoms: d.event.Atoms,
-			Propensity: float64(d.num) / float64(d.den), Position: logged.NoPosition})
+			Unit: d.event.Unit, Propensity: float64(d.num) / float64(d.den), Position: logged.NoPosition})
 	}
 	if len(events) == 0 {
 		return refuse(errors.New("the model's own choices have no final reward yet"))
@@ -103,6 +103,9 @@ func (h *modelHistory) segments(ctx context.Context, by string, t *terms) *segme
 	r, err := ope.Evaluate(ctx, &events, o)
 	if err != nil {
 		return refuse(err)
+	}
+	if r.Targets[0].Segments == nil {
+		return refuse(errors.New("no interval holds: decisions of one unit share a draw"))
 	}
 	s := r.Targets[0].Segments.Reversed()
 	v.Sentence = s.Sentence

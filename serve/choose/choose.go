@@ -47,14 +47,15 @@ func (w *Worker) Choose(nonce eventlog.ID, shared bool) (Choice, error) {
 	}
 	k := set.Len()
 	source := draw(v.Seed, v.ID, nonce)
-	if err := w.policy.Select(&w.action, set, source.Sub(0)); err != nil {
+	own := w.own(source).Sub(0)
+	if err := w.policy.Select(&w.action, set, own); err != nil {
 		return Choice{}, err
 	}
-	if err := w.policy.Prob(&w.law, set, source.Sub(0)); err != nil {
+	if err := w.policy.Prob(&w.law, set, own); err != nil {
 		return Choice{}, err
 	}
 	c := Choice{Index: w.action.Index}
-	c.Member, c.Negative = drawn(w.policy, source.Sub(0))
+	c.Member, c.Negative = drawn(w.policy, own)
 	if v.Compiled.FloorNum > 0 && source.Intn(0, int(v.Compiled.FloorDen)) < int(v.Compiled.FloorNum) {
 		c.Index = source.Intn(1, k)
 	}

@@ -318,8 +318,9 @@ func (w *Worker) share(nonce eventlog.ID) (Choice, error) {
 		return Choice{}, err
 	}
 	source := draw(v.Seed, v.ID, nonce)
+	own := w.own(source)
 	c := Choice{}
-	if err := w.vote(set, source); err != nil {
+	if err := w.vote(set, own); err != nil {
 		return Choice{}, err
 	}
 	w.setFloors()
@@ -333,7 +334,7 @@ func (w *Worker) share(nonce eventlog.ID) (Choice, error) {
 			if set, err = policy.Price(whole, m.prices, m.keep); err != nil {
 				return Choice{}, err
 			}
-			if err := w.vote(set, source); err != nil {
+			if err := w.vote(set, own); err != nil {
 				return Choice{}, err
 			}
 		}
@@ -342,10 +343,10 @@ func (w *Worker) share(nonce eventlog.ID) (Choice, error) {
 		}
 	}
 	c.Floored = w.floors.sum > 0 || w.limits.on
-	if c.Index, err = w.chosen(source); err != nil {
+	if c.Index, err = w.chosen(source, own); err != nil {
 		return Choice{}, err
 	}
-	c.Member, c.Negative = drawn(w.policy, source.Sub(0))
+	c.Member, c.Negative = drawn(w.policy, own.Sub(0))
 	c.Num, c.Den = w.Propensity(c.Index)
 	if c.Num == 0 {
 		return Choice{}, fmt.Errorf("the policy chose an action of probability 0")
@@ -391,14 +392,15 @@ func (w *Worker) one(set bandit.ActionSet, source rng.Source) (int, error) {
 	if err := w.policy.Select(&w.action, set, source.Sub(0)); err != nil {
 		return 0, err
 	}
-	return w.chosen(source)
+	return w.chosen(source, source)
 }
 
-// chosen is the candidate of the group that the policy has chosen, or that of the floor.
-func (w *Worker) chosen(source rng.Source) (int, error) {
+// chosen is the candidate of the group that the policy has chosen, or that of the floor. own is the source of what the
+// unit of the decision draws, or that of the decision.
+func (w *Worker) chosen(source, own rng.Source) (int, error) {
 	g, c := &w.groups, w.Version.Compiled
 	if w.limits.on {
-		return w.limits.drawn(source), nil
+		return w.limits.drawn(own), nil
 	}
 	if i := w.floors.drawn(source); i >= 0 {
 		return i, nil
@@ -419,7 +421,7 @@ func (w *Worker) chosen(source rng.Source) (int, error) {
 	if w.market.anew {
 		n = w.market.keep[n]
 	}
-	return g.member(n, source.Sub(2).Intn(0, g.size[n])), nil
+	return g.member(n, own.Sub(2).Intn(0, g.size[n])), nil
 }
 
 // remaining returns candidate number n of those that the hard stop has left.

@@ -308,7 +308,7 @@ func TestLimitsCounted(t *testing.T) {
 	}
 	got := make([]float64, 5)
 	for nonce := range eventlog.ID(n) {
-		got[must(w.chosen(draw(v.Seed, v.ID, nonce+1)))]++
+		got[must(w.chosen(draw(v.Seed, v.ID, nonce+1), draw(v.Seed, v.ID, nonce+1)))]++
 	}
 	chi := 0.
 	for i, x := range got {

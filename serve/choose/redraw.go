@@ -13,6 +13,9 @@ import (
 // decisions on one state independent, so that the law without the members of a decision is the law given everything
 // before it. Members that are kept, or that several decisions share, are shown by earlier actions.
 func (v *Version) Fresh() error {
+	if u := v.Compiled.Config.Unit; u != "" {
+		return fmt.Errorf("unit is %s: decisions of one unit share their member, and earlier actions reveal it", u)
+	}
 	p, err := v.Compiled.NewPolicy(v.Seed)
 	if err != nil {
 		return err

@@ -32,6 +32,7 @@ type Version struct {
 	Notes    [5]uint64    // decisions with each note, up to Seq, in the order of their bits
 	Spending budget.Pacer // of a model with a budget, after Seq
 	Floors   []model.ActionFloor
+	Learned  uint64 // events that the state has learned
 }
 
 // Meanwhile returns the version of a model that lags behind its log (fold.Fold.Defer): the state of v, with what else
@@ -56,7 +57,7 @@ func VersionOf(m *fold.Model, seq uint64) (*Version, error) {
 	if m.Spending != nil {
 		v.Spending = m.Spending.Pacer
 	}
-	v.Floors = m.Compiled.Floors(m.Counts.Decisions)
+	v.Floors, v.Learned = m.Compiled.Floors(m.Counts.Decisions), m.Counts.Learned
 	return v, nil
 }
 
@@ -152,6 +153,8 @@ type Worker struct {
 	market market
 	floors floors
 	limits limits
+	unit   eventlog.ID // of the next choice, 0 for none
+	span   uint64
 	law    bandit.Law
 	action bandit.Action
 }

@@ -60,7 +60,10 @@ func (b *batch) decide() {
 			}
 		}
 		var c Chosen
-		if err = r.check(&b.d.opt.Limits); err == nil {
+		if err = b.d.assign(v, r); err == nil {
+			err = r.check(&b.d.opt.Limits)
+		}
+		if err == nil {
 			b.last = m
 			c, err = b.d.Choose(b.ctx, m, v, r)
 			b.also = append(b.also, c.Measured...)

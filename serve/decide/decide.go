@@ -106,6 +106,9 @@ func (d *Decider) Decide(ctx context.Context, name string, r *Request) (Decision
 	if err != nil {
 		return Decision{}, err
 	}
+	if err := d.assign(v, r); err != nil {
+		return Decision{}, err
+	}
 	if err := r.check(&d.opt.Limits); err != nil {
 		return Decision{}, err
 	}
@@ -170,6 +173,9 @@ func (d *Decider) Choose(ctx context.Context, m Model, v *choose.Version, r *Req
 		return c, err
 	}
 	defer m.Done(w)
+	if err := r.sameUnit(w.Version); err != nil {
+		return c, err
+	}
 	q := r.candidates()
 	if err := w.Encode(&q); err != nil {
 		return c, fault.Refused(err)
@@ -185,6 +191,7 @@ func (d *Decider) Choose(ctx context.Context, m Model, v *choose.Version, r *Req
 		return c, fault.Refused(err)
 	}
 	w.Budget(now.UnixNano())
+	w.Assign(r.unit.hash)
 	draw, err := w.Choose(nonce, d.opt.Lawful && w.Count() <= choose.MaxLaw)
 	var empty *choose.EmptyError
 	if errors.As(err, &empty) {

@@ -95,6 +95,9 @@ func (d *Decider) reserveAll(ctx context.Context, name string, rs []Request,
 				continue
 			}
 		}
+		if out[i].Err = d.assign(v, &rs[i]); out[i].Err != nil {
+			continue
+		}
 		use := newReservation(v, &rs[i])
 		k, twice := first[use.key]
 		switch {
@@ -169,7 +172,7 @@ func newReservation(v *choose.Version, r *Request) *reservation {
 func (r *Request) hash() (h [16]byte) {
 	var b []byte
 	text := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
-	text(string(r.Context))
+	text(string(r.context()))
 	text(string(r.Packed))
 	for _, a := range r.Actions {
 		b = append(b, 1)
@@ -200,6 +203,9 @@ func (r *Request) hash() (h [16]byte) {
 	}
 	if r.Deferred {
 		b = append(b, 6)
+	}
+	if r.unit.path != "" {
+		b = binary.LittleEndian.AppendUint64(append(b, 9), uint64(r.unit.hash))
 	}
 	text(string(r.Mode))
 	if r.Slot != "" {

@@ -57,9 +57,10 @@ func (d *Decider) record(w *choose.Worker, r *Request, c choose.Choice, now time
 		return Decision{}, nil, &fault.Error{Code: fault.Conflict, Field: "actions",
 			Want: "costs need log version 2: start the server without --log-version 1"}
 	}
-	if len(r.Context) > 0 {
-		record.Context = fold.Digest(r.Context)
+	if context := r.context(); len(context) > 0 {
+		record.Context = fold.Digest(context)
 	}
+	record.Unit, record.Span = w.Assigned()
 	record.Full = w.AppendCandidates(record.Full[:0], true)
 	record.Candidates = fold.Digest(record.Full)
 	if config.LogCandidates != "full" {

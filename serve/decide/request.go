@@ -48,6 +48,8 @@ type Request struct {
 	// chooses for several. It is recorded and changes nothing.
 	Slot   string
 	Caller string
+
+	unit unit
 }
 
 // Decision answers a Request.
@@ -91,6 +93,6 @@ func (r *Request) check(l *feature.Limits) error {
 
 // candidates returns the part of a request that package choose reads.
 func (r *Request) candidates() choose.Request {
-	return choose.Request{Context: r.Context, Actions: r.Actions, Packed: r.Packed, IDs: r.IDs, Available: r.Available,
+	return choose.Request{Context: r.context(), Actions: r.Actions, Packed: r.Packed, IDs: r.IDs, Available: r.Available,
 		Exclude: r.Exclude, Costs: r.Costs}
 }

@@ -573,6 +573,9 @@ func Event(e *Decided) (*logged.Event, error) {
 	if set.K > 0 {
 		out.K = set.K
 	}
+	if r.Unit != 0 {
+		out.Unit = r.Unit.String()
+	}
 	if out.K == 0 || out.Chosen >= out.K {
 		return nil, fmt.Errorf("action %d of %d candidates", out.Chosen, out.K)
 	}

@@ -84,6 +84,9 @@ func (c Config) check(limits Limits) error {
 	if err := c.checkLimits(); err != nil {
 		return err
 	}
+	if err := c.checkUnit(); err != nil {
+		return err
+	}
 	ids := map[string]bool{}
 	for i, a := range c.Actions {
 		field := fmt.Sprintf("config.actions[%d].id", i)

@@ -41,6 +41,7 @@ type Compiled struct {
 	left  map[string]bool
 
 	limits map[uint64]ActionLimit // of Config.Floors and Caps
+	unit   []string               // names below context
 }
 
 // Cost returns that of an action in the catalogue, nil where it states none.
@@ -78,7 +79,7 @@ func (c Config) compile(limits Limits, known *Shapes) (*Compiled, error) {
 	if c.Policy.Options == nil {
 		return nil, Invalid("config.policy", "", "is missing; Admit fills in what is not set")
 	}
-	out := &Compiled{Config: c, Catalogue: make(map[string]int, len(c.Actions))}
+	out := &Compiled{Config: c, Catalogue: make(map[string]int, len(c.Actions)), unit: pathOf(c.Unit)}
 	for i, a := range c.Actions {
 		out.Catalogue[a.ID] = i
 	}

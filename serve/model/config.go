@@ -22,6 +22,7 @@ type Config struct {
 	Reward        Reward      `key:"reward" doc:"range, rule, window, default"`
 	Budget        Budget      `key:"budget" doc:"what decisions may spend: { mean = 0.0005 } for each decision, or { total = 200 } for each day; every action then needs a cost"`
 	Mode          string      `key:"mode" doc:"online, apprentice, shadow or frozen"`
+	Unit          string      `key:"unit" doc:"a path of the context, such as context.user.id: decisions with one value there play one member of the policy within an epoch; the log has a keyed hash of the value"`
 	Actions       []Entry     `key:"actions" doc:"catalogue of actions with stable ids"`
 	Entered       []Entered   `key:"entered" doc:"actions that have entered since the model was made, or left; :enter and :leave write it"`
 	LogCandidates string      `key:"log_candidates" doc:"full: keep every candidate's vector, so that a decision can be replayed; none"`

@@ -77,6 +77,9 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	if len(c.Caps) > 0 {
 		out["caps"] = c.Caps
 	}
+	if c.Unit != "" {
+		out["unit"] = c.Unit
+	}
 	switch {
 	case c.Dim != 0:
 		out["dim"] = c.Dim
