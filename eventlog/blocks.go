@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"iter"
 	"os"
@@ -53,17 +54,38 @@ type blockRecord struct {
 	tomb         bool  // a note that seq was removed
 	at           int64 // offset of data
 	data         []byte
+	raw          []byte // all of it
+}
+
+// blockSum returns the hash of the records of a block.
+func blockSum(stream string, block uint32) hash.Hash {
+	key := sha256.Sum256([]byte(fmt.Sprintf("%s-%d", stream, block)))
+	hh, err := highwayhash.New64(key[:])
+	if err != nil {
+		panic("eventlog: highwayhash: " + err.Error()) // a key of 32 bytes is never refused
+	}
+	return hh
+}
+
+// recordSum returns the checksum of a record, whose lengths are right.
+func recordSum(hh hash.Hash, b []byte) []byte {
+	subject := blockHead + int(binary.LittleEndian.Uint16(b[20:]))
+	body := b[subject : len(b)-blockHash]
+	if binary.LittleEndian.Uint32(b)&headersBit != 0 {
+		body = body[4:]
+	}
+	hh.Reset()
+	hh.Write(b[4:20])
+	hh.Write(b[blockHead:subject])
+	hh.Write(body)
+	return hh.Sum(nil)
 }
 
 // scanBlock yields the records of a block in order. Where bytes are no record it calls damage with
 // the offsets they take, from to to, looks for the next whole record of the subject and goes on.
 func scanBlock(buf []byte, stream string, block uint32, subject string, record func(blockRecord),
 	damage func(from, to int64)) {
-	key := sha256.Sum256([]byte(fmt.Sprintf("%s-%d", stream, block)))
-	hh, err := highwayhash.New64(key[:])
-	if err != nil {
-		panic("eventlog: highwayhash: " + err.Error()) // a key of 32 bytes is never refused
-	}
+	hh := blockSum(stream, block)
 	parse := func(off int) (r blockRecord, ok bool) {
 		b := buf[off:]
 		if len(b) < blockHead+blockHash {
@@ -80,9 +102,6 @@ func scanBlock(buf []byte, stream string, block uint32, subject string, record f
 		b = b[:size]
 		subj, body := b[blockHead:blockHead+slen], b[blockHead+slen:len(b)-blockHash]
 		seq := le.Uint64(b[4:])
-		hh.Reset()
-		hh.Write(b[4:20])
-		hh.Write(subj)
 		data := body
 		if headers {
 			if len(body) < 4 || uint64(le.Uint32(body)) > uint64(len(body)-4) {
@@ -91,13 +110,12 @@ func scanBlock(buf []byte, stream string, block uint32, subject string, record f
 			body = body[4:]
 			data = body[le.Uint32(b[blockHead+slen:]):]
 		}
-		hh.Write(body)
-		if !bytes.Equal(hh.Sum(nil), b[len(b)-blockHash:]) {
+		if !bytes.Equal(recordSum(hh, b), b[len(b)-blockHash:]) {
 			return r, false
 		}
 		r = blockRecord{offset: int64(off), size: int64(size), seq: seq &^ (erasedBit | tombBit),
 			erased: seq&erasedBit != 0, tomb: seq&tombBit != 0,
-			at: int64(off+len(b)-blockHash) - int64(len(data)), data: data}
+			at: int64(off+len(b)-blockHash) - int64(len(data)), data: data, raw: b}
 		return r, r.erased || r.tomb || string(subj) == subject
 	}
 	for off := 0; off < len(buf); {

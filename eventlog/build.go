@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -257,8 +259,19 @@ func readReplica(dir string, keys *BatchKeys, f func(Entry) error) (*ReplicaRepo
 	return pacedReplica(dir, keys, f, func() error { return nil })
 }
 
+// entriesWhole reports whether no entry is damaged, although another file of the engine may be.
+func (r *ReplicaReport) entriesWhole() bool {
+	return !slices.ContainsFunc(r.Damage, func(d Damage) bool { return strings.HasSuffix(d.File, ".blk") })
+}
+
 // pacedReplica is readReplica that calls pace after each block file. An error of pace ends it.
 func pacedReplica(dir string, keys *BatchKeys, f func(Entry) error, pace func() error) (*ReplicaReport, error) {
+	return replicaWith(dir, keys, nil, f, pace)
+}
+
+// replicaWith is pacedReplica with other files instead of some.
+func replicaWith(dir string, keys *BatchKeys, instead map[string]string, f func(Entry) error,
+	pace func() error) (*ReplicaReport, error) {
 	r := &ReplicaReport{First: 1}
 	stream := streamDir(dir, 0)
 	names, numbers, err := blockFiles(filepath.Join(stream, "msgs"))
@@ -266,6 +279,9 @@ func pacedReplica(dir string, keys *BatchKeys, f func(Entry) error, pace func() 
 		return r, nil
 	} else if err != nil {
 		return nil, err
+	}
+	for i, name := range names {
+		names[i] = cmp.Or(instead[name], name)
 	}
 	damaged := func(file string, at int64, seq uint64, format string, a ...any) {
 		name, err := filepath.Rel(dir, file)

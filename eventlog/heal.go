@@ -27,7 +27,8 @@ import (
 //  4. When it has what the leader has, all of its files are read, and its newest entry is compared with the leader's:
 //     the rolling hash in each batch vouches for all before it. Then what was put aside is removed.
 //
-// A process that ends in between goes on with 4 at its next start.
+// A process that ends in between goes on with 4 at its next start. When that is not possible, because another node's
+// files are damaged, too, or another node is away, the node takes the entries that it lacks one by one (fill.go).
 
 const (
 	healDir     = "damaged"   // in the directory of a node: what was put aside
@@ -146,6 +147,7 @@ func (n *Node) noteVerified(r *ReplicaReport) {
 func (n *Node) Repair(ctx context.Context) error {
 	n.repairs.Lock()
 	defer n.repairs.Unlock()
+	defer n.intends.Store(false)
 	if !exists(filepath.Join(n.dir, healDir)) {
 		if e := n.down.Load(); e != nil {
 			return &NotRepairedError{e}
@@ -155,6 +157,9 @@ func (n *Node) Repair(ctx context.Context) error {
 			return err
 		}
 		if err := n.mayRepair(ctx); err != nil {
+			return n.repairSome(ctx, damage, err)
+		}
+		if _, err := n.turn(ctx); err != nil {
 			return &NotRepairedError{err}
 		}
 		n.restart.Lock()
@@ -164,7 +169,27 @@ func (n *Node) Repair(ctx context.Context) error {
 			return err
 		}
 	}
+	n.intends.Store(true)
 	return n.finishRepair(ctx)
+}
+
+// repairSome takes the entries that are missing from the others one by one, where the replica cannot be made anew.
+func (n *Node) repairSome(ctx context.Context, damage string, why error) error {
+	if errors.Is(why, errLeads) { // its engine must not rest
+		return &NotRepairedError{why}
+	}
+	if err := n.fill(ctx, damage, true); errors.Is(err, errNoHoles) {
+		return &NotRepairedError{why}
+	} else if err != nil {
+		return &NotRepairedError{fmt.Errorf("%w; %w", why, err)}
+	}
+	n.noteFilled(damage)
+	if r, err := n.Check(); err != nil {
+		return err
+	} else if len(r.Damage) > 0 {
+		return &NotRepairedError{fmt.Errorf("%w; the entries are whole again, and %v", why, r.Damage[0])}
+	}
+	return nil
 }
 
 // damage says what is wrong with the files, nothing when they are whole and have what the leader has: an engine that
@@ -230,22 +255,29 @@ func (n *Node) swap(ctx context.Context, damage string) (err error) {
 		err = n.putAside(ctx, damage)
 		stopServer(n)
 	}
-	for {
-		began := n.begin(ctx)
-		if began == nil {
-			break
-		}
-		n.logf("the engine does not start: %v", began)
-		if !pause(ctx, lastRetry) {
-			return ctx.Err()
-		}
+	if began := n.beginAgain(ctx); began != nil {
+		return began
 	}
-	n.contacts.reset(time.Now())
 	if err != nil {
 		n.repairing.Store(nil)
 		return &NotRepairedError{err}
 	}
 	return nil
+}
+
+// beginAgain starts a server in the place of one that was stopped, again and again until it starts.
+func (n *Node) beginAgain(ctx context.Context) error {
+	for {
+		err := n.begin(ctx)
+		if err == nil {
+			n.contacts.reset(time.Now())
+			return nil
+		}
+		n.logf("the engine does not start: %v", err)
+		if !pause(ctx, lastRetry) {
+			return ctx.Err()
+		}
+	}
 }
 
 func stopServer(n *Node) {
@@ -343,6 +375,8 @@ func (n *Node) log(ctx context.Context) (*jetstream.StreamInfo, error) {
 	return info, nil
 }
 
+var errLeads = errors.New("this node leads the log")
+
 // othersCurrent returns the newest entry and the names of the other nodes, all of which must have what is committed.
 func (n *Node) othersCurrent(ctx context.Context) (last uint64, names []string, err error) {
 	info, err := n.log(ctx)
@@ -350,7 +384,7 @@ func (n *Node) othersCurrent(ctx context.Context) (last uint64, names []string, 
 		return 0, nil, err
 	}
 	if info.Cluster.Leader == n.name {
-		return 0, nil, errors.New("this node leads the log")
+		return 0, nil, errLeads
 	}
 	names = []string{info.Cluster.Leader}
 	for _, r := range info.Cluster.Replicas {
@@ -376,7 +410,7 @@ func (n *Node) caughtUp(ctx context.Context) (last uint64, err error) {
 		return 0, err
 	}
 	if info.Cluster.Leader == n.name { // what it has cannot be compared with itself
-		return 0, errors.Join(errors.New("this node leads the log"), stepDown(ctx, n.nc,
+		return 0, errors.Join(errLeads, stepDown(ctx, n.nc,
 			"$JS.API.STREAM.LEADER.STEPDOWN."+streamName(0), heir(info.Cluster, n.name)))
 	}
 	for _, r := range info.Cluster.Replicas {
@@ -415,11 +449,20 @@ func (n *Node) sameEntries(ctx context.Context, last uint64) (bool, error) {
 	return true, nil
 }
 
+// alsoDamagedError is why a replica is not made anew: another one is damaged.
+type alsoDamagedError struct{ node, damage string }
+
+func (e *alsoDamagedError) Error() string {
+	return fmt.Sprintf("the files of %s are damaged, too: %s", e.node, e.damage)
+}
+
 // checkAnswer is what a node says of its files.
 type checkAnswer struct {
 	Last   uint64 `json:"last"`
 	Damage string `json:"damage,omitempty"`
 	Error  string `json:"error,omitempty"`
+	// Entries: all entries are whole, although another file of the engine is damaged.
+	Entries bool `json:"entries_whole,omitempty"`
 }
 
 func checkSubject(node string) string { return "troupe.check." + hex.EncodeToString([]byte(node)) }
@@ -435,7 +478,7 @@ func (n *Node) answerChecks(ctx context.Context) error {
 		case err != nil:
 			a.Error = err.Error()
 		case len(r.Damage) > 0:
-			a.Damage = r.Damage[0].String()
+			a.Damage, a.Entries, a.Last = r.Damage[0].String(), r.entriesWhole(), r.Last
 		default:
 			a.Last = r.Last
 		}
@@ -464,8 +507,8 @@ func (n *Node) askWhole(ctx context.Context, node string, last uint64) error {
 			return fmt.Errorf("%s: %w", node, err)
 		case a.Error != "":
 			return fmt.Errorf("%s cannot say whether its files are whole: %s", node, a.Error)
-		case a.Damage != "":
-			return fmt.Errorf("the files of %s are damaged, too: %s", node, a.Damage)
+		case a.Damage != "" && !a.Entries:
+			return &alsoDamagedError{node, a.Damage}
 		case a.Last >= last:
 			return nil
 		case time.Since(since) > healCurrent:
@@ -498,8 +541,36 @@ func dirSize(dir string) (size int64, err error) {
 // engine and without files takes its place.
 func (n *Node) startAnew(ctx context.Context, damage string) (err error) {
 	for since := time.Now(); ; {
-		if err = n.mayRepair(ctx); err == nil || time.Since(since) > healCurrent || !pause(ctx, lastRetry) {
+		if err = n.mayRepair(ctx); err == nil {
 			break
+		}
+		too := (*alsoDamagedError)(nil)
+		if !errors.As(err, &too) && time.Since(since) < fillAfter && pause(ctx, healEvery) {
+			continue
+		}
+		switch some := n.fill(ctx, damage, false); {
+		case some == nil:
+			n.noteFilled(damage)
+			left, err := readReplica(n.dir, n.keys, nil)
+			if err != nil {
+				return err
+			}
+			if len(left.Damage) == 0 {
+				stopServer(n)
+				return n.begin(ctx)
+			}
+			damage = left.Damage[0].String()
+		case !errors.Is(some, errNoHoles):
+			err = fmt.Errorf("%w; %w", err, some)
+		}
+		if time.Since(since) > healCurrent || !pause(ctx, lastRetry) {
+			break
+		}
+	}
+	if err == nil {
+		var done func()
+		if done, err = n.turn(ctx); err == nil {
+			defer done()
 		}
 	}
 	if err == nil {

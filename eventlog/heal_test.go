@@ -1,12 +1,16 @@
 package eventlog_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,16 +85,24 @@ func (c *trio) rot(i int, change func([]byte) []byte) {
 // repaired repairs a node, whatever the others are doing at first.
 func (c *trio) repaired(i int) {
 	c.t.Helper()
+	if err := c.tryRepair(i); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *trio) tryRepair(i int) error {
 	for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		err := c.logs[i].HandOver(c.t.Context())
+		ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second) // an engine that rests does not answer
+		err := c.logs[i].HandOver(ctx)
+		cancel()
 		if err == nil {
 			err = c.nodes[i].Repair(c.t.Context())
 		}
 		if err == nil {
-			return
+			return nil
 		}
 		if time.Since(since) > 2*time.Minute {
-			c.t.Fatal(err)
+			return err
 		}
 	}
 }
@@ -98,8 +110,9 @@ func (c *trio) repaired(i int) {
 func flipMiddle(b []byte) []byte { b[len(b)/2] ^= 1; return b }
 
 // TestHeal: a node whose files are damaged while it runs makes them anew from the others, and so does one that finds
-// them damaged when it starts, also when it was stopped in between. It does not while another node's files are damaged,
-// too, or another node is away; then its files are as they were. It counts what it did, over starts.
+// them damaged when it starts, also when it was stopped in between. While another node is away it takes single entries
+// from those that have them. An entry that is damaged at all nodes stays so, and is named with the command; then its files
+// are as they were. It counts what it did, over starts.
 func TestHeal(t *testing.T) {
 	t.Parallel()
 	const n, bad = 40, 2
@@ -108,44 +121,51 @@ func TestHeal(t *testing.T) {
 		t.Fatalf("a node that is whole: %+v", c.nodes[bad].Care())
 	}
 
-	// Another one is damaged, too, or is away.
-	c.rot(bad, flipMiddle)
-	c.rot(0, flipMiddle)
-	refused := func(want string) {
-		t.Helper()
-		for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-			_ = c.logs[bad].HandOver(t.Context())
-			err := c.nodes[bad].Repair(t.Context())
-			var not *eventlog.NotRepairedError
-			if !errors.As(err, &not) {
-				t.Fatalf("repair: %v", err)
-			}
-			if strings.Contains(err.Error(), want) {
-				break
-			}
-			if time.Since(since) > time.Minute {
-				t.Fatalf("%v, want %q", err, want)
-			}
+	// All have the same damage.
+	for i := range 3 {
+		c.rot(i, flipMiddle)
+	}
+	for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		_ = c.logs[bad].HandOver(t.Context())
+		err := c.nodes[bad].Repair(t.Context())
+		var not *eventlog.NotRepairedError
+		if !errors.As(err, &not) {
+			t.Fatalf("repair: %v", err)
 		}
-		if r, err := c.nodes[bad].Check(); err != nil || len(r.Damage) == 0 || c.nodes[bad].Err() != nil {
-			t.Fatalf("after a repair that was refused: %+v, %v, %v", r, err, c.nodes[bad].Err())
+		if text := err.Error(); strings.Contains(text, " are damaged, too: jetstream/") &&
+			regexp.MustCompile(`; entries \d+ are whole neither here nor at (a and b|b and a); troupe cluster export DIR --until \d+ `).
+				MatchString(text) {
+			break
+		}
+		if time.Since(since) > time.Minute {
+			t.Fatal(err)
 		}
 	}
-	refused("the files of a are damaged, too: jetstream/")
+	if r, err := c.nodes[bad].Check(); err != nil || len(r.Damage) == 0 || c.nodes[bad].Err() != nil {
+		t.Fatalf("after a repair that was refused: %+v, %v, %v", r, err, c.nodes[bad].Err())
+	}
 	c.rot(0, flipMiddle) // back
+	c.rot(1, flipMiddle)
+
+	// Another node is away.
 	c.stop(0)
-	refused("a does not have all that the leader has")
+	c.repaired(bad)
+	c.whole(bad, n)
+	if care := c.nodes[bad].Care(); care.Repairs != 1 || care.Repaired.IsZero() || c.nodes[bad].Err() != nil {
+		t.Errorf("after a repair with another node away: %+v, %v", care, c.nodes[bad].Err())
+	}
 	c.start(0)
 	c.open(0)
 	c.whole(0, n)
 
+	c.rot(bad, flipMiddle)
 	// While it runs.
 	c.repaired(bad)
 	c.whole(bad, n)
 	// What was wrong is the block, or what the engine made of it: when it reads the block it begins the stream anew, and
 	// files of the stream are not there meanwhile.
 	care := c.nodes[bad].Care()
-	if care.Repairs != 1 || care.Repaired.IsZero() || !(strings.Contains(care.Damage, ".blk at byte") || strings.Contains(care.Damage, "meta.")) ||
+	if care.Repairs != 2 || care.Repaired.IsZero() || !(strings.Contains(care.Damage, ".blk at byte") || strings.Contains(care.Damage, "meta.")) ||
 		c.nodes[bad].Err() != nil || c.nodes[bad].Unfinished() != "" {
 		t.Errorf("after a repair: %+v, %v", care, c.nodes[bad].Err())
 	}
@@ -162,8 +182,8 @@ func TestHeal(t *testing.T) {
 	c.open(bad)
 	c.repaired(bad)
 	c.whole(bad, n)
-	if care := c.nodes[bad].Care(); care.Repairs != 2 {
-		t.Errorf("after two repairs: %+v", care)
+	if care := c.nodes[bad].Care(); care.Repairs != 3 {
+		t.Errorf("after three repairs: %+v", care)
 	}
 	chain, err := eventlog.Tail(t.Context(), c.logs[bad], 0, eventlogtest.Keys)
 	if err != nil || chain.Last() != n {
@@ -308,4 +328,134 @@ func (c *trio) anyFile(r *rand.Rand, i int) (name string, b []byte) {
 		c.t.Fatal(err)
 	}
 	return name, b
+}
+
+// tryStart is start for nodes that start at the same time and wait for each other.
+func (c *trio) tryStart(nodes ...int) {
+	c.t.Helper()
+	errs := make([]error, 3)
+	for since := time.Now(); ; {
+		var all sync.WaitGroup
+		for _, i := range nodes {
+			if c.nodes[i] == nil {
+				all.Go(func() {
+					c.nodes[i], errs[i] = eventlog.StartNode(context.Background(), c.options(i))
+				})
+			}
+		}
+		all.Wait()
+		if !slices.ContainsFunc(nodes, func(i int) bool { return c.nodes[i] == nil }) {
+			return
+		}
+		if time.Since(since) > 4*time.Minute {
+			c.t.Fatal(errors.Join(errs...))
+		}
+	}
+}
+
+// rotAt changes one place of a node's block files: of the log in three parts the part that is given, so that two nodes
+// with different parts do not lack the same entry.
+func (c *trio) rotAt(r *rand.Rand, i, part int) (kind string) {
+	c.t.Helper()
+	names, err := filepath.Glob(filepath.Join(c.dirs[i], "jetstream", "*", "streams", "TROUPE_EV_0", "msgs", "*.blk"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	var files [][]byte
+	size := 0
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		files, size = append(files, b), size+len(b)
+	}
+	const most = 6000 // bytes that are changed; a record has some 1,700
+	at := part*size/3 + most + r.IntN(size/3-2*most)
+	for k, b := range files {
+		if at >= len(b) {
+			at -= len(b)
+			continue
+		}
+		switch kind = []string{"a bit", "a bit", "zeros", "noise"}[r.IntN(4)]; kind {
+		case "a bit":
+			b[at] ^= 1 << r.IntN(8)
+		default:
+			for j := range b[at:min(len(b), at+1+r.IntN(most))] {
+				if b[at+j] = 0; kind == "noise" {
+					b[at+j] = byte(r.Uint32())
+				}
+			}
+		}
+		if err := os.WriteFile(names[k], b, 0o600); err != nil {
+			c.t.Fatal(err)
+		}
+		break
+	}
+	return kind
+}
+
+// TestHealTogether: the files of two nodes, or of all three, are damaged at once at different places, while they run and
+// while they are stopped. Each takes the entries that it lacks from whichever node has them, and all have the log again.
+func TestHealTogether(t *testing.T) {
+	t.Parallel()
+	rounds := 6
+	if os.Getenv("TROUPE_RECORD") != "" {
+		rounds = 210
+	}
+	const n = 40
+	c := rotting(t, n)
+	want, err := eventlog.Tail(t.Context(), c.logs[0], 0, eventlogtest.Keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, _ := want.Rolling()
+	r := rand.New(rand.NewPCG(34, 4))
+	var running, stopped [4]int // rounds by nodes
+	kinds := map[string]int{}
+	for round := range rounds {
+		begun := time.Now()
+		parts := r.Perm(3)
+		bad := r.Perm(3)[:2+round/2%3/2] // every third time all
+		if round%2 == 1 {
+			for _, i := range bad {
+				c.stop(i)
+			}
+			stopped[len(bad)]++
+		} else {
+			running[len(bad)]++
+		}
+		for _, i := range bad {
+			kinds[c.rotAt(r, i, parts[i])]++
+		}
+		if round%2 == 1 {
+			c.tryStart(bad...)
+			for _, i := range bad {
+				c.open(i)
+			}
+		}
+		var all sync.WaitGroup
+		errs := make([]error, 3)
+		for _, i := range bad { // all at once
+			all.Go(func() { errs[i] = c.tryRepair(i) })
+		}
+		all.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatalf("round %d, nodes %v: %v", round, bad, err)
+		}
+		for i := range 3 {
+			c.whole(i, n)
+			chain, err := eventlog.Tail(t.Context(), c.logs[i], 0, eventlogtest.Keys)
+			if err != nil {
+				t.Fatalf("round %d: %v", round, err)
+			}
+			if got, _ := chain.Rolling(); got != end {
+				t.Fatalf("round %d: the log of node %d ends with %v, it was %v", round, i, got, end)
+			}
+		}
+		t.Logf("round %d, nodes %v: %v", round, bad, time.Since(begun).Round(100*time.Millisecond))
+	}
+	t.Logf("%d rounds while they ran (two nodes %d, three %d), %d while they were stopped (%d, %d); places %v",
+		running[2]+running[3], running[2], running[3], stopped[2]+stopped[3], stopped[2], stopped[3], kinds)
 }

@@ -61,7 +61,8 @@ type Node struct {
 	cut     atomic.Pointer[CutOffError]
 	restart sync.Mutex // held while another server takes the place of one
 
-	repairs   sync.Mutex // one at a time
+	repairs   sync.Mutex  // one at a time
+	intends   atomic.Bool // the node repairs its files, or is about to
 	repairing atomic.Pointer[RepairingError]
 	caring    sync.Mutex // guards care
 	care      Care
@@ -249,7 +250,8 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 		o.Routes = n.members.Load().routes
 		return o.server(password)
 	}
-	if err := n.beginWith(ctx, refused == nil); err != nil {
+	fills := len(found.Damage) > 0 && refused == nil && o.Repair
+	if err := n.beginWith(ctx, refused == nil && !fills); err != nil {
 		return nil, err
 	}
 	for user, nc := range map[string]**nats.Conn{logUser: &n.nc, systemUser: &n.system} {
@@ -261,14 +263,19 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	}
 	watching, stop := context.WithCancel(context.Background())
 	n.stop = stop
-	if err := n.answerChecks(watching); err != nil {
+	if err := errors.Join(n.answerChecks(watching), n.answerEntries()); err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
 	if refused != nil {
 		if err := n.startAnew(ctx, found.Damage[0].String()); err != nil {
 			return nil, fmt.Errorf("%w; %w", refused, err)
 		}
-	} else if what := n.Unfinished(); what != "" {
+	} else if fills {
+		if err := n.startFilled(ctx, found.Damage[0].String()); err != nil {
+			return nil, err
+		}
+	}
+	if what := n.Unfinished(); what != "" && n.repairing.Load() == nil {
 		n.repairing.Store(&RepairingError{time.Now(), what})
 	}
 	n.watched.Go(func() { n.watch(watching) })

@@ -75,9 +75,14 @@ func newTrio(t *testing.T, shards uint16, limit int64) *trio {
 	return c
 }
 
+func (c *trio) options(i int) eventlog.NodeOptions {
+	return eventlog.NodeOptions{Dir: c.dirs[i], Cluster: "c", Name: string(rune('a' + i)), Listen: c.addresses[i],
+		Routes: c.addresses, Damaged: c.damaged, Repair: c.repair, Keys: eventlogtest.Keys}
+}
+
 func (c *trio) start(i int) {
 	c.t.Helper()
-	n, err := eventlog.StartNode(context.Background(), eventlog.NodeOptions{Dir: c.dirs[i], Cluster: "c", Name: string(rune('a' + i)), Listen: c.addresses[i], Routes: c.addresses, Damaged: c.damaged, Repair: c.repair, Keys: eventlogtest.Keys})
+	n, err := eventlog.StartNode(context.Background(), c.options(i))
 	if err != nil {
 		c.t.Fatal(err)
 	}
