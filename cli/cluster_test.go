@@ -575,8 +575,13 @@ func (c *realCluster) plantState(i int) {
 	}
 	c.start(i)
 	for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		s := c.status().Nodes
-		if own := s[i]; own.Cluster != nil && own.Cluster.Digest == "differs" && !own.Ready && strings.Contains(own.Reason, "computes its state anew") {
+		s := c.status()
+		if own := s.Nodes[i]; own.Cluster != nil && own.Cluster.Digest == "differs" && !own.Ready && strings.Contains(own.Reason, "computes its state anew") {
+			var out bytes.Buffer
+			if err := s.print(&out); err != nil {
+				c.t.Fatal(err)
+			}
+			played(c.t, "differs", out.String)
 			break
 		}
 		if time.Since(since) > 2*time.Minute {

@@ -622,15 +622,13 @@ func TestClusterDisk(t *testing.T) {
 				return powerfs.None
 			})
 			l.more(t, 150)
-			if what != "slow" { // out
-				for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-					if s := c.status().Nodes[i]; !s.Ready && strings.Contains(s.Reason, map[string]string{"full": "the disk of this node is full", "EIO": "the disk of this node has failed"}[what]) {
-						break
-					}
-					if time.Since(since) > 90*time.Second {
-						t.Fatalf("%s at %s, and it says %+v", what, c.names[i], c.status())
-					}
-				}
+			switch { // out
+			case what == "full":
+				played(t, "the disk of this node is full", c.readyz(i))
+			case what == "EIO":
+				played(t, "the disk of this node has failed", c.readyz(i))
+			case who == "leader":
+				played(t, "the disk of this node is slow", c.logs[i].String)
 			}
 			gap := l.since()
 			faulty := time.Since(begun)

@@ -61,7 +61,7 @@ func (s *writer) stopped() error {
 	}
 	if s.nodes != nil {
 		if err := cmp.Or(s.nodes.cutOff(), s.nodes.doubtful()); err != nil {
-			return err
+			return s.orFull(err)
 		}
 	}
 	if err == nil {
@@ -71,11 +71,23 @@ func (s *writer) stopped() error {
 	case err == nil:
 		return nil
 	case errors.Is(err, eventlog.ErrFull):
-		return &Error{Code: Full, Want: "the log is full", RetryAfter: 10 * time.Second, Err: err}
+		return isFull(err)
 	case errors.Is(err, eventlog.ErrDown), errors.Is(err, eventlog.ErrUnsettled):
 		return &Error{Code: Unavailable, Want: "the log is being opened again", RetryAfter: time.Second, Err: err}
 	}
 	return &Error{Code: Unavailable, Want: "the log has stopped; the server must be restarted", Err: err}
+}
+
+func isFull(err error) *Error {
+	return &Error{Code: Full, Want: "the log is full", RetryAfter: 10 * time.Second, Err: err}
+}
+
+// orFull returns err, or that the log is full: then no checkpoint is stored, and a node seems to be cut off.
+func (s *writer) orFull(err error) error {
+	if s.full.Load() && !s.nodes.drained.Load() && s.nodes.stale() != nil {
+		return isFull(err)
+	}
+	return err
 }
 
 // append writes records and turns refusals into errors of a Service.
@@ -170,7 +182,7 @@ func (s *writer) begin(ctx context.Context) (done func(), err error) {
 	}
 	if s.nodes != nil {
 		if err := s.nodes.stale(); err != nil {
-			return nil, err
+			return nil, s.orFull(err)
 		}
 	}
 	c := &s.calls
