@@ -114,6 +114,9 @@ type Hashed struct {
 	numbers []float64 // lo, hi, then one discounted sum of squared errors for each fold
 	mix     *mixture  // nil where vectors have no list of atoms
 	blend   blend
+
+	given *Shared // by the last Share, nil after an Update
+	spare *Shared // was taken back: the next Share uses its room
 }
 
 // NewHashed returns the policy before round 1. The error names the option that is wrong.
@@ -349,6 +352,7 @@ func (h *Hashed) Update(a bandit.Action, y float64, _ rng.Source) error {
 	if err != nil {
 		return err
 	}
+	h.given = nil
 	if lo != h.numbers[0] || hi != h.numbers[1] {
 		h.widen(lo, hi)
 	}
@@ -559,10 +563,15 @@ func (h *Hashed) Restore(b []byte) error {
 
 // Share implements Sharer.
 func (h *Hashed) Share() *Shared {
-	s := shareFolds("hashed", h.numbers, h.folds)
-	if h.mix != nil {
-		s.mix = h.mix.share()
+	s := h.spare
+	if h.spare = nil; s == nil {
+		s = new(Shared)
 	}
+	s.share("hashed", h.numbers, h.folds)
+	if h.mix != nil {
+		s.mix = h.mix.share(s.mix)
+	}
+	h.given = s
 	return s
 }
 
@@ -585,6 +594,9 @@ func (h *Hashed) Reclaim() {
 	reclaimFolds(h.folds)
 	if h.mix != nil {
 		h.mix.reclaim()
+	}
+	if h.given != nil {
+		h.spare, h.given = h.given, nil
 	}
 }
 

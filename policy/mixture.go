@@ -30,7 +30,6 @@ type mixture struct {
 	// scratch space
 	atoms  smallAtoms
 	phi    []term
-	w      []float64
 	given  bool     // it was shared and has not learned since
 	weight []uint32 // of all models: small ones first, in multiples of 1/weightTotal
 	likely []float64
@@ -52,7 +51,7 @@ const (
 
 func newMixture(first uint32, folds int, restarts bool) *mixture {
 	x := &mixture{first: first, sum: .5, fields: &fieldTable{}, likes: make([]float64, folds), gone: make([]bool, folds),
-		trial: make([]bool, folds), w: make([]float64, sharedLimit), changes: changes{on: restarts, unit: 1}}
+		trial: make([]bool, folds), changes: changes{on: restarts, unit: 1}}
 	x.smalls = []*smallModel{x.newSmall(smallIDs, 0)}
 	for k := range x.likes {
 		x.likes[k] = -handicap
@@ -142,6 +141,7 @@ func (x *mixture) estimate(s *smallModel, start int) (z, q float64) {
 func (x *mixture) learn(reward, lo, hi, gamma float64) {
 	y := (reward - lo) / (hi - lo)
 	x.given = false
+	var room [sharedLimit]float64
 	x.fields = x.fields.meet(&x.atoms)
 	x.add()
 	offset := x.offset()
@@ -157,9 +157,9 @@ func (x *mixture) learn(reward, lo, hi, gamma float64) {
 		block := x.terms(s)
 		var like float64
 		if x.changes.on {
-			like = x.learnStarts(s, block, y, &e)
+			like = x.learnStarts(s, block, y, &e, room[:])
 		} else {
-			like = s.learn(x.phi, block, offset, y, x.w)
+			like = s.learn(x.phi, block, offset, y, room[:])
 		}
 		s.like = float64(gamma*s.like) + like
 	}
@@ -269,9 +269,12 @@ func (x *mixture) rescale(alpha, beta float64) {
 	}
 }
 
-// share returns the mixture as it is now, for readers. The one that goes on copies what it changes.
-func (x *mixture) share() *mixture {
-	y := &mixture{first: x.first, fields: x.fields, n: x.n, sum: x.sum, count: x.count}
+// share returns the mixture as it is now, for readers, in the room of y where that is not nil. The one that goes on
+// copies what it changes.
+func (x *mixture) share(y *mixture) *mixture {
+	if y == nil {
+		y = new(mixture)
+	}
 	y.take(x)
 	for _, s := range x.smalls {
 		s.age(1)
@@ -305,9 +308,6 @@ func (x *mixture) take(o *mixture) {
 		}
 		x.smalls[k].own(s, x.smalls[k].later)
 	}
-	if len(x.w) == 0 {
-		x.w = make([]float64, sharedLimit)
-	}
 }
 
 // blend computes the mixture's members on the actions of a set. Member j of any model adds to an action's score its
@@ -318,11 +318,15 @@ type blend struct {
 	*sparseMembers
 	own   []float64 // K×m: numbers of the actions' own
 	lists []bandit.Atoms
+	same  bool        // all have one context
+	of    *smallModel // the one that phi is of, nil for none
+	phi   []term      // of every action, where all have one context and no coefficients are shared
 }
 
 // open reads the lists of a set; false when an action has none.
 func (b *blend) open(x *mixture, set bandit.Sparse) bool {
 	k := set.Len()
+	b.same, b.of = true, nil
 	if cap(b.lists) < k {
 		b.lists = make([]bandit.Atoms, k)
 	}
@@ -333,8 +337,38 @@ func (b *blend) open(x *mixture, set bandit.Sparse) bool {
 		if b.lists[i], ok = bandit.ReadAtoms(at, v, x.first); !ok {
 			return false
 		}
+		b.same = b.same && sameContext(&b.lists[0], &b.lists[i])
 	}
 	return true
+}
+
+// sameContext reports whether two lists have the same atoms of the context in the same order.
+func sameContext(a, b *bandit.Atoms) bool {
+	if a.Context != b.Context {
+		return false
+	}
+	for i := range a.Context {
+		h, v := a.At(i)
+		if g, w := b.At(i); g != h || w != v {
+			return false
+		}
+	}
+	return true
+}
+
+// terms returns φ of action i under a small model, and the key of its block.
+func (b *blend) terms(x *mixture, s *smallModel, i int) (key uint64, phi []term) {
+	if s.shared() || !b.same {
+		x.atoms.set(&b.lists[i])
+		return x.terms(s), x.phi
+	}
+	if b.of != s {
+		x.atoms.set(&b.lists[i])
+		x.terms(s)
+		b.of, b.phi = s, append(b.phi[:0], x.phi...)
+	}
+	key, _ = b.lists[i].At(b.lists[i].Context)
+	return key, b.phi
 }
 
 // normals fills own with the numbers of every action and member, or only with those of one member.
@@ -344,6 +378,9 @@ func (b *blend) normals(stream rng.Stream, only int) {
 		m = 1
 	}
 	b.own = fit(b.own, k*m)
+	room := lend((m + 3) / 4 * 4 * rng.Lanes)
+	defer lent.Put(room)
+	g := *room
 	var lanes [rng.Lanes]uint32
 	for from := 0; from < k; from += rng.Lanes {
 		n := min(rng.Lanes, k-from)
@@ -355,10 +392,10 @@ func (b *blend) normals(stream rng.Stream, only int) {
 			stream.Round(uint64(only)).FillRound(b.own[from:from+n], lanes[:n], rng.NormalLaw)
 			continue
 		}
-		stream.Round(0).FillMembers(b.g, rng.Lanes, &lanes, (m+3)/4, rng.NormalLaw)
+		stream.Round(0).FillMembers(g, rng.Lanes, &lanes, (m+3)/4, rng.NormalLaw)
 		for l := range n {
 			for j := range m {
-				b.own[(from+l)*m+j] = b.g[j*rng.Lanes+l]
+				b.own[(from+l)*m+j] = g[j*rng.Lanes+l]
 			}
 		}
 	}
@@ -380,9 +417,8 @@ func (b *blend) small(x *mixture, s *smallModel, t *smallStart, stream rng.Strea
 	k, m := b.begin(only)
 	offset := x.offsetOf(t)
 	for i := range k {
-		x.atoms.set(&b.lists[i])
-		key := x.terms(s)
-		block, z, q := t.predict(x.phi, key, offset)
+		key, phi := b.terms(x, s, i)
+		block, z, q := t.predict(phi, key, offset)
 		b.base[i] = z
 		row, root := b.spread[i*m:(i+1)*m], math.Sqrt(q)
 		if !s.shared() {
@@ -393,8 +429,8 @@ func (b *blend) small(x *mixture, s *smallModel, t *smallStart, stream rng.Strea
 		}
 		b.c, b.masked = b.c[:0], b.masked[:0]
 		var sum float64
-		for l := range x.phi {
-			t := &x.phi[l]
+		for l := range phi {
+			t := &phi[l]
 			v := float64(t.value * block.deviation(t))
 			sum += float64(v * v)
 			b.c, b.masked = append(b.c, v), append(b.masked, uint32(t.key))

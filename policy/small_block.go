@@ -112,7 +112,7 @@ func (b *smallBlock) grow(phi []term, limit int, now uint64) {
 	if fresh == 0 {
 		return
 	}
-	b.keys, b.pos = slices.Clone(b.keys), slices.Clone(b.pos)
+	b.keys, b.pos = roomy(b.keys, fresh, true), roomy(b.pos, fresh, true)
 	for over := len(b.mean) + fresh - limit; over > 0; over-- {
 		oldest := 0
 		for i, n := range b.last {
@@ -122,6 +122,9 @@ func (b *smallBlock) grow(phi []term, limit int, now uint64) {
 		}
 		b.remove(oldest)
 	}
+	d := len(b.mean)
+	b.last, b.mean = roomy(b.last, fresh, false), roomy(b.mean, fresh, false)
+	b.cov = roomy(b.cov, (d+fresh)*(d+fresh+1)/2-len(b.cov), false)
 	b.locate(phi)
 	for k := range phi {
 		t := &phi[k]
@@ -140,6 +143,15 @@ func (b *smallBlock) grow(phi []term, limit int, now uint64) {
 		b.cov = append(b.cov, make([]float64, t.place)...)
 		b.cov = append(b.cov, t.prior)
 	}
+}
+
+// roomy returns v with room for n more values and no more: blocks are many and grow seldom. It is another slice where
+// anew is set.
+func roomy[T any](v []T, n int, anew bool) []T {
+	if !anew && cap(v)-len(v) >= n {
+		return v
+	}
+	return append(make([]T, 0, len(v)+n), v...)
 }
 
 // remove marginalises the coefficient in a place.

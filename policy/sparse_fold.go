@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"sync"
 
 	"troupe/bandit"
 	"troupe/internal/linalg"
@@ -43,33 +44,40 @@ type sparseFold struct {
 // gather stores u_i = float64(scale·x_i)/√A_i in c, which has the length of at, and returns ⟨scale·x, w⟩.
 // Coordinates are taken modulo mask + 1. The sum runs over the list in order.
 func (f *sparseFold) gather(c []float64, at []uint32, x []float64, scale float64, mask uint32) (z float64) {
-	c, x = c[:len(at)], x[:len(at)]
-	for k, i := range at {
-		i &= mask
-		p, s := f.cells.Page(i), 2*paged.Slot(i)
-		v := float64(x[k] * scale)
-		c[k] = v / math.Sqrt(f.lambda+p.WA[s+1])
-		z += float64(v * p.WA[s])
+	var w, a [paged.Together]float64
+	for len(at) > 0 {
+		n := min(len(at), paged.Together)
+		f.cells.Read(w[:n], a[:n], at[:n], mask)
+		for k, e := range x[:n] {
+			v := float64(e * scale)
+			c[k] = v / math.Sqrt(f.lambda+a[k])
+			z += float64(v * w[k])
+		}
+		c, at, x = c[n:], at[n:], x[n:]
 	}
 	return z
 }
 
 // predict returns the score z of the mean, with the offset, and q = Σ x_i²/A_i.
 func (f *sparseFold) predict(at []uint32, x []float64, scale float64, mask uint32) (z, q float64) {
-	for k, i := range at {
-		i &= mask
-		p, s := f.cells.Page(i), 2*paged.Slot(i)
-		v := float64(x[k] * scale)
-		z += float64(v * p.WA[s])
-		q += float64(v*v) / (f.lambda + p.WA[s+1])
+	var w, a [paged.Together]float64
+	for len(at) > 0 {
+		n := min(len(at), paged.Together)
+		f.cells.Read(w[:n], a[:n], at[:n], mask)
+		for k, e := range x[:n] {
+			v := float64(e * scale)
+			z += float64(v * w[k])
+			q += float64(v*v) / (f.lambda + a[k])
+		}
+		at, x = at[n:], x[n:]
 	}
 	return f.offset + z, q
 }
 
 // weight returns what the Weight of a policy is, in units of scale.
 func (f *sparseFold) weight(i uint32, scale, a float64) (w, spread float64, ok bool) {
-	p, s := f.cells.Page(i), paged.Slot(i)
-	return float64(scale * p.WA[2*s]), float64(scale*float64(a*f.sigma())) / math.Sqrt(f.lambda+p.WA[2*s+1]), p.G[s] > 0
+	c := f.cells.Cell(i)
+	return float64(scale * c.W), float64(scale*float64(a*f.sigma())) / math.Sqrt(f.lambda+c.A), c.G > 0
 }
 
 // mean returns the predicted reward of a score.
@@ -100,18 +108,18 @@ func (f *sparseFold) learn(at []uint32, x []float64, scale float64, mask uint32,
 	root := math.Sqrt(nnz)
 	for k, i := range at {
 		i &= mask
-		p, s := f.cells.Edit(i), paged.Slot(i)
-		sum := p.G[s]
+		c := f.cells.Edit(i)
+		sum := c.G
 		if sum == 0 {
 			sum = firstG
 		}
 		v := float64(x[k] * scale)
 		g := float64(e * v)
 		sum += float64(float64(g*g) * nnz)
-		p.G[s] = sum
-		p.WA[2*s] -= float64(float64(float64(f.eta*g)*root) / math.Sqrt(sum))
-		p.WA[2*s+1] += float64(float64(kappa*math.Abs(v)) * one)
-		f.cells.Done(i, p)
+		c.G = sum
+		c.W -= float64(float64(float64(f.eta*g)*root) / math.Sqrt(sum))
+		c.A += float64(float64(kappa*math.Abs(v)) * one)
+		f.cells.Done(c)
 	}
 	return before
 }
@@ -158,7 +166,6 @@ type sparseMembers struct {
 	c      []float64 // of one action
 	base   []float64 // K: score of the mean
 	spread []float64 // K×m
-	g      []float64 // rounded-up m × chunk
 	masked []uint32
 	prices []float64 // of the actions, in units of the folded reward; empty where the set has none
 	logit  bool      // scores are logits
@@ -167,7 +174,20 @@ type sparseMembers struct {
 }
 
 func newSparseMembers(init rng.Stream, m int) sparseMembers {
-	return sparseMembers{keys: init, m: m, g: make([]float64, (m+3)/4*4*chunk)}
+	return sparseMembers{keys: init, m: m}
+}
+
+// lent has the normals of members while they are added: room for all policies together, because thousands of models
+// may be in memory of which few choose at a time.
+var lent sync.Pool
+
+func lend(n int) *[]float64 {
+	g, _ := lent.Get().(*[]float64)
+	if g == nil {
+		g = new([]float64)
+	}
+	*g = fit(*g, n)
+	return g
 }
 
 // view says how a fold reads the vectors of a set: coordinates modulo mask + 1, of all entries or those
@@ -245,20 +265,26 @@ func (s *sparseMembers) run(v *view, set bandit.Sparse, key uint64, only int) er
 func (s *sparseMembers) add(row, c []float64, stream rng.Stream, only int) {
 	n := len(c)
 	if only >= 0 {
-		stream.Round(uint64(only)).FillRound(s.g[:n], s.masked, rng.NormalLaw)
-		row[0] += linalg.Dot(c, s.g)
+		room := lend(chunk)
+		defer lent.Put(room)
+		g := *room
+		stream.Round(uint64(only)).FillRound(g[:n], s.masked, rng.NormalLaw)
+		row[0] += linalg.Dot(c, g)
 		return
 	}
+	room := lend((s.m + 3) / 4 * 4 * chunk)
+	defer lent.Put(room)
+	g := *room
 	var lanes [rng.Lanes]uint32
 	for from := 0; from < n; from += rng.Lanes {
 		last := copy(lanes[:], s.masked[from:])
 		for l := last; l < rng.Lanes; l++ {
 			lanes[l] = lanes[last-1]
 		}
-		stream.Round(0).FillMembers(s.g[from:], chunk, &lanes, (s.m+3)/4, rng.NormalLaw)
+		stream.Round(0).FillMembers(g[from:], chunk, &lanes, (s.m+3)/4, rng.NormalLaw)
 	}
 	for j := range s.m {
-		row[j] += linalg.Dot(c, s.g[j*chunk:])
+		row[j] += linalg.Dot(c, g[j*chunk:])
 	}
 }
 
@@ -271,8 +297,7 @@ const byCoordinate = uint64(1) << 63
 func (s *sparseMembers) addEach(row, c []float64, f *sparseFold, only int) {
 	var g [1]float64
 	for l, i := range s.masked {
-		p, k := f.cells.Page(i), paged.Slot(i)
-		_, e := math.Frexp(float64((1 + p.WA[2*k+1]/f.lambda) * (1 + 1e-9)))
+		_, e := math.Frexp(float64((1 + f.cells.Cell(i).A/f.lambda) * (1 + 1e-9)))
 		stream := s.keys.Sub(byCoordinate | uint64(e))
 		if only >= 0 {
 			stream.Round(uint64(only)).FillRound(g[:], s.masked[l:l+1], rng.NormalLaw)
@@ -629,7 +654,7 @@ type Shared struct {
 // Share returns the state as it is now. Policies of the same options that Adopt it, in any goroutine,
 // choose and state laws as this one did at that moment; a later Update of any of them changes none of
 // the others. Cost: Share and Adopt a few pointers for each model; afterwards Update copies each page
-// (eight coordinates) once that it changes.
+// (eight slots) once that it changes.
 type Sharer interface {
 	Share() *Shared
 	Adopt(*Shared) error
@@ -658,12 +683,20 @@ func touchedOf(folds []*sparseFold) (n int) {
 	return n
 }
 
-func shareFolds(kind string, numbers []float64, folds []*sparseFold) *Shared {
-	s := &Shared{kind: kind, numbers: append([]float64(nil), numbers...)}
-	for _, f := range folds {
-		c := *f
-		c.cells = f.cells.Share()
-		s.folds = append(s.folds, c)
+// share stores a state in s, whose room it uses.
+func (s *Shared) share(kind string, numbers []float64, folds []*sparseFold) *Shared {
+	s.kind, s.numbers = kind, append(s.numbers[:0], numbers...)
+	if len(s.folds) != len(folds) {
+		s.folds = make([]sparseFold, len(folds))
+	}
+	for k, f := range folds {
+		c := &s.folds[k]
+		cells := c.cells
+		if *c = *f; cells == nil {
+			cells = new(paged.Table)
+		}
+		f.cells.ShareTo(cells)
+		c.cells = cells
 	}
 	return s
 }

@@ -255,8 +255,9 @@ func (x *mixture) terms(s *smallModel) (block uint64) {
 	return block
 }
 
-// learnStarts folds a reward into all starts of a model, and returns the log likelihood under the likeliest.
-func (x *mixture) learnStarts(s *smallModel, block uint64, y float64, e *evidence) (like float64) {
+// learnStarts folds a reward into all starts of a model, and returns the log likelihood under the likeliest. w is scratch
+// space of at least sharedLimit.
+func (x *mixture) learnStarts(s *smallModel, block uint64, y float64, e *evidence, w []float64) (like float64) {
 	if len(x.phi) >= s.limit() {
 		s.giveUp()
 		return 0
@@ -274,7 +275,7 @@ func (x *mixture) learnStarts(s *smallModel, block uint64, y float64, e *evidenc
 		}
 		t.trust += e.like(z, gauss)
 		t.sum += y
-		t.fold(x.phi, block, offset, err, variance, x.w)
+		t.fold(x.phi, block, offset, err, variance, w)
 	}
 	s.heard = min(s.heard+1, startNoise)
 	s.noise += (square - s.noise) / s.heard

@@ -11,9 +11,16 @@ import (
 
 type cell [3]float64
 
+// contents returns what Each yields, nil where that does not ascend.
 func contents(t *paged.Table) map[uint32]cell {
-	m := map[uint32]cell{}
-	t.Each(func(i uint32, w, a, g float64) { m[i] = cell{w, a, g} })
+	m, last, ascends := map[uint32]cell{}, int64(-1), true
+	t.Each(func(i uint32, w, a, g float64) {
+		ascends = ascends && int64(i) > last
+		m[i], last = cell{w, a, g}, int64(i)
+	})
+	if !ascends {
+		return nil
+	}
 	return m
 }
 
@@ -50,8 +57,8 @@ func TestTable(t *testing.T) {
 				c := cell{r.NormFloat64(), 1 + r.Float64(), r.Float64()}
 				w.table.Set(i, c[0], c[1], c[2])
 				w.want[i] = c
-				p, s := w.table.Page(i), paged.Slot(i)
-				if got := (cell{p.WA[2*s], p.WA[2*s+1], p.G[s]}); got != c {
+				now := w.table.Cell(i)
+				if got := (cell{now.W, now.A, now.G}); got != c {
 					t.Fatalf("bits %d: coordinate %d is %v after Set, expected %v", bits, i, got, c)
 				}
 			}
@@ -102,7 +109,7 @@ func TestShareIsReadOnly(t *testing.T) {
 	paged.New(10).Share().Set(1, 1, 1, 1)
 }
 
-// TestReclaim: after a Share that was taken back, nothing is copied; without that a page and its nodes are.
+// TestReclaim: after a Share that was taken back, nothing is copied; without that a page, its node and the root are.
 func TestReclaim(t *testing.T) {
 	table := paged.New(18)
 	write := func() { table.Set(12345, 1, 2, 3) }
@@ -110,24 +117,53 @@ func TestReclaim(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { table.Share(); table.Reclaim(); write() }); n > 1 {
 		t.Errorf("%v allocations, expected that of Share alone", n)
 	}
-	if n := testing.AllocsPerRun(100, func() { table.Share(); write(); table.Reclaim() }); n < 4 {
-		t.Errorf("%v allocations, expected copies of the page and its nodes", n)
+	if n := testing.AllocsPerRun(100, func() { table.Share(); write(); table.Reclaim() }); n < 3 {
+		t.Errorf("%v allocations, expected copies of the page, its node and the root", n)
 	}
 }
 
-// TestMemory: 2^18 touched coordinates take at most 8 MB.
+// TestMemory: 2^18 touched coordinates take at most 9 MB, and few ones of many at most 90 bytes each, wherever they are.
 func TestMemory(t *testing.T) {
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	p := paged.New(18)
-	for i := range uint32(1 << 18) {
-		p.Set(i, 1, 1, 1)
+	hashed := func(i uint32) uint32 { return i * 2654435761 >> 14 }
+	dense := func(i uint32) uint32 { return i }
+	far := func(i uint32) uint32 { return i << 8 }
+	for _, c := range []struct {
+		n, most int
+		at      func(uint32) uint32
+	}{{1 << 18, 9e6, dense}, {1, 1000, hashed}, {1000, 90_000, hashed}, {1000, 90_000, dense}, {1000, 90_000, far}} {
+		const copies = 16
+		var tables [copies]*paged.Table
+		heap := func() uint64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		before := heap()
+		for k := range tables {
+			tables[k] = paged.New(18)
+			for i := range uint32(c.n) {
+				tables[k].Set(c.at(i), 1, 1, 1)
+			}
+		}
+		took := int(heap()-before) / copies
+		if took > c.most || tables[0].Touched() != c.n {
+			t.Errorf("%d touched coordinates take %d bytes, expected at most %d", tables[0].Touched(), took, c.most)
+		}
+		runtime.KeepAlive(tables)
 	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	if n := after.HeapAlloc - before.HeapAlloc; n > 8e6 || p.Touched() != 1<<18 {
-		t.Errorf("%d touched coordinates take %d bytes, expected at most 8e6", p.Touched(), n)
+}
+
+// TestSearches: coordinates in regular steps, as many as a table has before it grows, are found as soon as hashed ones. A
+// table in which the coordinates were their own homes fails with the larger steps.
+func TestSearches(t *testing.T) {
+	for step := range 12 {
+		table := paged.New(24)
+		for i := range uint32(3 << 10) {
+			table.Set(i<<step, 1, 1, 1)
+		}
+		if n := table.Longest(); n < 4 || n > 400 {
+			t.Errorf("step 2^%d: a search looks at %d slots", step, n)
+		}
 	}
-	runtime.KeepAlive(p)
 }
