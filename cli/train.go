@@ -268,7 +268,7 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 			round := t.key.At(uint64(x.Key.Epoch)).Stream(rng.Perturb).Round(x.Key.Batch*eventlog.MaxEvents +
 				uint64(x.Key.Index))
 			event := train.Event{X: x.Record.X, Atoms: x.Record.Atoms, Reward: x.Reward, Given: x.State == joined.Paid,
-				Draw: round}
+				Draw: round, Time: x.Record.Time}
 			switch {
 			case t.requests != nil && event.X != nil:
 				return each(event)
@@ -362,6 +362,9 @@ func (t *training) file(ctx context.Context, what string, each func(train.Event)
 			return term.Misuse(fmt.Errorf("%s: event %d: %w", t.source, n+1, err))
 		}
 		x.Reward, x.Given, x.Draw = ev.Reward, true, t.key.Stream(rng.Perturb).Round(uint64(n))
+		if !ev.Time.IsZero() {
+			x.Time = ev.Time.UnixNano()
+		}
 		if err := each(x); err != nil {
 			return term.Misuse(fmt.Errorf("%s: %w", t.source, err))
 		}

@@ -114,7 +114,8 @@ func named(e *logged.Event) bool {
 }
 
 func (t *PolicyTarget) make(d, arms int, l *layout) (err error) {
-	if t.p, err = t.options.New(policy.Problem{Dim: d, Arms: arms, Init: t.key.Stream(rng.Init)}); err != nil {
+	if t.p, err = t.options.New(policy.Problem{Dim: d, Arms: arms, Init: t.key.Stream(rng.Init),
+		Timed: true}); err != nil {
 		return err
 	}
 	if t.start != nil {
@@ -344,6 +345,12 @@ func (t *PolicyTarget) Freeze() error {
 func (t *PolicyTarget) update(e *logged.Event) error {
 	a := t.action(e.Chosen)
 	t.trained++
+	if c, ok := t.p.(policy.Clocked); ok && c.Timed() {
+		if e.Time.IsZero() {
+			return fmt.Errorf("event %d has no time, which half_life needs: give a number of events", t.trained)
+		}
+		c.Tick(e.Time.UnixNano())
+	}
 	return t.p.Update(a, e.Reward, t.key.Stream(rng.Perturb).Round(uint64(t.trained)))
 }
 

@@ -18,17 +18,19 @@ const defaultBits = 18
 
 // HashedOptions configures the learner of models without a schema.
 type HashedOptions struct {
-	Bits   int       `key:"bits" doc:"2^bits coordinates in each model" default:"18"`
-	M      int       `key:"m" doc:"members m: propensities are counts over 2m" default:"16"`
-	A      float64   `key:"a" doc:"scale of the members in units of the estimated noise" default:"1"`
-	Lambda float64   `key:"lambda" doc:"precision of a coordinate before its first event" default:"1"`
-	Eta    float64   `key:"eta" doc:"learning rate of AdaGrad" default:"0.05"`
-	Pairs  string    `key:"pairs" doc:"pairs of coordinates in sparse models: auto (models with and without), yes or no" default:"auto"`
-	Link   string    `key:"link" doc:"of sparse models: linear, logistic, or auto (models with both)" default:"auto"`
-	Small  string    `key:"small" doc:"small exact models beside them, where requests have fields: auto (weighted by what they predicted) or no" default:"auto"`
-	Change string    `key:"change" doc:"restarts: the small models begin again and again, and those that began at the right time play; none" default:"none"`
-	Range  []float64 `key:"range" doc:"[min, max] of rewards; one outside is refused. Missing: [0, 1], and it widens"`
-	Over   float64   `key:"compare_over" once:"forget" doc:"number of rewards over which the errors of the models are compared; no model forgets by it" default:"5000"`
+	Bits   int     `key:"bits" doc:"2^bits coordinates in each model" default:"18"`
+	M      int     `key:"m" doc:"members m: propensities are counts over 2m" default:"16"`
+	A      float64 `key:"a" doc:"scale of the members in units of the estimated noise" default:"1"`
+	Lambda float64 `key:"lambda" doc:"precision of a coordinate before its first event" default:"1"`
+	Eta    float64 `key:"eta" doc:"learning rate of AdaGrad" default:"0.05"`
+	Pairs  string  `key:"pairs" doc:"pairs of coordinates in sparse models: auto (models with and without), yes or no" default:"auto"`
+	Link   string  `key:"link" doc:"of sparse models: linear, logistic, or auto (models with both)" default:"auto"`
+	Small  string  `key:"small" doc:"small exact models beside them, where requests have fields: auto (weighted by what they predicted) or no" default:"auto"`
+	Change string  `key:"change" doc:"restarts: the small models begin again and again, and those that began at the right time play; none" default:"none"`
+	// HalfLife makes what was learned fade; see fading.go.
+	HalfLife HalfLife  `key:"half_life" doc:"with restarts: an event counts half after so many others, or after a time of the log such as 7d; 0: never forgotten while the world stays"`
+	Range    []float64 `key:"range" doc:"[min, max] of rewards; one outside is refused. Missing: [0, 1], and it widens"`
+	Over     float64   `key:"compare_over" once:"forget" doc:"number of rewards over which the errors of the models are compared; no model forgets by it" default:"5000"`
 }
 
 // Doc implements spec.Documented.
@@ -70,6 +72,9 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 	}
 	if o.Change == restarts && o.Small == "no" {
 		return o, spec.Refuse("change", o.Change, `but small is "no": it is the small models that restart`)
+	}
+	if err := o.HalfLife.check(o.Change, p.Timed); err != nil {
+		return o, err
 	}
 	return o, checkSparse(o.Bits, o.M, o.A, o.Lambda, o.Eta, o.Range)
 }
@@ -114,6 +119,7 @@ type Hashed struct {
 	numbers []float64 // lo, hi, then one discounted sum of squared errors for each fold
 	mix     *mixture  // nil where vectors have no list of atoms
 	blend   blend
+	fade    *fading // nil without a half-life
 
 	given *Shared // by the last Share, nil after an Update
 	spare *Shared // was taken back: the next Share uses its room
@@ -128,6 +134,7 @@ func NewHashed(o HashedOptions, p Problem) (*Hashed, error) {
 	h := &Hashed{
 		opts: o, members: newSparseMembers(p.Init, o.M), numbers: []float64{0, 1},
 		input: sparseInput{kind: "hashed", dim: min(p.Dim, 1<<o.Bits), most: 2 << o.Bits, fixed: o.Range != nil},
+		fade:  newFading(o.HalfLife),
 	}
 	if o.Range != nil {
 		copy(h.numbers, o.Range)
@@ -145,13 +152,16 @@ func NewHashed(o HashedOptions, p Problem) (*Hashed, error) {
 				continue
 			}
 			h.folds = append(h.folds, &sparseFold{cells: paged.New(o.Bits), lambda: o.Lambda, eta: o.Eta,
-				logistic: link == logistic})
+				logistic: link == logistic, fades: h.fade != nil, scale: 1})
 			h.wide = append(h.wide, wide)
 			h.numbers = append(h.numbers, 0)
 		}
 	}
+	if h.fade != nil {
+		h.numbers = append(h.numbers, make([]float64, fadeNumbers(len(h.folds)))...)
+	}
 	if lists && o.Small == "auto" {
-		h.mix = newMixture(2<<o.Bits, len(h.folds), o.Change == restarts)
+		h.mix = newMixture(2<<o.Bits, len(h.folds), o.Change == restarts, h.fade)
 		h.blend.sparseMembers = &h.members
 	}
 	return h, nil
@@ -356,6 +366,9 @@ func (h *Hashed) Update(a bandit.Action, y float64, _ rng.Source) error {
 	if lo != h.numbers[0] || hi != h.numbers[1] {
 		h.widen(lo, hi)
 	}
+	if h.fade != nil && !h.fade.timed {
+		h.pass(h.numbers[h.clockAt()] + 1)
+	}
 	reward := y
 	y = (y - lo) / (hi - lo)
 	gamma := 1 - 1/h.opts.Over
@@ -386,9 +399,12 @@ func (h *Hashed) Update(a bandit.Action, y float64, _ rng.Source) error {
 			if mix.n%startGap == 0 {
 				mix.restart()
 			}
-			mix.bring(h.folds, h.numbers[2:], h.wide, h.opts.Over)
+			mix.bring(h.folds, h.numbers[2:2+len(h.folds)], h.wide, h.opts.Over)
 		}
 		mix.settle(h.folds, h.wide)
+	}
+	if h.fade != nil {
+		h.note()
 	}
 	return nil
 }
@@ -544,20 +560,29 @@ func (h *Hashed) AppendSnapshot(b []byte) ([]byte, error) {
 // Restore implements bandit.Snapshotter.
 func (h *Hashed) Restore(b []byte) error {
 	if h.mix == nil {
-		return readSparse(b, "hashed", h.numbers, h.folds)
+		return h.readFolds(b)
 	}
 	sparse, rest, err := splitMixture(b, h.mix.magic())
 	if err != nil {
 		return err
 	}
-	mix, err := readMixture(rest, h.mix.first, len(h.folds), h.mix.changes.on)
+	mix, err := readMixture(rest, h.mix.first, len(h.folds), h.mix.changes.on, h.fade)
 	if err != nil {
 		return err
 	}
-	if err := readSparse(sparse, "hashed", h.numbers, h.folds); err != nil {
+	if err := h.readFolds(sparse); err != nil {
 		return err
 	}
 	h.mix = mix
+	h.aged()
+	return nil
+}
+
+func (h *Hashed) readFolds(b []byte) error {
+	if err := readSparse(b, "hashed", h.numbers, h.folds, h.soundClock); err != nil {
+		return err
+	}
+	h.aged()
 	return nil
 }
 
@@ -586,6 +611,7 @@ func (h *Hashed) Adopt(s *Shared) error {
 	if h.mix != nil {
 		h.mix.take(s.mix)
 	}
+	h.aged()
 	return nil
 }
 

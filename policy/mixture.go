@@ -27,6 +27,9 @@ type mixture struct {
 
 	changes changes
 
+	fade  *fading // nil without a half-life
+	clock float64 // of it; Hashed keeps it
+
 	// scratch space
 	atoms  smallAtoms
 	phi    []term
@@ -49,9 +52,9 @@ const (
 	sparseScale = .5
 )
 
-func newMixture(first uint32, folds int, restarts bool) *mixture {
+func newMixture(first uint32, folds int, restarts bool, fade *fading) *mixture {
 	x := &mixture{first: first, sum: .5, fields: &fieldTable{}, likes: make([]float64, folds), gone: make([]bool, folds),
-		trial: make([]bool, folds), changes: changes{on: restarts, unit: 1}}
+		trial: make([]bool, folds), changes: changes{on: restarts, unit: 1}, fade: fade}
 	x.smalls = []*smallModel{x.newSmall(smallIDs, 0)}
 	for k := range x.likes {
 		x.likes[k] = -handicap
@@ -144,6 +147,9 @@ func (x *mixture) learn(reward, lo, hi, gamma float64) {
 	var room [sharedLimit]float64
 	x.fields = x.fields.meet(&x.atoms)
 	x.add()
+	if x.fade != nil {
+		x.fadeBlocks()
+	}
 	offset := x.offset()
 	var e evidence
 	if x.changes.on {
@@ -296,7 +302,7 @@ func (x *mixture) reclaim() {
 // take copies the models of o, whose blocks both have then: s changes none of them, because its generation is later.
 func (x *mixture) take(o *mixture) {
 	x.first, x.fields, x.n, x.sum, x.count, x.given = o.first, o.fields, o.n, o.sum, o.count, false
-	x.changes = o.changes
+	x.changes, x.fade, x.clock = o.changes, o.fade, o.clock
 	x.likes = append(x.likes[:0], o.likes...)
 	x.gone, x.trial = append(x.gone[:0], o.gone...), append(x.trial[:0], o.trial...)
 	if len(x.smalls) > len(o.smalls) {
@@ -517,5 +523,5 @@ func pairsFrom(at []uint32, mask uint32) int {
 // reset forgets everything.
 func (f *sparseFold) reset() {
 	f.cells = paged.New(f.cells.Bits())
-	f.n, f.rss, f.offset = 0, 0, 0
+	f.n, f.rss, f.offset, f.count = 0, 0, 0, 0
 }

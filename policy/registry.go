@@ -124,6 +124,9 @@ type Problem struct {
 	// Low and High are the declared range of rewards, 0 and 0 where none is declared.
 	Low, High float64
 
+	// Timed says that the policy is told the times of events (Clocked).
+	Timed bool
+
 	// Share multiplies every confidence level δ, so that a wrapper that restarts its base can
 	// divide δ between the restarts; 0 means 1.
 	Share float64

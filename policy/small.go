@@ -110,13 +110,29 @@ func (s *smallStart) block(key uint64) *smallBlock {
 	return nil
 }
 
-// edit returns the block of a key to be changed, and takes it out of the digest; a new one of an action begins with its
-// mean, whose prior is given.
-func (s *smallStart) edit(key uint64, now uint64, mean, prior float64) *smallBlock {
+// ownLists makes the lists of blocks those of the start alone.
+func (s *smallStart) ownLists() {
 	if s.listed != s.gen {
 		s.keys, s.places, s.blocks = slices.Clone(s.keys), slices.Clone(s.places), slices.Clone(s.blocks)
 		s.listed = s.gen
 	}
+}
+
+// own returns block k to be changed. The caller keeps the digest.
+func (s *smallStart) own(k int) *smallBlock {
+	s.ownLists()
+	b := s.blocks[k]
+	if b.gen != s.gen {
+		b = b.clone(s.gen)
+		s.blocks[k] = b
+	}
+	return b
+}
+
+// edit returns the block of a key to be changed, and takes it out of the digest; a new one of an action begins with its
+// mean, whose prior is given. With a half-life a block keeps prior variances from clock on.
+func (s *smallStart) edit(key uint64, now uint64, mean, prior float64, clock *float64) *smallBlock {
+	s.ownLists()
 	i, ok := slices.BinarySearch(s.keys, key)
 	if !ok {
 		b := &smallBlock{gen: s.gen, key: key}
@@ -125,18 +141,16 @@ func (s *smallStart) edit(key uint64, now uint64, mean, prior float64) *smallBlo
 			b.mean, b.cov = []float64{mean}, []float64{prior}
 			s.cells++
 		}
+		if clock != nil {
+			b.prior, b.faded = append([]float64{}, b.cov...), *clock
+		}
 		s.keys = slices.Insert(s.keys, i, key)
 		s.places = slices.Insert(s.places, i, int32(len(s.blocks)))
 		s.blocks = append(s.blocks, b)
 	}
-	p := s.places[i]
-	b := s.blocks[p]
+	b := s.own(int(s.places[i]))
 	if ok {
 		s.digest -= b.sum()
-	}
-	if b.gen != s.gen {
-		b = b.clone(s.gen)
-		s.blocks[p] = b
 	}
 	b.used = now
 	return b
@@ -382,17 +396,17 @@ func (s *smallModel) learn(phi []term, block uint64, offset, y float64, w []floa
 	v := variance + q
 	like = -float64(.5 * (logs.Log(v) + float64(e*e)/v))
 	s.rss += float64(float64(e*e)*variance) / v
-	s.fold(phi, block, offset, e, variance, w)
+	s.fold(phi, block, offset, e, variance, w, nil)
 	return like
 }
 
-// fold learns error e of an action.
-func (s *smallStart) fold(phi []term, block uint64, offset, e, variance float64, w []float64) {
+// fold learns error e of an action; clock is nil without a half-life.
+func (s *smallStart) fold(phi []term, block uint64, offset, e, variance float64, w []float64, clock *float64) {
 	s.n++
 	if len(phi) == 0 {
 		return
 	}
-	b := s.edit(block, s.n, offset, phi[0].prior)
+	b := s.edit(block, s.n, offset, phi[0].prior, clock)
 	before := len(b.cov)
 	b.locate(phi)
 	b.grow(phi, s.limit(), s.n)
@@ -414,21 +428,18 @@ func (s *smallModel) rescale(alpha, beta float64) {
 func (s *smallStart) rescale(alpha, beta float64) {
 	s.first = float64(alpha*s.first) + beta
 	s.sum = float64(alpha*s.sum) + float64((1+float64(s.n))*beta)
-	if s.listed != s.gen {
-		s.keys, s.places, s.blocks = slices.Clone(s.keys), slices.Clone(s.places), slices.Clone(s.blocks)
-		s.listed = s.gen
-	}
+	s.ownLists()
 	s.digest = 0
-	for i, b := range s.blocks {
-		if b.gen != s.gen {
-			b = b.clone(s.gen)
-			s.blocks[i] = b
-		}
+	for i := range s.blocks {
+		b := s.own(i)
 		for k := range b.mean {
 			b.mean[k] = float64(alpha * b.mean[k])
 		}
 		for k := range b.cov {
 			b.cov[k] *= float64(alpha * alpha)
+		}
+		for k := range b.prior {
+			b.prior[k] *= float64(alpha * alpha)
 		}
 		if p := b.find(0); p >= 0 && !s.shared() {
 			b.mean[p] += beta

@@ -25,12 +25,15 @@ type smallBlock struct {
 	last []uint64 // by place: number of the last event with it
 	mean []float64
 	cov  []float64 // lower triangle by rows: (i, j), j ≤ i, at i(i+1)/2 + j
+
+	prior []float64 // variances with which coefficients began, with a half-life; otherwise nil
+	faded float64   // clock until which it has faded
 }
 
 func (b *smallBlock) clone(gen uint64) *smallBlock {
 	c := *b
 	c.gen = gen
-	c.last, c.mean, c.cov = slices.Clone(b.last), slices.Clone(b.mean), slices.Clone(b.cov)
+	c.last, c.mean, c.cov, c.prior = slices.Clone(b.last), slices.Clone(b.mean), slices.Clone(b.cov), slices.Clone(b.prior)
 	return &c
 }
 
@@ -142,6 +145,9 @@ func (b *smallBlock) grow(phi []term, limit int, now uint64) {
 		b.mean = append(b.mean, 0)
 		b.cov = append(b.cov, make([]float64, t.place)...)
 		b.cov = append(b.cov, t.prior)
+		if b.prior != nil {
+			b.prior = append(b.prior, t.prior)
+		}
 	}
 }
 
@@ -168,6 +174,9 @@ func (b *smallBlock) remove(p int) {
 	b.cov = b.cov[:to]
 	b.mean = slices.Delete(b.mean, p, p+1)
 	b.last = slices.Delete(b.last, p, p+1)
+	if b.prior != nil {
+		b.prior = slices.Delete(b.prior, p, p+1)
+	}
 	k := slices.Index(b.pos, int32(p))
 	b.keys, b.pos = slices.Delete(b.keys, k, k+1), slices.Delete(b.pos, k, k+1)
 	for i, v := range b.pos {

@@ -23,14 +23,21 @@ import (
 // its blocks as above. At the end: how many different rewards were met (u8, at most 2), these two f64, the number of
 // others u64, what prior variances are multiplied by f64, and of the last change that was stated: at and seen u64,
 // posterior, mean before and after f64.
+//
+// With a half-life it begins with "TRS4", and behind the covariances of a block are D prior variances and the clock until
+// which it has faded, f64.
 const (
 	mixtureMagic  = "TRS2"
 	restartsMagic = "TRS3"
+	fadingMagic   = "TRS4"
 )
 
 // magic is what a snapshot begins with.
 func (x *mixture) magic() string {
-	if x.changes.on {
+	switch {
+	case x.fade != nil:
+		return fadingMagic
+	case x.changes.on:
 		return restartsMagic
 	}
 	return mixtureMagic
@@ -148,14 +155,21 @@ func (s *smallStart) appendBlocks(b []byte) []byte {
 		for _, v := range k.cov {
 			b = appendFloat(b, v)
 		}
+		if k.prior != nil {
+			for _, v := range k.prior {
+				b = appendFloat(b, v)
+			}
+			b = appendFloat(b, k.faded)
+		}
 	}
 	return b
 }
 
 // byteReader takes numbers from the front of bytes; after the first that is missing it gives zeros.
 type byteReader struct {
-	b   []byte
-	bad bool
+	b     []byte
+	bad   bool
+	fades bool // blocks have priors
 }
 
 func (r *byteReader) take(n int) []byte {
@@ -212,7 +226,7 @@ func splitMixture(b []byte, magic string) (sparse, rest []byte, err error) {
 // SnapshotParts returns how many bytes of a snapshot of sparse or hashed are of sparse models, and of small ones. Bytes
 // that are no such snapshot count as the first.
 func SnapshotParts(b []byte) (sparse, small int) {
-	if len(b) < 8 || string(b[:4]) != mixtureMagic && string(b[:4]) != restartsMagic {
+	if len(b) < 8 || !slices.Contains([]string{mixtureMagic, restartsMagic, fadingMagic}, string(b[:4])) {
 		return len(b), 0
 	}
 	sparse = int(min(int64(little.Uint32(b[4:])), int64(len(b)-8)))
@@ -220,9 +234,9 @@ func SnapshotParts(b []byte) (sparse, small int) {
 }
 
 // readMixture reads what append has written.
-func readMixture(b []byte, first uint32, folds int, restarts bool) (*mixture, error) {
-	r := &byteReader{b: b}
-	x := newMixture(first, folds, restarts)
+func readMixture(b []byte, first uint32, folds int, restarts bool, fade *fading) (*mixture, error) {
+	r := &byteReader{b: b, fades: fade != nil}
+	x := newMixture(first, folds, restarts, fade)
 	x.n, x.sum, x.count = r.u64(), r.float(), r.float()
 	if n := r.u16(); !r.bad && n != folds {
 		return nil, fmt.Errorf("policy: snapshot has %d sparse models, expected %d", n, folds)
@@ -394,6 +408,17 @@ func (r *byteReader) block(s *smallStart) *smallBlock {
 			r.bad = true
 		}
 	}
+	if !r.fades {
+		return b
+	}
+	b.prior = []float64{}
+	for range d {
+		v := r.float()
+		b.prior = append(b.prior, v)
+		r.bad = r.bad || !(v > 0)
+	}
+	b.faded = r.float()
+	r.bad = r.bad || !(b.faded >= 0)
 	return b
 }
 
@@ -410,6 +435,9 @@ func (b *smallBlock) sum() uint64 {
 		mix(b.last[p])
 		mix(math.Float64bits(b.mean[p]))
 		mix(math.Float64bits(b.cov[p*(p+1)/2+p]))
+	}
+	if b.prior != nil {
+		mix(math.Float64bits(b.faded))
 	}
 	return h
 }
@@ -459,7 +487,7 @@ func (x *mixture) bytes() (n int) {
 		n += 40
 		for i := range s.starts() {
 			for _, b := range s.start(i).blocks {
-				n += 18 + 24*len(b.mean) + 8*len(b.cov)
+				n += 18 + 24*len(b.mean) + 8*len(b.cov) + 8*len(b.prior)
 			}
 			if i > 0 {
 				n += 42

@@ -228,7 +228,7 @@ func (s *Sparse) AppendSnapshot(b []byte) ([]byte, error) {
 
 // Restore implements bandit.Snapshotter.
 func (s *Sparse) Restore(b []byte) error {
-	return readSparse(b, "sparse", s.numbers[:], s.folds[:])
+	return readSparse(b, "sparse", s.numbers[:], s.folds[:], nil)
 }
 
 // Share implements Sharer.

@@ -39,11 +39,19 @@ type sparseFold struct {
 	n      uint64
 	rss    float64
 	offset float64 // of a linear score
+
+	// with a half-life, fading.go
+	fades bool
+	scale float64 // S
+	count float64 // discounted n
 }
 
 // gather stores u_i = float64(scale·x_i)/√A_i in c, which has the length of at, and returns ⟨scale·x, w⟩.
 // Coordinates are taken modulo mask + 1. The sum runs over the list in order.
 func (f *sparseFold) gather(c []float64, at []uint32, x []float64, scale float64, mask uint32) (z float64) {
+	if f.fades {
+		return f.gatherFaded(c, at, x, scale, mask)
+	}
 	var w, a [paged.Together]float64
 	for len(at) > 0 {
 		n := min(len(at), paged.Together)
@@ -60,6 +68,9 @@ func (f *sparseFold) gather(c []float64, at []uint32, x []float64, scale float64
 
 // predict returns the score z of the mean, with the offset, and q = Σ x_i²/A_i.
 func (f *sparseFold) predict(at []uint32, x []float64, scale float64, mask uint32) (z, q float64) {
+	if f.fades {
+		return f.predictFaded(at, x, scale, mask)
+	}
 	var w, a [paged.Together]float64
 	for len(at) > 0 {
 		n := min(len(at), paged.Together)
@@ -77,7 +88,11 @@ func (f *sparseFold) predict(at []uint32, x []float64, scale float64, mask uint3
 // weight returns what the Weight of a policy is, in units of scale.
 func (f *sparseFold) weight(i uint32, scale, a float64) (w, spread float64, ok bool) {
 	c := f.cells.Cell(i)
-	return float64(scale * c.W), float64(scale*float64(a*f.sigma())) / math.Sqrt(f.lambda+c.A), c.G > 0
+	w, d := c.W, f.lambda+c.A
+	if f.fades {
+		w, d = f.faded(w, c.A)
+	}
+	return float64(scale * w), float64(scale*float64(a*f.sigma())) / math.Sqrt(d), c.G > 0
 }
 
 // mean returns the predicted reward of a score.
@@ -104,11 +119,15 @@ func (f *sparseFold) learn(at []uint32, x []float64, scale float64, mask uint32,
 	e := before - y
 	f.rss += float64(e*e) / (1 + q)
 	f.n++
+	f.count++
 	nnz := float64(len(at))
 	root := math.Sqrt(nnz)
 	for k, i := range at {
 		i &= mask
 		c := f.cells.Edit(i)
+		if f.fades {
+			f.unfold(c)
+		}
 		sum := c.G
 		if sum == 0 {
 			sum = firstG
@@ -119,6 +138,9 @@ func (f *sparseFold) learn(at []uint32, x []float64, scale float64, mask uint32,
 		c.G = sum
 		c.W -= float64(float64(float64(f.eta*g)*root) / math.Sqrt(sum))
 		c.A += float64(float64(kappa*math.Abs(v)) * one)
+		if f.fades {
+			f.refold(c)
+		}
 		f.cells.Done(c)
 	}
 	return before
@@ -131,7 +153,11 @@ func (f *sparseFold) sigma() float64 {
 		return 1
 	}
 	const s0 = 0.5
-	return math.Sqrt((float64(s0*s0) + f.rss) / (1 + float64(f.n)))
+	n := float64(f.n)
+	if f.fades {
+		n = f.count
+	}
+	return math.Sqrt((float64(s0*s0) + f.rss) / (1 + n))
 }
 
 // rescale turns rewards y into αy + β: predictions follow, and so do errors. The logistic link has no
@@ -140,7 +166,7 @@ func (f *sparseFold) rescale(alpha, beta float64) {
 	old := f.cells
 	f.cells = paged.New(old.Bits())
 	if f.logistic {
-		f.n, f.rss = 0, 0
+		f.n, f.rss, f.count = 0, 0, 0
 		return
 	}
 	f.offset = float64(alpha*f.offset) + beta
@@ -548,8 +574,8 @@ func appendSparse(b []byte, kind string, numbers []float64, folds []*sparseFold)
 }
 
 // readSparse reads a snapshot with as many numbers as into numbers and into new tables of the folds,
-// which change only when the whole snapshot is sound.
-func readSparse(b []byte, kind string, numbers []float64, folds []*sparseFold) error {
+// which change only when the whole snapshot is sound, as far as sound says of the numbers; nil takes all.
+func readSparse(b []byte, kind string, numbers []float64, folds []*sparseFold, sound func([]float64) bool) error {
 	short := errors.New("policy: snapshot is cut short")
 	if len(b) < 4 || string(b[:4]) != sparseMagic {
 		return errors.New("policy: not a snapshot of a sparse policy")
@@ -587,6 +613,9 @@ func readSparse(b []byte, kind string, numbers []float64, folds []*sparseFold) e
 		if fresh[i] = f64(); fresh[i]-fresh[i] != 0 {
 			return fmt.Errorf("policy: snapshot number %d is %v", i, fresh[i])
 		}
+	}
+	if sound != nil && !bad && !sound(fresh) {
+		return fmt.Errorf("policy: snapshot holds the numbers %v", fresh)
 	}
 	if n := u16(); !bad && n != len(folds) {
 		return fmt.Errorf("policy: snapshot has %d models, expected %d", n, len(folds))
@@ -707,7 +736,7 @@ func (s *Shared) adopt(kind string, numbers []float64, folds []*sparseFold) erro
 	}
 	for k, f := range folds {
 		if o := &s.folds[k]; o.cells.Bits() != f.cells.Bits() || o.logistic != f.logistic || o.lambda != f.lambda ||
-			o.eta != f.eta {
+			o.eta != f.eta || o.fades != f.fades {
 			return errors.New("policy: the shared state is of a policy with other options")
 		}
 	}

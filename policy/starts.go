@@ -275,7 +275,7 @@ func (x *mixture) learnStarts(s *smallModel, block uint64, y float64, e *evidenc
 		}
 		t.trust += e.like(z, gauss)
 		t.sum += y
-		t.fold(x.phi, block, offset, err, variance, w)
+		t.fold(x.phi, block, offset, err, variance, w, x.fadeClock())
 	}
 	s.heard = min(s.heard+1, startNoise)
 	s.noise += (square - s.noise) / s.heard

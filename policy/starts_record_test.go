@@ -57,6 +57,16 @@ func swap(before [][]float64, _ *rand.Rand) (after [][]float64) {
 	return after
 }
 
+// improve makes the worst action of each cell the best one. What is played does not change.
+func improve(before [][]float64, _ *rand.Rand) (after [][]float64) {
+	for _, row := range before {
+		row = slices.Clone(row)
+		row[slices.Index(row, slices.Min(row))] = slices.Max(row) + .25
+		after = append(after, row)
+	}
+	return after
+}
+
 // played is what a model has earned, as a share of what the best action earns above a uniform choice, in each block
 // of 250 rounds, and what it has noticed.
 type played struct {
@@ -78,12 +88,18 @@ func (p *played) share(from, to int) float64 {
 
 // newFields is newService for requests with fields, so with small models.
 func newFields(t testing.TB, seed uint64, change string) *service {
+	t.Helper()
+	return newOptions(t, seed, policy.HashedOptions{Change: change})
+}
+
+func newOptions(t testing.TB, seed uint64, o policy.HashedOptions) *service {
+	t.Helper()
 	e, err := feature.NewHashed(feature.HashedOptions{Fields: true, List: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	key := rng.NewKey(seed)
-	p, err := policy.NewHashed(policy.HashedOptions{Change: change}, policy.Problem{Dim: e.Dim(), Init: key.Stream(rng.Init)})
+	p, err := policy.NewHashed(o, policy.Problem{Dim: e.Dim(), Init: key.Stream(rng.Init)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,6 +208,7 @@ func streams() map[string]*stream {
 	for _, n := range []string{"300 ids", "300 ids, begun at the change", "changes", "changes, begun at the change"} {
 		out[n].after = anew(out[n])
 	}
+	out["silent"] = &stream{cells: 4, arms: 6, lo: .05, hi: .6, context: segmentContext, rounds: 10000, at: 4000, after: improve}
 	late := *out["swaps"]
 	late.begin = 5000
 	out["swaps, begun at the change"] = &late

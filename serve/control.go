@@ -188,6 +188,9 @@ func (s *control) configure(name string, version uint64, config ModelConfig, cal
 			return nil, err
 		}
 	}
+	if err := cfg.CheckHalfLife(); err != nil {
+		return nil, err
+	}
 	b, err := fold.ControlConfig(cfg.Config, nil)
 	if err != nil {
 		return nil, err

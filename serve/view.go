@@ -192,6 +192,10 @@ func modelWarnings(m *fold.Model, seen *observed) []string {
 		out = append(out, text+"; what was learned since then plays, and actions are tried again: look whether the world "+
 			"or what the client sends has changed")
 	}
+	if n := m.SteppedBack(); n > 0 {
+		out = append(out, fmt.Sprintf("the time of the log was before an earlier one with %d learned events: nothing is "+
+			"forgotten by half_life until it is past that; look whether the clock was set back", n))
+	}
 	if m.Counts.Late > 100 && 2*m.Counts.Late > m.Counts.Rewards {
 		out = append(out, fmt.Sprintf("%d rewards came after their window and did not count; set a longer "+
 			"reward.window", m.Counts.Late))

@@ -409,6 +409,9 @@ func Options(options any) []Option {
 		if d, ok := f.Tag.Lookup("default"); ok {
 			o.Default = d
 		}
+		if t, ok := v.Field(i).Interface().(interface{ SpecType() string }); ok {
+			o.Type = t.SpecType()
+		}
 		if !isDecoder(v.Field(i)) {
 			o.Type = strings.ReplaceAll(f.Type.String(), "float64", "number")
 			if f.Type.Kind() == reflect.String {

@@ -34,7 +34,7 @@ func (f *Fold) LayAside(m *Model) error {
 		m.bytes = len(b)
 		f.markChanged(m)
 	}
-	m.learners, m.noticed = learnersOf(m.policy), noticedBy(m.policy)
+	m.remembers(m.policy)
 	m.policy, m.aside = nil, true
 	m.buffers.drop()
 	return nil
@@ -62,14 +62,16 @@ func (f *Fold) wake(m *Model) error {
 	if err != nil {
 		return err
 	}
-	m.policy, m.aside, m.learners, m.noticed = p, false, nil, policy.MeanChange{}
+	m.policy, m.aside = p, false
+	m.remembers(nil)
 	f.defers(m)
 	return nil
 }
 
 // drop gives up a policy for good.
 func (m *Model) drop() {
-	m.policy, m.aside, m.learners, m.noticed = nil, false, nil, policy.MeanChange{}
+	m.policy, m.aside = nil, false
+	m.remembers(nil)
 	m.settled()
 }
 
@@ -87,6 +89,26 @@ func (m *Model) Noticed() policy.MeanChange {
 		return m.noticed
 	}
 	return noticedBy(m.policy)
+}
+
+// SteppedBack returns how often the time of the log was before an earlier one, as a policy that forgets by it has seen.
+func (m *Model) SteppedBack() uint64 {
+	if m.aside {
+		return m.back
+	}
+	return steppedBack(m.policy)
+}
+
+func steppedBack(p model.Policy) uint64 {
+	if c, ok := p.(policy.Clocked); ok {
+		return c.SteppedBack()
+	}
+	return 0
+}
+
+// remembers keeps what a policy that is laid aside says of itself, nothing of nil.
+func (m *Model) remembers(p model.Policy) {
+	m.learners, m.noticed, m.back = learnersOf(p), noticedBy(p), steppedBack(p)
 }
 
 func noticedBy(p model.Policy) policy.MeanChange {
@@ -196,7 +218,8 @@ func (s *scratch) laid(m *Model, snapshot []byte) bool {
 	} else {
 		m.state.remember(memory)
 	}
-	m.aside, m.learners, m.noticed = true, learnersOf(p), noticedBy(p)
+	m.aside = true
+	m.remembers(p)
 	return true
 }
 

@@ -24,6 +24,7 @@ type Fold struct {
 	closed []closedKey // of keys, in the order in which their windows were closed
 	gone   int         // closed[:gone] were forgotten
 	clock  int64       // the latest time of a batch; in a cluster the median of the nodes' clocks
+	now    int64       // the time of the entry that is applied, in a cluster clock
 	nodes  *nodes      // of a cluster, nil on a single machine
 	base   Base        // of a cluster that has trimmed its log
 
@@ -139,6 +140,9 @@ func (f *Fold) Apply(d eventlog.Delivery) ([]Outcome, error) {
 	}
 	if f.nodes == nil {
 		f.clock = max(f.clock, d.Time)
+	}
+	if f.now = d.Time; f.nodes != nil {
+		f.now = f.clock
 	}
 	if in := f.incoming; in != nil && in.over(f, d) {
 		f.incoming = nil
@@ -282,6 +286,9 @@ func (f *Fold) learn(m *Model, x Features, y float64, given bool, key eventlog.E
 	if f.brief && err == nil && m.state.retire() {
 		m.policy.(policy.Sharer).Reclaim()
 		m.dropState()
+	}
+	if c, ok := m.policy.(policy.Clocked); ok {
+		c.Tick(f.now)
 	}
 	m.update(u, a, err)
 	if m.Failed != "" {

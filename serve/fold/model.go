@@ -46,6 +46,7 @@ type Model struct {
 
 	learners []policy.HashedModel // of a model that is laid aside
 	noticed  policy.MeanChange    // the same
+	back     uint64               // the same, of SteppedBack
 	bytes    int                  // of the snapshot, as it was last seen
 	touched  int                  // coordinates of a sparse policy, as they were last seen
 	dense    int                  // bytes of its small models

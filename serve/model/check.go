@@ -10,6 +10,7 @@ import (
 	"troupe/actionset"
 	"troupe/bandit"
 	"troupe/feature"
+	"troupe/policy"
 	"troupe/rng"
 	"troupe/spec"
 )
@@ -46,7 +47,24 @@ func (c Config) Admit(limits Limits) (*Compiled, error) {
 	if err := out.CheckBudget(); err != nil {
 		return nil, err
 	}
+	if err := out.CheckHalfLife(); err != nil {
+		return nil, err
+	}
 	return out, out.CheckCatalogue()
+}
+
+// CheckHalfLife refuses a half-life that is shorter than the window: half of what is known would be forgotten before
+// the reward of a decision has come.
+func (c *Compiled) CheckHalfLife() error {
+	o, ok := c.Config.Policy.Options.(policy.Forgetter)
+	if !ok {
+		return nil
+	}
+	if h, w := o.Forgets(), time.Duration(c.Config.Reward.Window); h.Time > 0 && h.Time < w {
+		return Invalid("config.policy.half_life", h.String(), "expected at least reward.window, %v: half of what is known would "+
+			"be forgotten before a reward has come", w)
+	}
+	return nil
 }
 
 // check refuses what is wrong without a policy and an encoder at hand.

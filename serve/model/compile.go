@@ -132,7 +132,7 @@ func (c *Compiled) Problem(key rng.Key) policy.Problem {
 	if sigma == 0 {
 		sigma = (c.Config.Reward.Max - c.Config.Reward.Min) / 2
 	}
-	p := policy.Problem{Dim: c.Dim, Sigma: sigma, Init: key.Stream(rng.Init)}
+	p := policy.Problem{Dim: c.Dim, Sigma: sigma, Init: key.Stream(rng.Init), Timed: true}
 	if !c.Config.Reward.Adapt {
 		p.Low, p.High = c.Config.Reward.Min, c.Config.Reward.Max
 	}

@@ -71,7 +71,10 @@ func (x Change) Recast(own Config, lo, hi float64, limits Limits) (*Compiled, er
 	if err != nil {
 		return nil, err
 	}
-	return out, out.CheckBudget()
+	if err := out.CheckBudget(); err != nil {
+		return nil, err
+	}
+	return out, out.CheckHalfLife()
 }
 
 // SameState returns nil when a model with the configuration n can have a state of one with c, otherwise an *Error that

@@ -170,7 +170,7 @@ func (c *Config) written(raw spec.Raw) spec.Raw {
 	if d == 0 {
 		d = 2 // no option below depends on it
 	}
-	built, err := p.Options.New(policy.Problem{Dim: d, Sigma: 1, Init: rng.NewKey(0).Stream(rng.Init), High: 1})
+	built, err := p.Options.New(policy.Problem{Dim: d, Sigma: 1, Init: rng.NewKey(0).Stream(rng.Init), High: 1, Timed: true})
 	if err != nil {
 		return raw // Compile finds the same error, or one of the real dimension
 	}

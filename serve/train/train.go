@@ -13,6 +13,7 @@ import (
 
 	"troupe/bandit"
 	"troupe/feature"
+	"troupe/policy"
 	"troupe/rng"
 	"troupe/serve/fold"
 	"troupe/serve/model"
@@ -29,6 +30,7 @@ type Event struct {
 	Reward float64
 	Given  bool       // false: a default reward
 	Draw   rng.Source // of the targets U of this event
+	Time   int64      // ns since 1970, 0 where it is not known; for a half-life that is a time
 }
 
 // Options configure a Trainer.
@@ -163,6 +165,12 @@ func (t *Trainer) learn(p model.Policy, e *Event) error {
 			a.X[i] *= t.root
 		}
 		y *= t.root
+	}
+	if c, ok := p.(policy.Clocked); ok && c.Timed() {
+		if e.Time == 0 {
+			return errors.New("it has no time, which half_life needs; give a number of events")
+		}
+		c.Tick(e.Time)
 	}
 	return p.Update(a, y, e.Draw)
 }
