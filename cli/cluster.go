@@ -204,7 +204,7 @@ func (c *clusterServer) streamOptions() eventlog.StreamOptions {
 	await := c.config.Import != "" || c.config.Join
 	return eventlog.StreamOptions{
 		Replicas: len(c.config.Nodes), Node: c.node, Create: !await && c.node.Fresh(), Await: await && c.node.Fresh(),
-		MaxBytes: c.flags.maxLog, Logf: engineSays(c.logger),
+		MaxBytes: c.flags.maxLog, Logf: engineSays(c.logger), Clock: serverClock,
 		Suspect: func() {
 			select {
 			case c.suspect <- struct{}{}:
@@ -223,7 +223,7 @@ func (c *clusterServer) start(ctx context.Context, repair bool) error {
 	c.node, err = eventlog.StartNode(ctx, eventlog.NodeOptions{
 		Dir: filepath.Join(c.flags.data, "log"), Cluster: c.config.Cluster, Name: c.config.Node,
 		Listen: c.config.self().Address,
-		Routes: c.config.addresses(), TLS: tls, Keys: c.keys.Batches(), Logf: engineSays(c.logger),
+		Routes: c.config.addresses(), TLS: tls, Keys: c.keys.Batches(), Logf: engineSays(c.logger), Clock: serverClock,
 		Damaged: func(e *eventlog.DamagedReplicaError) error { return c.damaged(ctx, e) }, Repair: repair,
 	})
 	return err

@@ -14,6 +14,7 @@ import (
 
 	"troupe/cli/term"
 	"troupe/serve"
+	"troupe/timing"
 )
 
 // fillSingle makes the data directory of a single machine with n pairs of decisions and rewards, trimmed to so many bytes unless that is 0, and returns
@@ -24,7 +25,7 @@ func fillSingle(t *testing.T, dir string, n int, keep int64) (waiting []string, 
 	var ago atomic.Int64 // the windows of the first half end before the second one
 	ago.Store(int64(25 * time.Hour))
 	now := func() time.Time { return time.Now().Add(-time.Duration(ago.Load())) }
-	s, err := serve.Open(ctx, serve.Options{Dir: dir, KeepBytes: keep, TrimEvery: -1, Now: now})
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, KeepBytes: keep, TrimEvery: -1, Clock: timing.At(now)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"troupe/serve"
 	"troupe/serve/api"
 	"troupe/serve/model"
+	"troupe/timing"
 )
 
 // TestServerAndDirectoryAgree: the log of a server that runs and its directory when it is stopped give one answer, with all counts and warnings: whatever became of the last decisions, and whatever takes the sequence away.
@@ -51,7 +52,7 @@ func TestServerAndDirectoryAgree(t *testing.T) {
 			dir, ctx := t.TempDir(), context.Background()
 			var now atomic.Int64
 			now.Store(time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC).UnixNano())
-			s, err := serve.Open(ctx, serve.Options{Dir: dir, ExpireEvery: -1, Now: func() time.Time { return time.Unix(0, now.Load()) }})
+			s, err := serve.Open(ctx, serve.Options{Dir: dir, ExpireEvery: -1, Clock: timing.At(func() time.Time { return time.Unix(0, now.Load()) })})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,6 +15,7 @@ import (
 	"troupe/ope"
 	"troupe/serve"
 	"troupe/serve/api"
+	"troupe/timing"
 )
 
 // TestDoesItPay: the log of a model with a budget says against a coin of the same cost whether choosing pays: from the directory,
@@ -25,7 +26,7 @@ func TestDoesItPay(t *testing.T) {
 	t.Chdir(t.TempDir()) // for the page
 	dir := filepath.Join(t.TempDir(), "data")
 	now := time.Unix(1_800_000_000, 0)
-	s, err := serve.Open(ctx, serve.Options{Dir: dir, Now: func() time.Time { return now }, ExpireEvery: -1, SnapshotAfter: -1})
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, Clock: timing.At(func() time.Time { return now }), ExpireEvery: -1, SnapshotAfter: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"troupe/rng"
 	"troupe/serve"
 	"troupe/spec"
+	"troupe/timing"
 )
 
 // clickLog is the directory of a stopped server with n decisions of a model among four articles, in batches of 16: a click depends on the
@@ -31,7 +32,7 @@ func stoppedLog(t testing.TB, n int, later time.Duration, change func(*serve.Mod
 	dir, ctx := t.TempDir(), context.Background()
 	var now atomic.Int64
 	now.Store(time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC).UnixNano())
-	s, err := serve.Open(ctx, serve.Options{Dir: dir, ExpireEvery: -1, Now: func() time.Time { return time.Unix(0, now.Load()) }})
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, ExpireEvery: -1, Clock: timing.At(func() time.Time { return time.Unix(0, now.Load()) })})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"troupe/ope"
 	"troupe/serve"
+	"troupe/timing"
 )
 
 // TestEvaluateDirectory: the directory of a stopped server is evaluated with the range and the rule of its model; what is
@@ -26,7 +27,7 @@ func TestEvaluateDirectory(t *testing.T) {
 	ctx := context.Background()
 	var now atomic.Int64
 	now.Store(time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC).UnixNano())
-	s, err := serve.Open(ctx, serve.Options{Dir: dir, ExpireEvery: -1, Now: func() time.Time { return time.Unix(0, now.Load()) }})
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, ExpireEvery: -1, Clock: timing.At(func() time.Time { return time.Unix(0, now.Load()) })})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func hashedLog(t *testing.T, n int) string {
 	dir, ctx := t.TempDir(), context.Background()
 	var now atomic.Int64
 	now.Store(time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC).UnixNano())
-	s, err := serve.Open(ctx, serve.Options{Dir: dir, ExpireEvery: -1, Now: func() time.Time { return time.Unix(0, now.Load()) }})
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, ExpireEvery: -1, Clock: timing.At(func() time.Time { return time.Unix(0, now.Load()) })})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"troupe/cli/term"
 	"troupe/serve"
+	"troupe/timing"
 )
 
 // wantSchema is the format that docs/reference/formats.md promises to readers.
@@ -134,7 +135,7 @@ func TestLogExport(t *testing.T) {
 	ctx := t.Context()
 	dir := filepath.Join(t.TempDir(), "data")
 	now := time.Unix(1_800_000_000, 123_456_789)
-	s, err := serve.Open(ctx, serve.Options{Dir: dir, Now: func() time.Time { return now }, ExpireEvery: -1, SnapshotAfter: -1})
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, Clock: timing.At(func() time.Time { return now }), ExpireEvery: -1, SnapshotAfter: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +351,7 @@ func TestTrimmedLog(t *testing.T) {
 	ctx := t.Context()
 	dir := filepath.Join(t.TempDir(), "data")
 	now := time.Unix(1_800_000_000, 0)
-	s, err := serve.Open(ctx, serve.Options{Dir: dir, Now: func() time.Time { return now }, ExpireEvery: -1, SnapshotAfter: -1, TrimEvery: -1, Keep: time.Hour})
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, Clock: timing.At(func() time.Time { return now }), ExpireEvery: -1, SnapshotAfter: -1, TrimEvery: -1, Keep: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

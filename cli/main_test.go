@@ -18,12 +18,13 @@ import (
 	"troupe/cli/term"
 	"troupe/internal/golden"
 	"troupe/sim"
+	"troupe/timing"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(patient{m}, map[string]func(){"troupe": func() {
 		if file := os.Getenv(clockVariable); file != "" {
-			serverClock = func() time.Time { return time.Now().Add(offsetIn(file)) }
+			serverClock = timing.At(func() time.Time { return time.Now().Add(offsetIn(file)) })
 		}
 		Main(sim.Kinds())
 	}})

@@ -34,6 +34,7 @@ import (
 	"troupe/serve/model"
 	"troupe/serve/personalizer"
 	"troupe/spec"
+	"troupe/timing"
 )
 
 // serveFlags are the flags of `troupe serve`.
@@ -370,14 +371,14 @@ func (f *serveFlags) claim() (net.Listener, error) {
 	return l, nil
 }
 
-// serverClock is that of servers; nil is the system's. Tests give one.
-var serverClock func() time.Time
+// serverClock is that of servers, their logs and pages. Tests give one.
+var serverClock timing.Clock
 
 // options are those of the server behind the API.
 func (f *serveFlags) options(logger *slog.Logger) serve.Options {
 	return serve.Options{
-		Now: serverClock,
-		Dir: f.data, Limits: serve.Limits{Open: f.open, ModelBytes: f.modelBytes,
+		Clock: serverClock,
+		Dir:   f.data, Limits: serve.Limits{Open: f.open, ModelBytes: f.modelBytes,
 			Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}},
 		JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: engineSays(logger)},
 		Committer: eventlog.CommitterOptions{Version: uint16(f.logVersion)},
@@ -408,6 +409,7 @@ func (f *serveFlags) edge(server *serve.Server, keys *api.Keys, logger *slog.Log
 		Data: data, Connections: connections,
 		Keys: keys, Hosts: hosts, Adapters: []api.Adapter{personalizer.New(f.personalizer)}, MaxBody: f.maxBody, MaxActions: f.actions,
 		Concurrent: f.concurrent, Timeout: f.timeout, Version: version, Logger: logger,
+		Clock: serverClock,
 	})
 }
 

@@ -149,7 +149,7 @@ func (f *natsFlags) options(logger *slog.Logger) (o natslog.Options, err error) 
 	o = natslog.Options{
 		Node: f.node, URLs: f.urls, Credentials: f.creds, Attest: f.attest, VouchedBy: f.vouched, CA: f.ca,
 		Cert: f.cert, Key: f.key,
-		Create: f.create, Replicas: f.replicas, MaxBytes: f.limit, Logf: engineSays(logger),
+		Create: f.create, Replicas: f.replicas, MaxBytes: f.limit, Logf: engineSays(logger), Clock: serverClock,
 	}
 	for _, x := range []struct{ flag, file string }{{"nats-creds", f.creds}, {"nats-attest", f.attest}} {
 		if err := natslog.CheckCredentials(x.file); err != nil {

@@ -21,6 +21,7 @@ import (
 	"troupe/serve"
 	"troupe/serve/fold"
 	"troupe/serve/model"
+	"troupe/timing"
 )
 
 // vectorLog is the directory of a stopped server with n decisions of a model on plain vectors, all paid.
@@ -29,7 +30,7 @@ func vectorLog(t *testing.T, n int) string {
 	dir, ctx := t.TempDir(), context.Background()
 	var now atomic.Int64
 	now.Store(time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC).UnixNano())
-	s, err := serve.Open(ctx, serve.Options{Dir: dir, ExpireEvery: -1, Now: func() time.Time { return time.Unix(0, now.Load()) }})
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, ExpireEvery: -1, Clock: timing.At(func() time.Time { return time.Unix(0, now.Load()) })})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +197,7 @@ func TestTrainLearnedSchema(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	var now atomic.Int64
 	now.Store(time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC).UnixNano())
-	s, err := serve.Open(ctx, serve.Options{Dir: dir, ExpireEvery: -1, Now: func() time.Time { return time.Unix(0, now.Load()) }})
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, ExpireEvery: -1, Clock: timing.At(func() time.Time { return time.Unix(0, now.Load()) })})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func (s *streamShard) acknowledge(seq uint64, batch []byte) error {
 
 // syncAcked makes the acknowledged-end records durable once a second.
 func (l *JetStream) syncAcked() {
-	tick := time.NewTicker(time.Second)
+	tick := l.opt.Clock.Ticker(time.Second)
 	defer tick.Stop()
 	for {
 		select {

@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -19,6 +20,8 @@ import (
 	"time"
 
 	"github.com/minio/highwayhash"
+
+	"troupe/timing"
 )
 
 // The engine keeps a stream in block files msgs/1.blk, 2.blk, …, records one after the other:
@@ -310,7 +313,7 @@ func checkSnapshots(dir string) (file, what string, err error) {
 		whole := false
 		for try := 0; try < snapshotTries && !whole; try++ {
 			if try > 0 {
-				time.Sleep(snapshotPause)
+				_ = (timing.Clock{}).Sleep(context.Background(), snapshotPause) // the file is the machine's
 			}
 			b, err := os.ReadFile(name)
 			if errors.Is(err, os.ErrNotExist) { // a newer one has taken its place

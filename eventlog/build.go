@@ -17,6 +17,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"troupe/timing"
 )
 
 // buildDir is where a Builder works, in the directory that becomes a log.
@@ -65,7 +67,7 @@ func OpenBuilder(ctx context.Context, dir string, keys *BatchKeys, first uint64)
 	if err = os.MkdirAll(b.work, 0o700); err != nil {
 		return nil, err
 	}
-	if b.srv, b.nc, err = startEngine(ctx, b.work, false, func(string, string) {}); err != nil {
+	if b.srv, b.nc, err = startEngine(ctx, b.work, false, timing.Clock{}, func(string, string) {}); err != nil {
 		return nil, err
 	}
 	if b.js, err = jetstream.New(b.nc); err != nil {

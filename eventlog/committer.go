@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"troupe/timing"
 )
 
 // CommitterOptions configure a Committer.
@@ -32,8 +34,10 @@ type CommitterOptions struct {
 	// Version is the log version that batches have, until Raise. 0 means LogVersion. Records that need a higher one are
 	// refused with ErrVersion.
 	Version uint16
-	// Now is the clock whose time batches have; without one it is 0. Nothing depends on it.
-	Now func() time.Time
+	// Now is the time of day that batches have; without one it is 0. Nothing depends on it. Clock is what attempts wait
+	// by, the machine's when it is not set.
+	Now   func() time.Time
+	Clock timing.Clock
 	// Format is the format of the batches; 0 means Format1. A log of format 3 stays one (Chain.Format), and Head
 	// is then Chain.Rolling. It needs Keys, which vouch for the batches.
 	Format uint16
@@ -379,7 +383,7 @@ func (c *Committer) store(f *flight) error {
 		go func(b []byte) { hashed <- HashBatch(b) }(f.buf)
 	}
 
-	until, began := c.ctx, time.Now() // the attempts end with until; the first one has a limit of its own
+	until, began := c.ctx, c.opt.Clock.Mark() // the attempts end with until; the first one has a limit of its own
 	wait := firstWait
 	for try := 1; ; try++ {
 		// 5. Send.
@@ -407,12 +411,12 @@ func (c *Committer) store(f *flight) error {
 			return err
 		}
 		if try == 1 {
-			patience, cancel := context.WithDeadline(c.ctx, began.Add(c.opt.Patience))
+			patience, cancel := context.WithTimeout(c.ctx, c.opt.Patience-c.opt.Clock.Since(began))
 			defer cancel()
 			until = patience
 		}
 		final := errors.Is(err, errSeqWentBack) || errors.Is(err, ErrBroken) || errors.Is(err, ErrClosed)
-		if again := !final && !errors.Is(err, ErrDown) && pause(until, wait); !again {
+		if again := !final && !errors.Is(err, ErrDown) && c.opt.Clock.Sleep(until, wait); !again {
 			// 6. Settle: the outcome is unknown. err is not wrapped: the last attempt may have been
 			// refused, the batch was not.
 			err = fmt.Errorf("%w: batch %d after %d attempts: %v", ErrUnknown, h.No, try, err)
@@ -425,7 +429,7 @@ func (c *Committer) store(f *flight) error {
 				f.settle(0, h, err)
 				until = c.ctx
 			}
-			if !pause(until, wait) {
+			if !c.opt.Clock.Sleep(until, wait) {
 				return err
 			}
 		}
@@ -489,18 +493,6 @@ func (c *Committer) send(until context.Context, limit time.Duration, h Header, b
 	return seq, err
 }
 
-// pause waits; false means that ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // settle gives the callers of a batch their answer. They keep the first one.
 func (f *flight) settle(seq uint64, h Header, err error) {
 	if !f.settled {
@@ -537,7 +529,7 @@ func (c *Committer) refused() {
 // unsettled refuses the batches that wait, which were never sent, and new ones, until a batch is stored.
 func (c *Committer) unsettled(err error) {
 	if closing := c.refuse(fmt.Errorf("%w: %v", ErrUnsettled, err)); closing { // only Close waits for it now
-		time.AfterFunc(c.opt.Patience, c.cancel)
+		c.opt.Clock.AfterFunc(c.opt.Patience, c.cancel)
 	}
 }
 
@@ -564,7 +556,7 @@ func (c *Committer) refuse(err error) (closing bool) {
 func (c *Committer) Close(ctx context.Context) error {
 	c.mu.Lock()
 	if c.closing = true; c.now.Load().err != nil {
-		time.AfterFunc(c.opt.Patience, c.cancel)
+		c.opt.Clock.AfterFunc(c.opt.Patience, c.cancel)
 	}
 	c.mu.Unlock()
 	select {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"troupe/timing"
 )
 
 // CutOffError is the error of a node that the network has cut off, so that its engine rests. The engine has no
@@ -44,8 +46,8 @@ const (
 // contacts is what a node knows of the connections of the cluster, from answers of the other nodes' engines.
 type contacts struct {
 	mu    sync.Mutex
-	since time.Time                   // nothing is silent before heardFor has passed
-	heard map[string]time.Time        // when a node has answered
+	since timing.Instant              // nothing is silent before heardFor has passed
+	heard map[string]timing.Instant   // when a node has answered
 	says  map[string]map[string]count // by node: what it has got from others
 	kept  map[string]received         // by question: the answers to it, for those that wait for them
 }
@@ -53,7 +55,7 @@ type contacts struct {
 // count is how many messages a node has got from another one, and when that has grown.
 type count struct {
 	messages int64
-	at       time.Time
+	at       timing.Instant
 }
 
 // received is how many messages a node, the first key, has got from another one, the second.
@@ -132,15 +134,15 @@ func stillHeard(q string, nodes []string, before, after received) bool {
 }
 
 // reset forgets what was heard, when an engine has begun.
-func (c *contacts) reset(now time.Time) {
+func (c *contacts) reset(now timing.Instant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.since, c.heard, c.says = now, map[string]time.Time{}, map[string]map[string]count{}
+	c.since, c.heard, c.says = now, map[string]timing.Instant{}, map[string]map[string]count{}
 	c.kept = map[string]received{}
 }
 
 // answer takes the answer of an engine to a question for its connections.
-func (c *contacts) answer(question string, data []byte, now time.Time) {
+func (c *contacts) answer(question string, data []byte, now timing.Instant) {
 	var a struct {
 		Server struct{ Name string }
 		Data   struct {
@@ -186,7 +188,7 @@ func (c *contacts) take(question string) received {
 }
 
 // view returns what is known now, and false while the engine has not run for heardFor.
-func (c *contacts) view(self string, size int, now time.Time) (view, bool) {
+func (c *contacts) view(self string, size int, now timing.Instant) (view, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := view{self: self, size: size, says: map[string][]string{}}
@@ -240,7 +242,7 @@ func unreached(ctx context.Context, addresses []string) int {
 func (n *Node) contact(ctx context.Context) error {
 	inbox := n.system.NewInbox() + "."
 	sub, err := n.system.Subscribe(inbox+"*", func(m *nats.Msg) {
-		n.contacts.answer(m.Subject[len(inbox):], m.Data, time.Now())
+		n.contacts.answer(m.Subject[len(inbox):], m.Data, n.time.Mark())
 	})
 	if err != nil {
 		return err
@@ -256,18 +258,18 @@ func (n *Node) contact(ctx context.Context) error {
 		_ = n.system.PublishRequest("$SYS.REQ.SERVER.PING.ROUTEZ", inbox+question, nil)
 		return question
 	}
-	n.contacts.reset(time.Now())
-	var asked time.Time
-	for pause(ctx, lookEvery) {
+	n.contacts.reset(n.time.Mark())
+	var asked timing.Instant
+	for n.time.Sleep(ctx, lookEvery) {
 		if n.down.Load() != nil { // an engine without a disk calls for no election
 			continue
 		}
-		if now := time.Now(); now.Sub(asked) >= askEvery {
+		if now := n.time.Mark(); asked == 0 || now.Sub(asked) >= askEvery {
 			asked = now
 			ask(false)
 		}
 		m := n.members.Load()
-		v, known := n.contacts.view(n.name, m.size, time.Now())
+		v, known := n.contacts.view(n.name, m.size, n.time.Mark())
 		if m.names != nil {
 			v.heard = slices.DeleteFunc(v.heard, func(p string) bool { return !slices.Contains(m.names, p) })
 		}
@@ -287,16 +289,16 @@ func (n *Node) contact(ctx context.Context) error {
 // cutOff asks the network whether a verdict is right. A process that stood still has heard nobody, too, but it reaches
 // the others. A node that is cut off by itself is not heard by the others from then on; one behind a broken link is.
 func (n *Node) cutOff(ctx context.Context, v view, d verdict, ask func(keep bool) string) bool {
-	begun, first := time.Now(), ask(true)
+	begun, first := n.time.Mark(), ask(true)
 	others := n.members.Load().others
 	lost := unreached(ctx, others)
 	if d.lost == "" || lost == 0 {
 		n.contacts.take(first)
 		return lost > 0 && 1+len(others)-lost < v.majority() && ctx.Err() == nil
 	}
-	pause(ctx, dialFor-time.Since(begun)) // an address without a machine is refused at once
+	n.time.Sleep(ctx, dialFor-n.time.Since(begun)) // an address without a machine is refused at once
 	second := ask(true)
-	pause(ctx, lookEvery)
+	n.time.Sleep(ctx, lookEvery)
 	before, after := n.contacts.take(first), n.contacts.take(second)
 	return stillHeard(d.lost, v.heard, before, after) && ctx.Err() == nil
 }
@@ -306,17 +308,17 @@ func (n *Node) cutOff(ctx context.Context, v view, d verdict, ask func(keep bool
 func (n *Node) rest(ctx context.Context, d verdict, majority int) error {
 	n.restart.Lock()
 	defer n.restart.Unlock()
-	begun := time.Now()
-	n.cut.Store(&CutOffError{begun, d.why})
+	begun := n.time.Mark()
+	n.cut.Store(&CutOffError{n.time.Now(), d.why})
 	n.logf("the node %s and its engine rests, so that it disturbs no election of the others", d.why)
 	old := n.srv.Load()
 	old.Shutdown()
 	old.WaitForShutdown()
-	for pause(ctx, lookEvery) {
+	for n.time.Sleep(ctx, lookEvery) {
 		others := n.members.Load().others
 		lost := unreached(ctx, others)
 		if lost == 0 || d.lost == "" && 1+len(others)-lost >= majority ||
-			d.lost != "" && time.Since(begun) > restAtMost {
+			d.lost != "" && n.time.Since(begun) > restAtMost {
 			break
 		}
 	}
@@ -326,13 +328,13 @@ func (n *Node) rest(ctx context.Context, d verdict, majority int) error {
 			break
 		}
 		n.logf("the engine does not start after its rest: %v", err)
-		if !pause(ctx, lastRetry) {
+		if !n.time.Sleep(ctx, lastRetry) {
 			return ctx.Err()
 		}
 	}
-	n.contacts.reset(time.Now())
+	n.contacts.reset(n.time.Mark())
 	n.cut.Store(nil)
-	n.logf("the engine goes on after a rest of %v", time.Since(begun).Round(100*time.Millisecond))
+	n.logf("the engine goes on after a rest of %v", n.time.Since(begun).Round(100*time.Millisecond))
 	return nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"troupe/timing"
 )
 
 // graph says which nodes hear each other.
@@ -100,9 +102,9 @@ func TestVerdict(t *testing.T) {
 // a question that is kept says whether the other node is still heard.
 func TestContacts(t *testing.T) {
 	var c contacts
-	start := time.Now()
+	start := timing.Instant(1)
 	c.reset(start)
-	at := func(d time.Duration) time.Time { return start.Add(d) }
+	at := func(d time.Duration) timing.Instant { return start + timing.Instant(d) }
 	say := func(question, node string, d time.Duration, routes string) {
 		c.answer(question, fmt.Appendf(nil, `{"server": {"name": %q}, "data": {"routes": [%s]}}`, node, routes), at(d))
 	}

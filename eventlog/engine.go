@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"troupe/timing"
 )
 
 // engine is one run of NATS JetStream inside this process.
@@ -49,8 +51,8 @@ func (e *engine) stop() {
 }
 
 // startEngine starts a server that listens nowhere, with its files in dir, and connects to it.
-func startEngine(ctx context.Context, dir string, sync bool, logf func(level, text string)) (*server.Server, *nats.Conn,
-	error) {
+func startEngine(ctx context.Context, dir string, sync bool, clock timing.Clock,
+	logf func(level, text string)) (*server.Server, *nats.Conn, error) {
 	fatal := make(chan string, 1)
 	srv, err := server.NewServer(&server.Options{
 		ServerName:         "troupe",
@@ -77,7 +79,7 @@ func startEngine(ctx context.Context, dir string, sync bool, logf func(level, te
 		}
 	}}, false, false)
 	srv.Start()
-	for start := time.Now(); !srv.ReadyForConnections(20 * time.Millisecond); {
+	for start := clock.Mark(); !srv.ReadyForConnections(20 * time.Millisecond); {
 		var err error
 		select {
 		case text := <-fatal:
@@ -85,7 +87,7 @@ func startEngine(ctx context.Context, dir string, sync bool, logf func(level, te
 		case <-ctx.Done():
 			err = ctx.Err()
 		default:
-			if time.Since(start) < 30*time.Second {
+			if clock.Since(start) < 30*time.Second {
 				continue
 			}
 			err = errors.New("engine: not ready after 30 s")

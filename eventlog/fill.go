@@ -381,7 +381,7 @@ func (n *Node) fill(ctx context.Context, damage string, running bool) error {
 	defer done()
 	n.restart.Lock()
 	defer n.restart.Unlock()
-	n.repairing.Store(&RepairingError{time.Now(), damage})
+	n.repairing.Store(&RepairingError{n.time.Now(), damage})
 	stopServer(n)
 	err = n.putIn(holes, got)
 	if began := n.beginAgain(ctx); began != nil {
@@ -436,7 +436,7 @@ func (n *Node) filled(holes []hole, got map[uint64][]byte, asked []string) (fill
 // name comes first goes on.
 func (n *Node) turn(ctx context.Context) (done func(), err error) {
 	n.intends.Store(true) // first: of two that ask each other, one sees it
-	for since := time.Now(); ; {
+	for since := n.time.Mark(); ; {
 		busy := ""
 		for _, node := range n.Peers() {
 			if a, _, err := n.askEntries(ctx, node, entriesAsk{}); err == nil && a.Repairs {
@@ -446,7 +446,7 @@ func (n *Node) turn(ctx context.Context) (done func(), err error) {
 		switch {
 		case busy == "":
 			return func() { n.intends.Store(false) }, nil
-		case busy < n.name || time.Since(since) > healCurrent || !pause(ctx, healEvery):
+		case busy < n.name || n.time.Since(since) > healCurrent || !n.time.Sleep(ctx, healEvery):
 			n.intends.Store(false)
 			return nil, fmt.Errorf("%s repairs its files first", busy)
 		}
@@ -512,13 +512,13 @@ func (n *Node) putIn(holes []hole, got map[uint64][]byte) error {
 // startFilled is the start of a node that may start with damaged files: a server without an engine runs, takes what is
 // missing from the others while they answer, and one with an engine takes its place.
 func (n *Node) startFilled(ctx context.Context, damage string) error {
-	for since := time.Now(); ; {
+	for since := n.time.Mark(); ; {
 		err := n.fill(ctx, damage, false)
 		if err == nil {
 			n.noteFilled(damage)
 			break
 		}
-		if time.Since(since) > fillStart || errors.Is(err, errNoHoles) || !pause(ctx, lastRetry) {
+		if n.time.Since(since) > fillStart || errors.Is(err, errNoHoles) || !n.time.Sleep(ctx, lastRetry) {
 			n.logf("the node starts with files that are damaged: %v", err)
 			break
 		}
@@ -529,7 +529,7 @@ func (n *Node) startFilled(ctx context.Context, damage string) error {
 
 // noteFilled notes that the files were repaired.
 func (n *Node) noteFilled(damage string) {
-	now := time.Now().UTC().Truncate(time.Second)
+	now := n.time.Now().UTC().Truncate(time.Second)
 	n.noteCare(func(c *Care) { c.Repairs, c.Repaired, c.Damage = c.Repairs+1, now, damage })
 	n.logf("the entries that were damaged are taken from the others, one by one: %s", damage)
 }

@@ -121,12 +121,12 @@ func (n *Node) Walk(ctx context.Context, share float64) (*ReplicaReport, error) 
 	if !(share > 0 && share <= 1) {
 		return nil, fmt.Errorf("share %v: expected a number above 0 and at most 1", share)
 	}
-	began := time.Now()
+	began := n.time.Mark()
 	r, err := pacedReplica(n.dir, n.keys, nil, func() error {
-		if read := time.Since(began); share < 1 {
-			pause(ctx, time.Duration(float64(read)*(1/share-1)))
+		if read := n.time.Since(began); share < 1 {
+			n.time.Sleep(ctx, time.Duration(float64(read)*(1/share-1)))
 		}
-		began = time.Now()
+		began = n.time.Mark()
 		return ctx.Err()
 	})
 	if err == nil && len(r.Damage) == 0 {
@@ -137,7 +137,7 @@ func (n *Node) Walk(ctx context.Context, share float64) (*ReplicaReport, error) 
 
 // noteVerified notes that all files were read and are whole.
 func (n *Node) noteVerified(r *ReplicaReport) {
-	n.noteCare(func(c *Care) { c.Verified, c.Entry = time.Now().UTC().Truncate(time.Second), r.Last })
+	n.noteCare(func(c *Care) { c.Verified, c.Entry = n.time.Now().UTC().Truncate(time.Second), r.Last })
 }
 
 // Repair makes the replica of this node anew from those of the others when its files are damaged. Let another node lead
@@ -247,7 +247,7 @@ func (n *Node) mayRepair(ctx context.Context) error {
 
 // swap stops the engine, puts its files aside and starts another one without files. The caller holds restart.
 func (n *Node) swap(ctx context.Context, damage string) (err error) {
-	n.repairing.Store(&RepairingError{time.Now(), damage})
+	n.repairing.Store(&RepairingError{n.time.Now(), damage})
 	n.logf("the files of this node are damaged, and it makes them anew from the others: %s", damage)
 	stopServer(n)
 	err = n.beginWith(ctx, false)
@@ -270,11 +270,11 @@ func (n *Node) beginAgain(ctx context.Context) error {
 	for {
 		err := n.begin(ctx)
 		if err == nil {
-			n.contacts.reset(time.Now())
+			n.contacts.reset(n.time.Mark())
 			return nil
 		}
 		n.logf("the engine does not start: %v", err)
-		if !pause(ctx, lastRetry) {
+		if !n.time.Sleep(ctx, lastRetry) {
 			return ctx.Err()
 		}
 	}
@@ -288,12 +288,12 @@ func stopServer(n *Node) {
 
 // putAside waits until all others have what is committed, and puts the files aside. No engine runs.
 func (n *Node) putAside(ctx context.Context, damage string) error {
-	for since := time.Now(); ; {
+	for since := n.time.Mark(); ; {
 		_, _, err := n.othersCurrent(ctx)
 		if err == nil {
 			break
 		}
-		if time.Since(since) > healCurrent || !pause(ctx, healEvery) {
+		if n.time.Since(since) > healCurrent || !n.time.Sleep(ctx, healEvery) {
 			return err
 		}
 	}
@@ -308,11 +308,11 @@ func (n *Node) putAside(ctx context.Context, damage string) error {
 // finishRepair waits until the new replica has what the leader has, and checks it.
 func (n *Node) finishRepair(ctx context.Context) error {
 	if n.repairing.Load() == nil {
-		n.repairing.Store(&RepairingError{time.Now(), n.Unfinished()})
+		n.repairing.Store(&RepairingError{n.time.Now(), n.Unfinished()})
 	}
 	begun := n.repairing.Load()
 	said := ""
-	for pause(ctx, healEvery) {
+	for n.time.Sleep(ctx, healEvery) {
 		last, err := n.caughtUp(ctx)
 		if err == nil {
 			var whole bool
@@ -335,10 +335,10 @@ func (n *Node) finishRepair(ctx context.Context) error {
 	if err := errors.Join(os.RemoveAll(filepath.Join(n.dir, healDir)), syncDir(n.dir)); err != nil {
 		n.logf("what was put aside is still there: %v", err)
 	}
-	now := time.Now().UTC().Truncate(time.Second)
+	now := n.time.Now().UTC().Truncate(time.Second)
 	n.noteCare(func(c *Care) { c.Repairs, c.Repaired, c.Verified = c.Repairs+1, now, now })
 	n.repairing.Store(nil)
-	n.logf("the files of this node are made anew from the others and whole, after %v", time.Since(begun.Since).
+	n.logf("the files of this node are made anew from the others and whole, after %v", n.time.Now().Sub(begun.Since).
 		Round(100*time.Millisecond))
 	return nil
 }
@@ -492,7 +492,7 @@ func (n *Node) answerChecks(ctx context.Context) error {
 // askWhole asks a node to read its files, which must be whole and have the entry last; those of a busy log are written a
 // moment later.
 func (n *Node) askWhole(ctx context.Context, node string, last uint64) error {
-	for since := time.Now(); ; {
+	for since := n.time.Mark(); ; {
 		var a checkAnswer
 		wctx, cancel := context.WithTimeout(ctx, checkAsk)
 		m, err := n.nc.RequestWithContext(wctx, checkSubject(node), nil)
@@ -511,10 +511,10 @@ func (n *Node) askWhole(ctx context.Context, node string, last uint64) error {
 			return &alsoDamagedError{node, a.Damage}
 		case a.Last >= last:
 			return nil
-		case time.Since(since) > healCurrent:
+		case n.time.Since(since) > healCurrent:
 			return fmt.Errorf("the files of %s end with entry %d of %d", node, a.Last, last)
 		}
-		if !pause(ctx, healEvery) {
+		if !n.time.Sleep(ctx, healEvery) {
 			return ctx.Err()
 		}
 	}
@@ -540,12 +540,12 @@ func dirSize(dir string) (size int64, err error) {
 // startAnew is the start of a node that may not start with its files: a server without an engine runs, and one with an
 // engine and without files takes its place.
 func (n *Node) startAnew(ctx context.Context, damage string) (err error) {
-	for since := time.Now(); ; {
+	for since := n.time.Mark(); ; {
 		if err = n.mayRepair(ctx); err == nil {
 			break
 		}
 		too := (*alsoDamagedError)(nil)
-		if !errors.As(err, &too) && time.Since(since) < fillAfter && pause(ctx, healEvery) {
+		if !errors.As(err, &too) && n.time.Since(since) < fillAfter && n.time.Sleep(ctx, healEvery) {
 			continue
 		}
 		switch some := n.fill(ctx, damage, false); {
@@ -563,7 +563,7 @@ func (n *Node) startAnew(ctx context.Context, damage string) (err error) {
 		case !errors.Is(some, errNoHoles):
 			err = fmt.Errorf("%w; %w", err, some)
 		}
-		if time.Since(since) > healCurrent || !pause(ctx, lastRetry) {
+		if n.time.Since(since) > healCurrent || !n.time.Sleep(ctx, lastRetry) {
 			break
 		}
 	}
@@ -579,7 +579,7 @@ func (n *Node) startAnew(ctx context.Context, damage string) (err error) {
 	if err != nil {
 		return &NotRepairedError{err}
 	}
-	n.repairing.Store(&RepairingError{time.Now(), damage})
+	n.repairing.Store(&RepairingError{n.time.Now(), damage})
 	n.logf("the files of this node are damaged, and it makes them anew from the others: %s", damage)
 	stopServer(n)
 	return n.begin(ctx)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"troupe/timing"
 )
 
 // What the description of a stream says of the log that it was imported from.
@@ -103,7 +105,7 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 		return source, err
 	}
 	o.Create, o.Await = false, false
-	base := JetStreamOptions{MaxBytes: o.MaxBytes, Duplicates: o.Duplicates, Logf: o.Logf}
+	base := JetStreamOptions{MaxBytes: o.MaxBytes, Duplicates: o.Duplicates, Clock: o.Clock, Logf: o.Logf}
 	base.defaults()
 	if source.Bytes > uint64(base.MaxBytes) {
 		return source, fmt.Errorf("the log has %d bytes, the limit of the new one is %d", source.Bytes, base.MaxBytes)
@@ -112,7 +114,7 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 	want.Replicas, want.FirstSeq = max(o.Replicas, 1), source.First
 	want.Metadata = map[string]string{importOf: from.Report().ID.String()}
 	maps.Copy(want.Metadata, o.Metadata)
-	s, have, err := importStream(ctx, js, want, o.Remote)
+	s, have, err := importStream(ctx, js, want, o)
 	if err != nil {
 		return source, err
 	}
@@ -127,10 +129,10 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 		}
 		return source, nil
 	}
-	var told time.Time
+	var told timing.Instant
 	tell := func(done uint64) {
-		if says != nil && time.Since(told) >= time.Second {
-			told = time.Now()
+		if says != nil && o.Clock.Since(told) >= time.Second {
+			told = o.Clock.Mark()
 			says(done, source.Last)
 		}
 	}
@@ -158,7 +160,7 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 		switch {
 		case err != nil:
 			base.Logf("import: going on after %v", err)
-			if !pause(ctx, wait) {
+			if !o.Clock.Sleep(ctx, wait) {
 				return source, fmt.Errorf("%w: %v", ctx.Err(), err)
 			}
 		default:
@@ -169,8 +171,8 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 
 // importStream finds the stream of an import or makes it. Servers of others may refuse that.
 func importStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig,
-	remote bool) (jetstream.Stream, jetstream.StreamConfig, error) {
-	begun := time.Now()
+	o StreamOptions) (jetstream.Stream, jetstream.StreamConfig, error) {
+	begun := o.Clock.Mark()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		tctx, cancel := context.WithTimeout(ctx, streamWait)
 		s, err := js.Stream(tctx, want.Name)
@@ -178,7 +180,7 @@ func importStream(ctx context.Context, js jetstream.JetStream, want jetstream.St
 			s, err = js.CreateStream(tctx, want)
 		}
 		cancel()
-		if remote && (refusedForGood(err) || noJetStream(err) && time.Since(begun) > streamWait) {
+		if o.Remote && (refusedForGood(err) || noJetStream(err) && o.Clock.Since(begun) > streamWait) {
 			return nil, want, notMade(want, err)
 		}
 		if err == nil {
@@ -187,7 +189,7 @@ func importStream(ctx context.Context, js jetstream.JetStream, want jetstream.St
 				what, needs := "not from an import",
 					"an import needs nodes with empty data directories, and cluster.toml from troupe cluster init "+
 						"--import"
-				if remote {
+				if o.Remote {
 					needs = "an import needs an account without a log"
 				}
 				if id != "" {
@@ -201,7 +203,7 @@ func importStream(ctx context.Context, js jetstream.JetStream, want jetstream.St
 			}
 			return s, info.Config, nil
 		}
-		if !pause(ctx, wait) {
+		if !o.Clock.Sleep(ctx, wait) {
 			return nil, want, fmt.Errorf("%w: %v", ctx.Err(), err)
 		}
 	}
@@ -264,7 +266,7 @@ func (l *Stream) copyEntries(ctx context.Context, from Log, first, last uint64, 
 			return nil
 		case err := <-x.future.Err():
 			return fmt.Errorf("entry %d: %w", x.seq, err)
-		case <-time.After(streamWait):
+		case <-l.opt.Clock.After(streamWait):
 			return fmt.Errorf("entry %d: no answer", x.seq)
 		case <-ctx.Done():
 			return ctx.Err()

@@ -90,7 +90,7 @@ func TestImportLog(t *testing.T) {
 	opt.defaults()
 	want := opt.streamConfig(0)
 	want.FirstSeq, want.Metadata = 1, map[string]string{importOf: from.Report().ID.String()}
-	s, _, err := importStream(ctx, js, want, false)
+	s, _, err := importStream(ctx, js, want, StreamOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

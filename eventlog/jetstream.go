@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"troupe/timing"
 )
 
 // JetStreamOptions configure OpenJetStream.
@@ -28,6 +30,8 @@ type JetStreamOptions struct {
 	Keys *BatchKeys
 	// Logf gets the engine's warnings and errors. It may be nil.
 	Logf func(format string, a ...any)
+	// Clock is the machine's when it is not set.
+	Clock timing.Clock
 
 	noSync bool // only for the control runs of the tests, which must fail with it
 }
@@ -135,7 +139,8 @@ func (l *JetStream) open(ctx context.Context) (*engine, error) {
 	}
 	// 3. Start the engine.
 	e := &engine{broken: make(chan struct{})}
-	e.srv, e.nc, err = startEngine(ctx, l.dir, !l.opt.noSync, func(level, text string) { l.engineSays(e, level, text) })
+	e.srv, e.nc, err = startEngine(ctx, l.dir, !l.opt.noSync, l.opt.Clock,
+		func(level, text string) { l.engineSays(e, level, text) })
 	if err != nil {
 		return nil, err
 	}

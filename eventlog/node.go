@@ -22,6 +22,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"troupe/timing"
 )
 
 // NodeOptions configure StartNode.
@@ -42,6 +44,8 @@ type NodeOptions struct {
 	Repair bool
 	// Logf gets the engine's warnings and errors. It may be nil.
 	Logf func(format string, a ...any)
+	// Clock is the machine's when it is not set.
+	Clock timing.Clock
 }
 
 // Node is a server of NATS JetStream inside this process that keeps a replica of a cluster's log. Every file is synced
@@ -54,6 +58,7 @@ type Node struct {
 	members atomic.Pointer[membership]
 	keys    *BatchKeys
 	logf    func(format string, a ...any)
+	time    timing.Clock
 	options func() (*server.Options, error) // of a server that starts
 	srv     atomic.Pointer[server.Server]   // another one after a disk that was full
 	failed  atomic.Pointer[string]          // the newest error of writing a file
@@ -210,7 +215,7 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	if err := refuseNetwork(o.Dir); err != nil {
 		return nil, err
 	}
-	n := &Node{dir: o.Dir, name: o.Name, listen: o.Listen, keys: o.Keys, logf: o.Logf}
+	n := &Node{dir: o.Dir, name: o.Name, listen: o.Listen, keys: o.Keys, logf: o.Logf, time: o.Clock}
 	n.members.Store(o.membership())
 	if n.lock, err = lockDir(o.Dir, true); err != nil {
 		return nil, err
@@ -245,7 +250,7 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	password := secret.String() + ID(time.Now().UnixNano()).String()
+	password := secret.String() + ID(n.time.Now().UnixNano()).String()
 	n.options = func() (*server.Options, error) {
 		o.Routes = n.members.Load().routes
 		return o.server(password)
@@ -276,7 +281,7 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 		}
 	}
 	if what := n.Unfinished(); what != "" && n.repairing.Load() == nil {
-		n.repairing.Store(&RepairingError{time.Now(), what})
+		n.repairing.Store(&RepairingError{n.time.Now(), what})
 	}
 	n.watched.Go(func() { n.watch(watching) })
 	if n.members.Load().size > 1 {
@@ -348,15 +353,15 @@ func (n *Node) beginWith(ctx context.Context, engine bool) error {
 	n.srv.Store(srv)
 	fatal := make(chan string, 1)
 	var failed atomic.Bool
-	var stale atomic.Int64 // when a route that the other end has closed was logged
+	var stale atomic.Int64 // instant; when a route that the other end has closed was logged
 	srv.SetLogger(engineLogger{func(level, text string) {
 		if strings.HasPrefix(text, "Plaintext passwords detected") { // that of this process alone, drawn above
 			return
 		}
 		// of each route of a pool, and again with each attempt of the other node
 		if strings.Contains(text, "Stale Connection") {
-			if at, last := time.Now().UnixNano(), stale.Load(); at-last < int64(staleEvery) ||
-				!stale.CompareAndSwap(last, at) {
+			if at, last := n.time.Mark(), stale.Load(); last != 0 && at.Sub(timing.Instant(last)) < staleEvery ||
+				!stale.CompareAndSwap(last, int64(at)) {
 				return
 			}
 		}
@@ -379,14 +384,14 @@ func (n *Node) beginWith(ctx context.Context, engine bool) error {
 			srv.StartRouting(routes)
 		}
 	}()
-	for start := time.Now(); !srv.ReadyForConnections(20 * time.Millisecond); {
+	for start := n.time.Mark(); !srv.ReadyForConnections(20 * time.Millisecond); {
 		select {
 		case text := <-fatal:
 			return fmt.Errorf("engine: %s", text)
 		case <-ctx.Done():
 			return ctx.Err()
 		default:
-			if time.Since(start) > 30*time.Second {
+			if n.time.Since(start) > 30*time.Second {
 				return errors.New("engine: not ready after 30 s")
 			}
 		}
@@ -403,7 +408,7 @@ const (
 // log. When the disk was full and has room again, another server takes the place of this one, as with a new start of
 // the process. After other errors nothing says what the disk has, and the node stays without a replica.
 func (n *Node) watch(ctx context.Context) {
-	for pause(ctx, watchEvery) {
+	for n.time.Sleep(ctx, watchEvery) {
 		if !n.restart.TryLock() { // the engine rests
 			continue
 		}
@@ -448,7 +453,7 @@ func (n *Node) useDisk(ctx context.Context) error {
 		n.logf("the disk has room again, and the engine does not start: %v", err)
 		return nil
 	}
-	n.contacts.reset(time.Now())
+	n.contacts.reset(n.time.Mark())
 	n.failed.Store(nil)
 	n.down.Store(nil)
 	n.logf("the disk has room again, and the node goes on")
@@ -465,9 +470,9 @@ func (n *Node) probe() error {
 // SyncTime measures what the disk takes for a small write and its sync.
 func (n *Node) SyncTime() (time.Duration, error) {
 	name := filepath.Join(n.dir, "sync.tmp")
-	start := time.Now()
+	start := n.time.Mark()
 	err := writeFileSync(name, make([]byte, 512))
-	took := time.Since(start)
+	took := n.time.Since(start)
 	return took, errors.Join(err, os.Remove(name))
 }
 
@@ -551,7 +556,7 @@ func (n *Node) handOver(ctx context.Context, preferred string) error {
 		return fmt.Errorf("engine's group: %w", err)
 	}
 	for n.Leads() || n.metaLeader() == "" || n.metaLeader() == n.srv.Load().Name() {
-		if !pause(ctx, stepEvery) {
+		if !n.time.Sleep(ctx, stepEvery) {
 			return fmt.Errorf("engine's group: no other node leads: %w", ctx.Err())
 		}
 	}

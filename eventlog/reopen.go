@@ -88,13 +88,13 @@ func (l *JetStream) reopen() {
 	})
 	pause := firstPause
 	for e, _, _ := l.state(); e != nil; {
-		since := time.Now()
+		since := l.opt.Clock.Mark()
 		select {
 		case <-ctx.Done():
 			return
 		case <-e.broken:
 		}
-		if time.Since(since) > resetsAfter {
+		if l.opt.Clock.Since(since) > resetsAfter {
 			pause = firstPause
 		}
 		if !transient(e.cause) {
@@ -113,7 +113,7 @@ func (l *JetStream) replace(ctx context.Context, e *engine, pause *time.Duration
 	err := downError(e.cause)
 	l.set(e, err) // it is still read from, until there is room to try
 	for ; ; *pause = min(2**pause, lastPause) {
-		t := time.NewTimer(*pause)
+		t := l.opt.Clock.Timer(*pause)
 		select {
 		case <-ctx.Done():
 			t.Stop()

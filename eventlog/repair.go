@@ -14,6 +14,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"troupe/timing"
 )
 
 const (
@@ -230,7 +232,7 @@ func rebuild(ctx context.Context, dir string, found *Report, plans []*plan, repo
 	if err := os.MkdirAll(work, 0o700); err != nil {
 		return err
 	}
-	srv, nc, err := startEngine(ctx, work, false, func(string, string) {})
+	srv, nc, err := startEngine(ctx, work, false, timing.Clock{}, func(string, string) {})
 	if err != nil {
 		return err
 	}

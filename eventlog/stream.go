@@ -15,6 +15,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"troupe/timing"
 )
 
 // StreamOptions configure OpenStream.
@@ -43,6 +45,8 @@ type StreamOptions struct {
 	Suspect func()
 	// Logf gets what the operator should know. It may be nil.
 	Logf func(format string, a ...any)
+	// Clock is the machine's when it is not set.
+	Clock timing.Clock
 }
 
 // Stream is a Log on a NATS connection: a JetStream stream for each shard, whose servers may be embedded in other
@@ -65,7 +69,7 @@ type Stream struct {
 	ctx   context.Context // ends with Close
 	stop  context.CancelFunc
 	mu    sync.Mutex
-	moved time.Time // when leadership was moved away from a server that missed entries
+	moved timing.Instant // when leadership was moved away from a server that missed entries
 	calls sync.WaitGroup
 }
 
@@ -112,7 +116,7 @@ func OpenStream(ctx context.Context, nc *nats.Conn, o StreamOptions) (*Stream, e
 // openShard finds the stream of a shard or makes it, and waits until it has a leader.
 func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	wait, said := firstRetry, ""
-	var off time.Time // since when the account has no JetStream, which a server that just starts says too
+	var off timing.Instant // since when the account has no JetStream, which a server that just starts says too
 	for {
 		tctx, cancel := context.WithTimeout(ctx, streamWait)
 		s, err := l.js.Stream(tctx, want.Name)
@@ -164,17 +168,17 @@ func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (je
 		}
 		switch {
 		case !noJetStream(err):
-			off = time.Time{}
-		case off.IsZero():
-			off = time.Now()
-		case l.opt.Remote && time.Since(off) > streamWait:
+			off = 0
+		case off == 0:
+			off = l.opt.Clock.Mark()
+		case l.opt.Remote && l.opt.Clock.Since(off) > streamWait:
 			return nil, notMade(want, err)
 		}
 		if text := err.Error(); l.opt.Remote && text != said {
 			l.opt.Logf("waiting for the stream %s: %s", want.Name, text)
 			said = text
 		}
-		if !pause(ctx, wait) {
+		if !l.opt.Clock.Sleep(ctx, wait) {
 			return nil, fmt.Errorf("%w: %v", ctx.Err(), err)
 		}
 		wait = min(2*wait, lastRetry)
@@ -306,7 +310,7 @@ func (l *Stream) Info(ctx context.Context, shard uint16) (Info, error) {
 		if err == nil {
 			return i, nil
 		}
-		if !pause(both, wait) {
+		if !l.opt.Clock.Sleep(both, wait) {
 			if e := ctx.Err(); e != nil {
 				return Info{}, fmt.Errorf("%w: %v", e, err)
 			}
@@ -366,7 +370,7 @@ func (l *Stream) Get(ctx context.Context, shard uint16, seq uint64) (Entry, erro
 		if e, err := leaderGet(tctx, l.nc, shard, seq); !errors.Is(err, ErrNotFound) {
 			return e, err
 		}
-		if !pause(tctx, firstRetry) {
+		if !l.opt.Clock.Sleep(tctx, firstRetry) {
 			break
 		}
 	}
@@ -378,9 +382,9 @@ func (l *Stream) Get(ctx context.Context, shard uint16, seq uint64) (Entry, erro
 // go on either way.
 func (l *Stream) distrust(ctx context.Context, shard uint16, seq uint64) {
 	l.mu.Lock()
-	early := time.Since(l.moved) < moveEvery
+	early := l.opt.Clock.Since(l.moved) < moveEvery
 	if !early {
-		l.moved = time.Now()
+		l.moved = l.opt.Clock.Mark()
 	}
 	l.mu.Unlock()
 	if early {
@@ -466,7 +470,7 @@ func (l *Stream) Read(ctx context.Context, shard uint16, from uint64) iter.Seq2[
 				}
 			}
 			l.opt.Logf("shard %d: reading again from entry %d: %v", shard, from, err)
-			if !pause(both, wait) {
+			if !l.opt.Clock.Sleep(both, wait) {
 				continue
 			}
 			wait = min(2*wait, lastRetry)
@@ -558,7 +562,7 @@ func (l *Stream) beginning(ctx context.Context, shard uint16, from uint64, give 
 			}
 			return
 		}
-		if !pause(ctx, wait) {
+		if !l.opt.Clock.Sleep(ctx, wait) {
 			return
 		}
 	}
@@ -577,7 +581,7 @@ var errSilent = errors.New("the consumer is silent, and the log goes on")
 // first.
 func (l *Stream) poll(ctx context.Context, shard uint16, wanted *atomic.Uint64, delivered *atomic.Int64,
 	give func(arrival) bool) {
-	tick := time.NewTicker(pollEvery)
+	tick := l.opt.Clock.Ticker(pollEvery)
 	defer tick.Stop()
 	leader := false // is asked next
 	silent := 0     // entries that came this way since the consumer delivered one
@@ -608,7 +612,7 @@ func (l *Stream) poll(ctx context.Context, shard uint16, wanted *atomic.Uint64, 
 				return
 			}
 			for wanted.Load() == seq { // it is being yielded
-				if !pause(ctx, time.Millisecond) {
+				if !l.opt.Clock.Sleep(ctx, time.Millisecond) {
 					return
 				}
 			}
@@ -683,7 +687,7 @@ func (l *Stream) makeConsumer(ctx context.Context, shard uint16, from uint64) je
 		if err == nil {
 			return c
 		}
-		if !pause(ctx, wait) {
+		if !l.opt.Clock.Sleep(ctx, wait) {
 			return nil
 		}
 	}
@@ -812,7 +816,7 @@ func (l *Stream) stepDown(ctx context.Context, shard uint16, was, next string) e
 		if err == nil && info.Cluster != nil && info.Cluster.Leader != "" && info.Cluster.Leader != was {
 			return nil
 		}
-		if !pause(ctx, stepEvery) {
+		if !l.opt.Clock.Sleep(ctx, stepEvery) {
 			return fmt.Errorf("no other server leads: %w", ctx.Err())
 		}
 	}

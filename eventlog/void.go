@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"troupe/timing"
 )
 
 // A batch that a node of a cluster wrote, and that is malformed or does not fit the chain, stops every reader: passing
@@ -229,7 +231,8 @@ func (s *Survey) DeclareVoid(ctx context.Context, caller string, now time.Time) 
 	var seq uint64
 	for { // under one id it is stored once
 		seq, _, err = s.log.Append(ctx, 0, "void/"+hex.EncodeToString(id.Sum(nil)[:16]), b)
-		if err == nil || !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrDown) || !pause(ctx, firstRetry) {
+		if err == nil || !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrDown) ||
+			!(timing.Clock{}).Sleep(ctx, firstRetry) {
 			break
 		}
 	}

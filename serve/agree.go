@@ -12,6 +12,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
+	"troupe/timing"
 )
 
 // Trimming in a cluster. One node decides what may go by the rules of needs.go, computes the base and writes a
@@ -89,7 +90,7 @@ func (s *agreement) name(ctx context.Context, to uint64, sum [sha256.Size]byte) 
 	if err != nil || most < to {
 		return false, err // next time
 	}
-	now := s.opt.Now().UnixNano()
+	now := s.opt.Clock.Now().UnixNano()
 	receipt, err := s.append(ctx, s.nodes.checkpoint(now, seen), &eventlog.Control{Act: eventlog.Trim, AtSeq: to,
 		Data: sum[:], Time: now})
 	if err != nil {
@@ -108,9 +109,9 @@ func (s *agreement) name(ctx context.Context, to uint64, sum [sha256.Size]byte) 
 // baseLoop brings the newest base to its end.
 func (s *agreement) baseLoop() {
 	n := s.nodes
-	tick := time.NewTicker(n.Every)
+	tick := s.opt.Clock.Ticker(n.Every)
 	defer tick.Stop()
-	var pause, checked time.Time
+	var failed, checked timing.Instant
 	said := ""
 	for {
 		select {
@@ -121,7 +122,7 @@ func (s *agreement) baseLoop() {
 		if s.progress.failure() != nil {
 			return
 		}
-		if time.Now().Before(pause) {
+		if s.opt.Clock.Since(failed) < min(baseRetry, 10*n.Every) {
 			continue
 		}
 		s.mu.RLock()
@@ -130,16 +131,16 @@ func (s *agreement) baseLoop() {
 		n.mu.Lock()
 		stage := n.agreed.stage(base, n.ImportedBase.Seq)
 		n.mu.Unlock()
-		if stage == trimNone || stage == trimDone && (time.Since(checked) < baseCheck || n.rank() > 0) {
+		if stage == trimNone || stage == trimDone && (s.opt.Clock.Since(checked) < baseCheck || n.rank() > 0) {
 			continue
 		}
-		checked = time.Now()
+		checked = s.opt.Clock.Mark()
 		ctx, cancel := context.WithTimeout(s.ctx, baseTime)
 		waits, err := s.tendBase(ctx, base)
 		cancel()
 		if err != nil && s.ctx.Err() == nil {
 			waits = err.Error()
-			pause = time.Now().Add(min(baseRetry, 10*n.Every))
+			failed = s.opt.Clock.Mark()
 			if waits != said {
 				s.opt.Logger.Warn("the log is not trimmed", "error", waits)
 			}

@@ -17,6 +17,7 @@ import (
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
 	"troupe/serve/fold"
+	"troupe/timing"
 )
 
 // trimming gives each node a directory under dir and lets it keep few entries.
@@ -309,7 +310,7 @@ func TestTrimWaits(t *testing.T) {
 	propose := func(seen, to uint64, sum byte) fold.Outcome {
 		t.Helper()
 		s := nodes[0]
-		now := s.opt.Now().UnixNano()
+		now := s.opt.Clock.Now().UnixNano()
 		r := must(s.append(ctx, s.nodes.checkpoint(now, seen), &eventlog.Control{Act: eventlog.Trim, AtSeq: to, Data: slices.Repeat([]byte{sum}, 32), Time: now}))
 		return must(s.applied(ctx, r, 2))[1]
 	}
@@ -366,7 +367,7 @@ func TestTrimmedImport(t *testing.T) {
 	m := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	clocks := []*nodeClock{{}, {}, {}}
 	alone := open(t, m, nil, func(o *Options) {
-		o.Dir, o.KeepBytes, o.TrimEvery, o.Now = filepath.Join(dir, "alone"), 4000, -1, clocks[0].now
+		o.Dir, o.KeepBytes, o.TrimEvery, o.Clock = filepath.Join(dir, "alone"), 4000, -1, timing.At(clocks[0].now)
 	})
 	must(alone.CreateModel(ctx, vectors("news", 3), ""))
 	pairs(t, []*Server{alone}, 40)

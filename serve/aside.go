@@ -20,11 +20,11 @@ type aside struct {
 
 // asideLoop lays models aside that are not used.
 func (s *aside) asideLoop(ctx context.Context, every time.Duration) {
-	tick := time.NewTicker(every)
+	tick := s.time.Ticker(every)
 	defer tick.Stop()
 	look := make(<-chan time.Time) // at the bound
 	if s.limit > 0 {
-		t := time.NewTicker(min(every, time.Second))
+		t := s.time.Ticker(min(every, time.Second))
 		defer t.Stop()
 		look = t.C
 	}

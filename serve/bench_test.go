@@ -19,6 +19,7 @@ import (
 	"troupe/eventlog/eventlogtest"
 	"troupe/policy"
 	"troupe/spec"
+	"troupe/timing"
 )
 
 // benchModel is the model of the bars: K = 20, d = 32, m = 32, packed features.
@@ -263,7 +264,7 @@ func BenchmarkRewardFromLog(b *testing.B) {
 func BenchmarkExpire(b *testing.B) {
 	ctx := context.Background()
 	clock := &fakeClock{}
-	s := must(Open(ctx, Options{Dir: b.TempDir(), Now: clock.now, ExpireEvery: -1, SnapshotEvery: -1}))
+	s := must(Open(ctx, Options{Dir: b.TempDir(), Clock: timing.At(clock.now), ExpireEvery: -1, SnapshotEvery: -1}))
 	c := benchModel()
 	c.Reward.Default = Maybe{Set: true, Value: 0}
 	must(s.CreateModel(ctx, c, ""))

@@ -35,7 +35,7 @@ func (s *member) mendLoop() {
 			if old := n.unmended.Swap(&text); old == nil || *old != text {
 				s.opt.Logger.Warn("the files of this node's replica are not made anew yet", "error", text)
 			}
-			t := time.NewTimer(wait)
+			t := s.opt.Clock.Timer(wait)
 			select {
 			case <-s.ctx.Done():
 				t.Stop()
@@ -60,7 +60,7 @@ func (s *member) mend() error {
 // walkLoop reads all files of the replica when that was done WalkEvery ago.
 func (s *member) walkLoop() {
 	n := s.nodes
-	tick := time.NewTicker(min(walkLook, n.WalkEvery))
+	tick := s.opt.Clock.Ticker(min(walkLook, n.WalkEvery))
 	defer tick.Stop()
 	for {
 		select {
@@ -68,7 +68,7 @@ func (s *member) walkLoop() {
 			return
 		case <-tick.C:
 		}
-		if time.Since(n.Replica.Care().Verified) < n.WalkEvery || n.damaged.Load() != nil {
+		if s.opt.Clock.Now().Sub(n.Replica.Care().Verified) < n.WalkEvery || n.damaged.Load() != nil {
 			continue
 		}
 		r, err := n.Walk(s.ctx, n.WalkShare)

@@ -44,7 +44,7 @@ func (s *control) changeLocked(ctx context.Context, make func() (*eventlog.Contr
 	if err != nil || r == nil {
 		return refused(err)
 	}
-	r.Time = s.opt.Now().UnixNano()
+	r.Time = s.opt.Clock.Now().UnixNano()
 	out, _, err := s.write(ctx, r)
 	if err == nil && out != fold.Accepted {
 		err = errMeanwhile
@@ -113,7 +113,7 @@ func (s *control) CreateModelFrom(ctx context.Context, name string, saved []byte
 	if err := s.aside.room("snapshot", from.Size()); err != nil {
 		return Model{}, err
 	}
-	records, err := from.Records(random(), name, caller, s.opt.Now().UnixNano(), eventlog.MaxData)
+	records, err := from.Records(random(), name, caller, s.opt.Clock.Now().UnixNano(), eventlog.MaxData)
 	if err != nil {
 		return Model{}, refused(err)
 	}

@@ -22,7 +22,7 @@ type decisions struct {
 
 // newDecider connects package decide to the state, the log and the newest decisions.
 func newDecider(d deciding, o decide.Options) *decide.Decider {
-	o.Limits, o.Joint, o.Random, o.Now, o.Clock = d.opt.Limits.Feature, d.nodes != nil, random, d.opt.Now, d.clock
+	o.Limits, o.Joint, o.Random, o.Now, o.Clock = d.opt.Limits.Feature, d.nodes != nil, random, d.opt.Clock.Now, d.clock
 	return decide.New(d, d, d, o)
 }
 
@@ -112,7 +112,7 @@ func (d deciding) Applied(seq uint64) error {
 // Settled implements decide.Log.
 func (d deciding) Settled() {
 	s := d
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := s.opt.Clock.Ticker(20 * time.Millisecond)
 	defer tick.Stop()
 	for errors.Is(s.committer.Err(), eventlog.ErrUnsettled) {
 		select {

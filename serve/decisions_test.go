@@ -10,6 +10,7 @@ import (
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
 	"troupe/serve/fold"
+	"troupe/timing"
 )
 
 // TestDecisions: pages of any size have the decisions of the model with what became of them, as one page has them; and a model
@@ -18,7 +19,7 @@ func TestDecisions(t *testing.T) {
 	ctx := context.Background()
 	now := time.Unix(1_800_000_000, 0)
 	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
-	s := must(Open(ctx, Options{Log: log, Keys: eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: make([]byte, 32)}}, ExpireEvery: -1, Now: func() time.Time { return now }}))
+	s := must(Open(ctx, Options{Log: log, Keys: eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: make([]byte, 32)}}, ExpireEvery: -1, Clock: timing.At(func() time.Time { return now })}))
 	defer s.Close(ctx)
 	must(s.CreateModel(ctx, vectors("m", 3, func(c *ModelConfig) { c.Reward.Window, c.Reward.Rule = Duration(time.Minute), "sum" }), ""))
 	must(s.CreateModel(ctx, vectors("other", 3, func(*ModelConfig) {}), ""))
@@ -108,7 +109,7 @@ func TestDecisionsFromSnapshot(t *testing.T) {
 	ctx := context.Background()
 	now := time.Unix(1_800_000_000, 0)
 	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
-	s := must(Open(ctx, Options{Log: log, Keys: eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: make([]byte, 32)}}, ExpireEvery: -1, Now: func() time.Time { return now }}))
+	s := must(Open(ctx, Options{Log: log, Keys: eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: make([]byte, 32)}}, ExpireEvery: -1, Clock: timing.At(func() time.Time { return now })}))
 	defer s.Close(ctx)
 	must(s.CreateModel(ctx, vectors("m", 3, func(c *ModelConfig) { c.Reward.Window, c.Reward.Rule = Duration(time.Minute), "sum" }), ""))
 	for n := range 200 {

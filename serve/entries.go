@@ -71,4 +71,6 @@ func (s *exports) LogBase(ctx context.Context) (LogBase, error) {
 }
 
 // Following implements Service.
-func (s *exports) Following(name string, from uint64) { s.followers.note(name, from, s.opt.Now()) }
+func (s *exports) Following(name string, from uint64) {
+	s.followers.note(name, from, s.opt.Clock.Now())
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/timing"
 )
 
 const sayAgain = time.Minute // what lasts is not logged more often
@@ -17,9 +18,9 @@ type expiry struct {
 }
 
 func (s *expiry) expireLoop() {
-	tick := time.NewTicker(s.opt.ExpireEvery)
+	tick := s.opt.Clock.Ticker(s.opt.ExpireEvery)
 	defer tick.Stop()
-	said := time.Time{} // when it was logged that windows wait; zero while they do not
+	said := timing.Instant(0) // when it was logged that windows wait; zero while they do not
 	for {
 		select {
 		case <-s.ctx.Done():
@@ -31,10 +32,10 @@ func (s *expiry) expireLoop() {
 		_, err := s.expire(s.ctx)
 		switch {
 		case err == nil:
-			said = time.Time{}
-		case CodeOf(err) != Full && time.Since(said) >= sayAgain:
+			said = 0
+		case CodeOf(err) != Full && s.opt.Clock.Since(said) >= sayAgain:
 			s.opt.Logger.Warn("windows wait to be closed", "error", err.Error())
-			said = time.Now()
+			said = s.opt.Clock.Mark()
 		}
 		if s.full.Load() {
 			s.probe()
@@ -45,7 +46,7 @@ func (s *expiry) expireLoop() {
 // probe finds out whether the log takes records again. A load balancer sends no calls to a server that is not
 // ready, so the server itself must try.
 func (s *expiry) probe() {
-	_, _ = s.append(s.ctx, &eventlog.Checkpoint{Seq: s.progress.applied.Load(), Time: s.opt.Now().UnixNano()})
+	_, _ = s.append(s.ctx, &eventlog.Checkpoint{Seq: s.progress.applied.Load(), Time: s.opt.Clock.Now().UnixNano()})
 }
 
 // expire is Server.Expire.
@@ -61,7 +62,7 @@ func (s *expiry) expire(ctx context.Context) (events int, err error) {
 			return events, nil
 		default:
 		}
-		now := s.opt.Now().UnixNano()
+		now := s.opt.Clock.Now().UnixNano()
 		if s.nodes != nil { // the fold closes by the cluster's clock; the next node waits for the one before it
 			s.mu.RLock()
 			now = s.fold.Clock() - int64(s.nodes.rank())*int64(2*time.Second)

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"time"
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
@@ -163,7 +162,7 @@ func (s *exports) counted(from, to uint64, give func(eventlog.Delivery, []fold.O
 
 // awaitApplied waits until entry seq is applied, at most Options.Wait. It does not wait when the applier has stopped.
 func (s *exports) awaitApplied(ctx context.Context, seq uint64) error {
-	limit := time.NewTimer(s.opt.Wait)
+	limit := s.opt.Clock.Timer(s.opt.Wait)
 	defer limit.Stop()
 	if _, err := s.progress.within(ctx, seq, limit.C); err != nil && ctx.Err() != nil {
 		return ctx.Err()

@@ -12,6 +12,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/timing"
 )
 
 // acks are what a workload was promised.
@@ -123,7 +124,7 @@ func TestFaultAtEveryStep(t *testing.T) {
 			}
 			_ = s.Close(ctx) // a stopped committer says so again
 			after := log.Crash(nil, eventlogtest.MemoryOptions{})
-			again, err := Open(ctx, Options{Log: after, Keys: testKeys, Now: clock.now, ExpireEvery: -1})
+			again, err := Open(ctx, Options{Log: after, Keys: testKeys, Clock: timing.At(clock.now), ExpireEvery: -1})
 			if err != nil {
 				t.Fatalf("fault %v at step %d: %v", fault, n, err)
 			}

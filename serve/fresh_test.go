@@ -11,6 +11,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
+	"troupe/timing"
 )
 
 // TestOldStateIsNotReady: a node whose log does not take its first checkpoint has a state that may be old. It answers 503,
@@ -66,7 +67,7 @@ func (l *refusing) Append(ctx context.Context, shard uint16, id string, batch []
 // TestClockAfterElection: a checkpoint that was held up by an election says nothing of a clock, and neither do those that
 // came with it; a clock that is off is still seen afterwards.
 func TestClockAfterElection(t *testing.T) {
-	n, err := newNodes(Cluster{Node: "b", Nodes: []string{"a", "b", "c"}}, eventlog.IDKeys{})
+	n, err := newNodes(Cluster{Node: "b", Nodes: []string{"a", "b", "c"}}, eventlog.IDKeys{}, timing.Clock{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func TestPhantoms(t *testing.T) {
 // TestWhyNoMajority: a node without a majority says who is missing; where the nodes that are here are enough and do not make
 // one for long, it says whose disk the log needs.
 func TestWhyNoMajority(t *testing.T) {
-	n, err := newNodes(Cluster{Node: "b", Nodes: nodeNames}, testKeys)
+	n, err := newNodes(Cluster{Node: "b", Nodes: nodeNames}, testKeys, timing.Clock{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +176,7 @@ func TestWhyNoMajority(t *testing.T) {
 	}
 	n.Cluster.Missing = func() []string { return []string{"a"} }
 	n.contact.Store(0)
-	n.opened = time.Now().Add(-time.Minute)
+	n.opened -= timing.Instant(time.Minute)
 	if err := n.stale(); err == nil || !strings.Contains(err.Error(), "for 60 s; it has no connection to a, and") {
 		t.Errorf("%v", err)
 	}

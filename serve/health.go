@@ -24,7 +24,7 @@ func (s *Server) Health() Health {
 	h.ModelBytes, h.Awake = s.modelBytes()
 	h.ModelBytes += int64(s.shown.size())
 	h.InFlight = s.calls.n.Load()
-	h.Followers = s.exports.followers.list(s.opt.Now())
+	h.Followers = s.exports.followers.list(s.opt.Clock.Now())
 	h.LogBytes, h.LogLimit = s.space.bytes.Load(), s.space.limit.Load()
 	closed := s.calls.closed.Load()
 	err := s.stopped()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"troupe/eventlog/eventlogtest"
+	"troupe/timing"
 )
 
 // TestTooLate: when choosing takes longer than a request may, the answer says so and not that the log does not answer,
@@ -16,13 +17,13 @@ func TestTooLate(t *testing.T) {
 	clock := &fakeClock{}
 	var now func()
 	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), clock, func(o *Options) {
-		of := o.Now
-		o.Now = func() time.Time {
+		of := o.Clock
+		o.Clock = timing.At(func() time.Time {
 			if now != nil {
 				now()
 			}
-			return of()
-		}
+			return of.Now()
+		})
 	})
 	must(s.CreateModel(context.Background(), DefaultConfig("m"), ""))
 	head := s.committer.Stats().Head.Seq

@@ -12,6 +12,7 @@ import (
 	"troupe/eventlog"
 	"troupe/serve/fold"
 	"troupe/serve/recent"
+	"troupe/timing"
 )
 
 // member is this server as a node of a cluster. On a single machine its nodes are nil, and it does nothing.
@@ -95,15 +96,15 @@ func (s *member) hear(d eventlog.Delivery) error {
 	}
 	if own { // it was sealed by this clock
 		n := s.nodes
-		here := time.Since(n.opened) // before the clock is asked: the process may stand still in between
-		age := max(0, s.opt.Now().Sub(time.Unix(0, d.Time)))
+		here := n.passed() // before the clock is asked: the process may stand still in between
+		age := max(0, s.opt.Clock.Now().Sub(time.Unix(0, d.Time)))
 		n.reached(here - age)
 	}
 	for i, r := range d.Events() {
 		switch r := r.(type) {
 		case *eventlog.Checkpoint:
 			if r.Node != "" {
-				s.nodes.hear(r, s.opt.Now())
+				s.nodes.hear(r, s.opt.Clock.Now())
 				concerns = true
 				if own && r.Node == s.nodes.Node {
 					first, s.nodes.said = !s.nodes.said, true
@@ -180,10 +181,10 @@ func (s *member) superseded(d eventlog.Delivery) error {
 // nodeLoop makes the log the cluster's and writes checkpoints.
 func (s *member) nodeLoop() {
 	n := s.nodes
-	tick := time.NewTicker(n.Every)
+	tick := s.opt.Clock.Ticker(n.Every)
 	defer tick.Stop()
-	moved, again, news := time.Time{}, time.Duration(0), true // of the damage of its files, or of its slow disk
-	slow := 0                                                 // checkpoints that a slow disk held up
+	moved, again, news := timing.Instant(0), time.Duration(0), true // of the damage of its files, or of its slow disk
+	slow := 0                                                       // checkpoints that a slow disk held up
 	for {
 		if err := s.progress.failure(); err != nil { // what it says of itself would stand still
 			if differs := (*DifferError)(nil); errors.As(err, &differs) {
@@ -191,14 +192,14 @@ func (s *member) nodeLoop() {
 			}
 			return
 		}
-		at := time.Since(n.opened)
+		at := n.passed()
 		if err := s.checkpoint(); err == nil {
 			n.reached(at)
 			s.raiseTogether()
 		} else if s.ctx.Err() == nil && s.progress.failure() == nil {
 			s.opt.Logger.Warn("no checkpoint was written", "error", err.Error())
 		}
-		took := time.Since(n.opened) - at
+		took := n.passed() - at
 		if l, ok := s.log.(interface {
 			Replicas(context.Context) ([]eventlog.Replica, error)
 		}); ok {
@@ -220,15 +221,15 @@ func (s *member) nodeLoop() {
 			slow = s.slowDisk(slow, leads, took)
 			unfit := n.damaged.Load() != nil && (leads || news) || slow >= slowTwice
 			// an election may have made it the leader again
-			if n.drained.Load() || unfit && time.Since(moved) >= again {
+			if n.drained.Load() || unfit && s.opt.Clock.Since(moved) >= again {
 				hctx, stop := context.WithTimeout(s.ctx, handOverFor)
 				if err := s.handOver(hctx); err != nil {
 					s.opt.Logger.Warn("no other node leads yet", "error", err.Error())
 				}
 				stop()
 				// the others may be no better
-				moved, again, news, slow = time.Now(), min(max(2*again, n.Every), lastAgain), false, 0
-			} else if time.Since(moved) > 2*lastAgain {
+				moved, again, news, slow = s.opt.Clock.Mark(), min(max(2*again, n.Every), lastAgain), false, 0
+			} else if s.opt.Clock.Since(moved) > 2*lastAgain {
 				again = 0
 			}
 			cancel()
@@ -274,7 +275,7 @@ func (s *member) drain(ctx context.Context) error {
 		return &Error{Code: Unavailable, Want: "no other node leads yet", RetryAfter: time.Second, Err: err}
 	}
 	s.nodes.drained.Store(true)
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := s.opt.Clock.Ticker(5 * time.Millisecond)
 	defer tick.Stop()
 	for s.calls.n.Load() > 0 {
 		select {
@@ -300,7 +301,7 @@ func (s *member) checkpoint() error {
 	s.mu.RLock()
 	names, old := s.namesOfLog()
 	s.mu.RUnlock()
-	now, applied := s.opt.Now().UnixNano(), s.progress.applied.Load()
+	now, applied := s.opt.Clock.Now().UnixNano(), s.progress.applied.Load()
 	var records []eventlog.Record
 	if (names == nil || old) && !n.Joins {
 		m := &eventlog.Control{Act: eventlog.Members, Data: []byte(strings.Join(n.list(), "\n")), Time: now}
@@ -367,7 +368,7 @@ func (s *member) clusterHealth() *ClusterHealth {
 		h := NodeHealth{Name: x.Name, Heard: -1, Applied: x.Applied, Readable: x.Readable,
 			Differs: n.digests.differs[x.Name] || x.Name == n.Node && n.digests.stopped != nil}
 		if at, ok := n.heard[x.Name]; ok {
-			d := time.Since(n.opened) - at.at
+			d := n.passed() - at.at
 			h.Heard, h.Live, h.Clock = d.Seconds(), d <= nodeLive, at.offset.Seconds()
 			h.Base = at.base.Seq
 		}

@@ -11,6 +11,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
+	"troupe/timing"
 )
 
 // The nodes of a cluster are a list in the log: a record names all of them and the list that it replaces. A new node
@@ -32,10 +33,10 @@ const (
 // membersLoop makes a new node one of the cluster's, and brings the engine to the list of the log.
 func (s *member) membersLoop() {
 	n := s.nodes
-	tick := time.NewTicker(n.Every)
+	tick := s.opt.Clock.Ticker(n.Every)
 	defer tick.Stop()
 	var told *[]string
-	var fitted time.Time
+	var fitted timing.Instant
 	said := ""
 	for {
 		select {
@@ -50,14 +51,14 @@ func (s *member) membersLoop() {
 		}
 		list := n.members.Load()
 		if list != told && n.known.Load() {
-			told, fitted = list, time.Time{}
+			told, fitted = list, 0
 			n.Engine.Changed(*list)
 		}
 		waits := ""
 		switch {
 		case !slices.Contains(*list, n.Node):
 			waits = s.join(*list)
-		case n.contact.Load() == noContact || n.rank() > 0 || time.Since(fitted) < fitAgain:
+		case n.contact.Load() == noContact || n.rank() > 0 || s.opt.Clock.Since(fitted) < fitAgain:
 		default:
 			var err error
 			ctx, cancel := context.WithTimeout(s.ctx, fitFor)
@@ -69,7 +70,7 @@ func (s *member) membersLoop() {
 			}
 			cancel()
 			if waits == "" {
-				fitted = time.Now()
+				fitted = s.opt.Clock.Mark()
 			}
 		}
 		if waits != said && waits != "" && s.ctx.Err() == nil {
@@ -114,7 +115,7 @@ func (s *member) join(names []string) (waits string) {
 // changeMembers writes the record that replaces the list from by to, and waits until it is applied. The checkpoint
 // behind it says that the new list is in use.
 func (s *member) changeMembers(ctx context.Context, from, to []string) error {
-	now, applied := s.opt.Now().UnixNano(), s.progress.applied.Load()
+	now, applied := s.opt.Clock.Now().UnixNano(), s.progress.applied.Load()
 	receipt, err := s.append(ctx, &eventlog.Control{Act: eventlog.Members, Data: []byte(strings.Join(to, "\n")),
 		Digest: fold.NamesDigest(from), Time: now}, s.nodes.checkpoint(now, applied))
 	if err != nil {

@@ -21,7 +21,7 @@ func (s *needs) expendable(ctx context.Context, info eventlog.Info) (to uint64, 
 	if most = min(most, info.Last); most < 2 {
 		return 0, nil
 	}
-	young := s.opt.Now().Add(-s.opt.Keep).UnixNano()
+	young := s.opt.Clock.Now().Add(-s.opt.Keep).UnixNano()
 	left, before := info.Bytes, int64(0)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -97,7 +97,7 @@ func (s *needs) cloned(ctx context.Context, seq uint64, id eventlog.ID) (uint64,
 
 // hold returns up to where the log may be trimmed, at most to, and what waits otherwise.
 func (s *needs) hold(to uint64) (most uint64, waits string) {
-	if x, _ := s.followers.behind(to, s.opt.Now()); x != nil {
+	if x, _ := s.followers.behind(to, s.opt.Clock.Now()); x != nil {
 		return x.Last, fmt.Sprintf("the backup %s has entries up to %d", x.Name, x.Last)
 	}
 	return to, ""
@@ -105,7 +105,7 @@ func (s *needs) hold(to uint64) (most uint64, waits string) {
 
 // without says which backup lacks entries when those up to one are gone, once.
 func (s *needs) without(to uint64) {
-	if _, x := s.followers.behind(to, s.opt.Now()); x != nil && s.followers.drop(*x) {
+	if _, x := s.followers.behind(to, s.opt.Clock.Now()); x != nil && s.followers.drop(*x) {
 		s.opt.Logger.Warn("the log is trimmed, and a backup that follows lacks entries then: begin another one",
 			"backup", x.Name, "lacks", fmt.Sprintf("%d to %d", x.Last+1, to), "asked", x.Time)
 	}

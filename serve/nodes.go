@@ -13,6 +13,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
+	"troupe/timing"
 )
 
 const (
@@ -53,7 +54,8 @@ type nodes struct {
 	first uint64        // entry of that checkpoint; of the applier
 	own   eventlog.ID   // the writer of this process in its newest checkpoint; of the applier
 
-	opened    time.Time // for the monotonic clock
+	time      timing.Clock
+	opened    timing.Instant
 	mu        sync.Mutex
 	leader    string // of the log, as it was known last
 	elections uint64 // how often that was another one
@@ -82,7 +84,7 @@ type heard struct {
 	readable uint16 // the highest log version that it can read
 }
 
-func newNodes(c Cluster, keys eventlog.IDKeys) (*nodes, error) {
+func newNodes(c Cluster, keys eventlog.IDKeys, clock timing.Clock) (*nodes, error) {
 	if c.Every == 0 {
 		c.Every = time.Second
 	}
@@ -90,7 +92,7 @@ func newNodes(c Cluster, keys eventlog.IDKeys) (*nodes, error) {
 		return nil, fmt.Errorf("serve: node %q is not one of the cluster's, which are %s", c.Node,
 			strings.Join(c.Nodes, ", "))
 	}
-	n := &nodes{Cluster: c, print: fingerprint(keys), opened: time.Now(), heard: map[string]heard{},
+	n := &nodes{Cluster: c, print: fingerprint(keys), time: clock, opened: clock.Mark(), heard: map[string]heard{},
 		news: make(chan struct{}, 1), mend: make(chan struct{}, 1), met: make(chan struct{})}
 	if err := n.Replica.check(); err != nil {
 		return nil, err
@@ -107,6 +109,9 @@ func newNodes(c Cluster, keys eventlog.IDKeys) (*nodes, error) {
 	}
 	return n, nil
 }
+
+// passed is how long ago this process began: what heard and contact count by. It never steps back.
+func (n *nodes) passed() time.Duration { return n.time.Since(n.opened) }
 
 // chain returns a chain that begins in the middle of the log; n is nil on a single machine.
 func (n *nodes) chain(past *fold.History, seq uint64) *eventlog.Chain {
@@ -131,7 +136,7 @@ func (n *nodes) advance(c *eventlog.Chain, clock int64) {
 func (n *nodes) hear(r *eventlog.Checkpoint, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	at, offset := time.Since(n.opened), time.Duration(r.Time-now.UnixNano())
+	at, offset := n.passed(), time.Duration(r.Time-now.UnixNano())
 	if r.Node == n.Node && -offset > slowCheckpoint {
 		// The way of this checkpoint was an election, or the log stood still: that is no sign of a clock. Others that
 		// came in the meantime, or come with it, were held up too.
@@ -153,7 +158,7 @@ const slowCheckpoint = time.Second
 // live returns when the live nodes were heard of. The caller holds mu.
 func (n *nodes) live() map[string]heard {
 	out := map[string]heard{}
-	now := time.Since(n.opened)
+	now := n.passed()
 	list := n.list()
 	for name, h := range n.heard {
 		if now-h.at <= nodeLive && (name == n.Node || slices.Contains(list, name)) {
@@ -217,7 +222,7 @@ func (n *nodes) reached(at time.Duration) {
 // await waits until this node has reached a majority, at most for a moment: a node in a cluster that is up is ready
 // when Open returns, and one in a cluster that is not up says so itself.
 func (n *nodes) await(ctx context.Context) {
-	limit := time.NewTimer(time.Second)
+	limit := n.time.Timer(time.Second)
 	defer limit.Stop()
 	select {
 	case <-n.met:
@@ -235,7 +240,7 @@ func (n *nodes) silence() time.Duration {
 	if contact == noContact {
 		contact = 0
 	}
-	return time.Since(n.opened) - time.Duration(contact)
+	return n.passed() - time.Duration(contact)
 }
 
 // cutOff is the error of calls while the node has no contact to a majority.
@@ -320,14 +325,14 @@ func (n *nodes) noteTrim() {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.agreed.tried = time.Now()
+	n.agreed.tried = n.time.Mark()
 }
 
 // trimmedLately reports whether a node has written the record of a trim for less than Options.TrimEvery.
 func (n *nodes) trimmedLately(every time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return !n.agreed.tried.IsZero() && time.Since(n.agreed.tried) < every*9/10
+	return n.agreed.tried != 0 && n.time.Since(n.agreed.tried) < every*9/10
 }
 
 // readableByAll returns the highest log version that every node has said it can read, 0 while one is not live, and the
@@ -405,7 +410,7 @@ func (n *nodes) compare(r *eventlog.Checkpoint) (news string, err error) {
 		return news, nil
 	}
 	if len(groups) > 1 && m.seq > g.agreed {
-		now := time.Since(n.opened)
+		now := n.passed()
 		if g.doubt == 0 {
 			g.refused = now + 3*n.Every // the others may not have stated theirs yet
 		}
@@ -422,7 +427,7 @@ func (n *nodes) doubtful() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	g := &n.digests
-	if g.doubt == 0 || time.Since(n.opened) < g.refused {
+	if g.doubt == 0 || n.passed() < g.refused {
 		return nil
 	}
 	var others []string

@@ -15,6 +15,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/timing"
 )
 
 // nodeClock is a clock that runs, and that tests put off.
@@ -28,7 +29,7 @@ var nodeNames = []string{"a", "b", "c"}
 func openNode(t testing.TB, log eventlog.Log, i int, clock *nodeClock, edit ...func(*Options)) (*Server, error) {
 	t.Helper()
 	o := Options{
-		Log: log, Keys: testKeys, Now: clock.now, ExpireEvery: 10 * time.Millisecond, SnapshotEvery: -1,
+		Log: log, Keys: testKeys, Clock: timing.At(clock.now), ExpireEvery: 10 * time.Millisecond, SnapshotEvery: -1,
 		Cluster: &Cluster{Node: nodeNames[i], Nodes: nodeNames, Every: 20 * time.Millisecond},
 	}
 	for _, f := range edit {
@@ -529,7 +530,7 @@ func TestNodeBehind(t *testing.T) {
 	if err := busy.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	cut.nodes.contact.Store(int64(time.Since(cut.nodes.opened)))
+	cut.nodes.contact.Store(int64(cut.nodes.passed()))
 	_, err = cut.Decide(ctx, "news", DecideRequest{Actions: actions(1, 4, 3)})
 	wantCode(t, err, Unavailable, "not recorded", "does not count")
 	var told *Error
@@ -539,7 +540,7 @@ func TestNodeBehind(t *testing.T) {
 	if h := cut.Health(); h.Committer.Void != 1 {
 		t.Errorf("%+v", h.Committer)
 	}
-	cut.nodes.contact.Store(int64(time.Since(cut.nodes.opened) - 6*time.Second))
+	cut.nodes.contact.Store(int64(cut.nodes.passed() - 6*time.Second))
 	_, err = cut.Decide(ctx, "news", DecideRequest{Actions: actions(1, 4, 3)})
 	wantCode(t, err, Unavailable, "majority")
 	if h := cut.Health(); h.Ready {
@@ -553,7 +554,7 @@ func TestNodeBehind(t *testing.T) {
 	if _, err := cut.progress.until(ctx, end); err != nil {
 		t.Fatal(err)
 	}
-	cut.nodes.contact.Store(int64(time.Since(cut.nodes.opened)))
+	cut.nodes.contact.Store(int64(cut.nodes.passed()))
 	if _, err := cut.Decide(ctx, "news", DecideRequest{Actions: actions(3, 4, 3)}); err != nil {
 		t.Fatal(err)
 	}
@@ -714,7 +715,7 @@ func TestStaleReads(t *testing.T) {
 	}
 	eventually(func() bool { return l.asked.Load() && s.Health().Lag == 0 }) // its only checkpoint has come back, and is applied
 	l.set(true)
-	s.nodes.contact.Store(int64(time.Since(s.nodes.opened) - contactFor - time.Millisecond))
+	s.nodes.contact.Store(int64(s.nodes.passed() - contactFor - time.Millisecond))
 	for name, read := range reads {
 		wantCode(t, read(s), Unavailable, "majority")
 		if err := read(nodes[0]); err != nil {
@@ -770,7 +771,7 @@ func TestOtherMembers(t *testing.T) {
 	}
 	clock := &nodeClock{}
 	clock.off.Store(int64(2 * time.Hour))
-	one, err := Open(ctx, Options{Log: m, Keys: testKeys, Now: clock.now, ExpireEvery: 10 * time.Millisecond})
+	one, err := Open(ctx, Options{Log: m, Keys: testKeys, Clock: timing.At(clock.now), ExpireEvery: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

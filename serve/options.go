@@ -9,6 +9,7 @@ import (
 	"troupe/eventlog"
 	"troupe/feature"
 	"troupe/serve/model"
+	"troupe/timing"
 )
 
 // The most that Limits.Feature may allow.
@@ -47,7 +48,7 @@ type Options struct {
 	Cluster *Cluster
 	// Keys sign event ids. Empty means the file keys.json in Dir, made at the first start.
 	Keys eventlog.IDKeys
-	// Committer configures group commit; Shard, Head and Now are set by Open. Version keeps a log at that
+	// Committer configures group commit; Shard, Head, Now and Clock are set by Open. Version keeps a log at that
 	// log version; 0 raises it to the newest one, in a cluster when every node can read that.
 	Committer eventlog.CommitterOptions
 	// KeepLogVersion leaves the log in the version that it has: for programs that only look.
@@ -72,9 +73,9 @@ type Options struct {
 	// Wait bounds how long a call waits for its own record to be applied, for MinSeq, and for the end of the log that
 	// it reads; default 5 s.
 	Wait time.Duration
-	// Now is the clock, time.Now when nil. It dates records and decides when a window ends, by
-	// writing a record; it has no other say in the state.
-	Now func() time.Time
+	// Clock is the machine's when it is not set. Its time of day dates records and decides when a window ends, by
+	// writing a record; it has no other say in the state. Limits and periods are those of the time that passes on it.
+	Clock timing.Clock
 	// Logger gets what the operator should know; never features, never secrets. nil for nothing.
 	Logger *slog.Logger
 
@@ -108,9 +109,6 @@ func (o *Options) defaults() {
 		if *d.at == 0 {
 			*d.at = d.v
 		}
-	}
-	if o.Now == nil {
-		o.Now = time.Now
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

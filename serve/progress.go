@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"troupe/serve/fold"
+	"troupe/timing"
 )
 
 // progress is how far the applier is, and what came of the newest records.
@@ -19,7 +20,7 @@ type progress struct {
 	failed   error
 	down     atomic.Bool        // failed is set
 	waiting  map[uint64]*waiter // by entry
-	timers   sync.Pool          // of stopped *time.Timer: each reward needs one for some milliseconds
+	timers   sync.Pool          // of stopped *timing.Timer: each reward needs one for some milliseconds
 }
 
 // waiter is what the callers that wait for one entry share.
@@ -34,10 +35,10 @@ type waiter struct {
 // is there long before.
 const outcomesKept = 4096
 
-func (p *progress) init(seq uint64) {
+func (p *progress) init(seq uint64, clock timing.Clock) {
 	p.applied.Store(seq)
 	p.timers.New = func() any {
-		t := time.NewTimer(time.Hour)
+		t := clock.Timer(time.Hour)
 		t.Stop()
 		return t
 	}

@@ -11,6 +11,7 @@ import (
 
 	"troupe/internal/stats"
 	"troupe/spec"
+	"troupe/timing"
 )
 
 // TestRedraw: decisions drawn anew follow the law without their members. For two candidates and atoms with a key for each decision that
@@ -19,7 +20,7 @@ import (
 func TestRedraw(t *testing.T) {
 	ctx := context.Background()
 	now := time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC)
-	s, err := Open(ctx, Options{Dir: t.TempDir(), ExpireEvery: -1, Now: func() time.Time { return now }})
+	s, err := Open(ctx, Options{Dir: t.TempDir(), ExpireEvery: -1, Clock: timing.At(func() time.Time { return now })})
 	if err != nil {
 		t.Fatal(err)
 	}

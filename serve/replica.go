@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"troupe/timing"
 )
 
 // replica is the copy of the log at this node, and the check of its files that is under way, or the newest one.
@@ -13,7 +15,7 @@ type replica struct {
 
 	mu    sync.Mutex
 	under chan struct{} // closed at its end, nil for none
-	ended time.Time
+	ended timing.Instant
 	found ReplicaCheck
 	err   error
 }
@@ -27,7 +29,7 @@ const (
 func (s *replica) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.ended.IsZero() {
+	if s.ended != 0 {
 		s.under = nil
 	}
 }
@@ -78,14 +80,14 @@ func (s *replica) check(ctx context.Context) (ReplicaCheck, error) {
 	c.mu.Lock()
 	// the newest entries of a busy log may be on their way into the files
 	behind := c.err == nil && len(c.found.Damage) == 0 && c.found.Last < c.found.Began
-	if c.under == nil || !c.ended.IsZero() && (behind || time.Since(c.ended) > checkKept) {
-		c.under, c.ended = make(chan struct{}), time.Time{}
+	if c.under == nil || c.ended != 0 && (behind || s.opt.Clock.Since(c.ended) > checkKept) {
+		c.under, c.ended = make(chan struct{}), 0
 		go func(under chan struct{}) {
 			began := s.progress.applied.Load()
 			r, err := s.nodes.Check()
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.found, c.err, c.ended = ReplicaCheck{Done: true, Began: began}, err, time.Now()
+			c.found, c.err, c.ended = ReplicaCheck{Done: true, Began: began}, err, s.opt.Clock.Mark()
 			if err == nil {
 				c.found.First, c.found.Last = r.First, r.Last
 				for _, d := range r.Damage {
@@ -98,7 +100,7 @@ func (s *replica) check(ctx context.Context) (ReplicaCheck, error) {
 	}
 	under := c.under
 	c.mu.Unlock()
-	limit := time.NewTimer(checkFor)
+	limit := s.opt.Clock.Timer(checkFor)
 	defer limit.Stop()
 	select {
 	case <-under:

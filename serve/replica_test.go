@@ -11,6 +11,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/timing"
 )
 
 // ledLog is a log whose replicas have a leader.
@@ -100,7 +101,7 @@ func TestDamagedReplica(t *testing.T) {
 	damage = []eventlog.Damage{{File: "3.blk", What: "bad"}}
 	mu.Unlock()
 	s.member.replica.mu.Lock()
-	s.member.replica.ended = time.Now().Add(-time.Hour)
+	s.member.replica.ended = timing.Instant(1 - time.Hour)
 	s.member.replica.mu.Unlock()
 	suspect <- struct{}{}
 	eventually(func() bool { return l.moves() == 3 && strings.Contains(s.Health().Cluster.Damage, "3.blk") })

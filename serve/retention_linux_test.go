@@ -9,6 +9,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/internal/powerfs"
+	"troupe/timing"
 )
 
 // TestTrimLosesPower: the disk fails at the n-th call of a trim and power is lost then. The next start
@@ -49,7 +50,7 @@ func TestTrimLosesPower(t *testing.T) {
 		cancel()
 		p.Lose(t, nil)
 		s, err = Open(ctx, func() Options {
-			o := Options{Keys: testKeys, Now: clock.now, ExpireEvery: -1, Wait: 2 * time.Second}
+			o := Options{Keys: testKeys, Clock: timing.At(clock.now), ExpireEvery: -1, Wait: 2 * time.Second}
 			edit(&o)
 			return o
 		}())

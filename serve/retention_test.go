@@ -16,6 +16,7 @@ import (
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
 	"troupe/serve/fold"
+	"troupe/timing"
 )
 
 // stateBytes are the bytes of a server's state, its chain included.
@@ -186,7 +187,7 @@ func TestTrim(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			o := Options{Log: log, Keys: testKeys, Now: clock.now, ExpireEvery: -1}
+			o := Options{Log: log, Keys: testKeys, Clock: timing.At(clock.now), ExpireEvery: -1}
 			edit(&o)
 			if _, err = Open(ctx, o); err == nil || !strings.Contains(err.Error(), "the log was trimmed") || !strings.Contains(err.Error(), fold.FileName(base)+": wrong checksum") {
 				t.Fatalf("without a base: %v", err)

@@ -147,7 +147,7 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (*eventlo
 		return nil, RewardResult{Duplicate, seq}, nil
 	}
 	return &eventlog.Reward{Event: id.Event, Model: d.Model, X: d.X, Atoms: d.Atoms, Y: r.Value, Source: r.Caller,
-		Time: s.opt.Now().UnixNano(), Key: key, Cost: cost, Costed: r.Cost != nil, OnlyCost: r.OnlyCost}, RewardResult{}, nil
+		Time: s.opt.Clock.Now().UnixNano(), Key: key, Cost: cost, Costed: r.Cost != nil, OnlyCost: r.OnlyCost}, RewardResult{}, nil
 }
 
 // cost returns the cost in a reward, 0 where there is none. lawful: the log is of a version that has costs.
@@ -180,7 +180,7 @@ func (s *rewards) Activate(ctx context.Context, eventID, caller string) (Activat
 	if !d.Deferred {
 		return ActivateResult{Duplicate, d.Seq}, nil
 	}
-	out, seq, err := s.write(ctx, &eventlog.Activate{Event: id.Event, Time: s.opt.Now().UnixNano(), Model: d.Model})
+	out, seq, err := s.write(ctx, &eventlog.Activate{Event: id.Event, Time: s.opt.Clock.Now().UnixNano(), Model: d.Model})
 	if err != nil {
 		return ActivateResult{}, fault.Advise(err, againReward)
 	}

@@ -21,6 +21,7 @@ import (
 	"troupe/policy"
 	"troupe/serve/fold"
 	"troupe/spec"
+	"troupe/timing"
 )
 
 // children are what this binary does instead of tests when an environment variable says so; each
@@ -47,7 +48,7 @@ var testKeys = eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: []byte("0123
 // open opens a server on a log, with the clock in the test's hand.
 func open(t testing.TB, log eventlog.Log, clock *fakeClock, edit ...func(*Options)) *Server {
 	t.Helper()
-	o := Options{Log: log, Keys: testKeys, Now: clock.now, ExpireEvery: -1, SnapshotEvery: -1, Wait: 2 * time.Second}
+	o := Options{Log: log, Keys: testKeys, Clock: timing.At(clock.now), ExpireEvery: -1, SnapshotEvery: -1, Wait: 2 * time.Second}
 	for _, f := range edit {
 		f(&o)
 	}
@@ -400,7 +401,7 @@ func TestSnapshots(t *testing.T) {
 	good := must(os.ReadFile(newest))
 	reopen := func(name string, skipped int) {
 		t.Helper()
-		s, err := Open(ctx, Options{Log: log, Keys: testKeys, Now: clock.now, Dir: dir, ExpireEvery: -1, SnapshotEvery: -1})
+		s, err := Open(ctx, Options{Log: log, Keys: testKeys, Clock: timing.At(clock.now), Dir: dir, ExpireEvery: -1, SnapshotEvery: -1})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

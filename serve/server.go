@@ -76,7 +76,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		return nil, err
 	}
 	if o.Cluster != nil {
-		if s.nodes, err = newNodes(*o.Cluster, s.keys); err != nil {
+		if s.nodes, err = newNodes(*o.Cluster, s.keys, o.Clock); err != nil {
 			return nil, err
 		}
 	}
@@ -141,17 +141,17 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 func newServer(o Options) *Server {
 	l := &lifetime{}
 	l.ctx, l.stop = context.WithCancel(context.Background())
-	st := &state{now: o.Now, due: make(chan struct{}, 1)}
+	st := &state{time: o.Clock, due: make(chan struct{}, 1)}
 	st.shown.limit = shownBytes
 	if n := o.Limits.ModelBytes; n > 0 {
 		st.shown.limit = int(min(shownBytes, n/16))
 	}
 	w := newWriter(&o)
 	st.lagging = lagging{lifetime: l, wait: o.Wait, failed: w.progress.fail, step: bandit.Work.Step}
-	u := &unwritten{}
+	u := &unwritten{time: o.Clock}
 	m := &member{lifetime: l, state: st, writer: w, unwritten: u, replica: &replica{lifetime: l, writer: w}}
 	snaps := &snapshots{state: st, opt: w.opt, files: snapshotFiles(o.Dir)}
-	return &Server{lifetime: l, state: st, writer: w, member: m, keys: o.Keys, started: o.Now(), snapshots: snaps,
+	return &Server{lifetime: l, state: st, writer: w, member: m, keys: o.Keys, started: o.Clock.Now(), snapshots: snaps,
 		applier: &applier{lifetime: l, state: st, writer: w, member: m, snapshots: snaps, unwritten: u}}
 }
 
@@ -183,7 +183,7 @@ func (s *Server) wire(lawful bool) {
 func (s *Server) openLog(ctx context.Context) (err error) {
 	if s.log == nil {
 		js := s.opt.JetStream
-		js.Shards = 1
+		js.Shards, js.Clock = 1, s.opt.Clock
 		if len(s.keys.Keys) > 0 {
 			js.Keys = s.keys.Batches()
 		} else {
@@ -211,7 +211,7 @@ func (s *Server) openLog(ctx context.Context) (err error) {
 // the log is an error.
 func (s *Server) committerOptions() (eventlog.CommitterOptions, error) {
 	c := s.opt.Committer
-	c.Shard, c.Head, c.Now, c.Keys = 0, s.applier.chain.Head(), s.opt.Now, s.batches
+	c.Shard, c.Head, c.Now, c.Clock, c.Keys = 0, s.applier.chain.Head(), s.opt.Clock.Now, s.opt.Clock, s.batches
 	// the log was a cluster's; this is its only writer now
 	if c.Format = s.applier.chain.Format(); c.Format == eventlog.Format3 {
 		c.Head, _ = s.applier.chain.Rolling()
@@ -247,7 +247,7 @@ func (s *Server) startLoops() {
 	if o.ExpireEvery > 0 {
 		s.workers.Go(s.expiry.expireLoop)
 	}
-	s.workers.Go(func() { s.space.loop(s.ctx, s.log) })
+	s.workers.Go(func() { s.space.loop(s.ctx, s.log, o.Clock) })
 	if o.TrimEvery > 0 && (o.Keep > 0 || o.KeepBytes > 0) {
 		s.workers.Go(s.trimmer.retainLoop)
 	}
@@ -275,7 +275,7 @@ func (l logReader) Replay(c *eventlog.Chain, until uint64, f func(eventlog.Deliv
 
 // recover makes the fold of the whole log, from the newest snapshot that can be used.
 func (s *Server) recover(ctx context.Context) error {
-	begin := time.Now()
+	begin := s.opt.Clock.Mark()
 	s.snapshots.log = s.log
 	info, err := s.endOfLog(ctx, s.snapshots.files)
 	if err != nil {
@@ -340,9 +340,9 @@ func (s *Server) recover(ctx context.Context) error {
 	if s.noteBase() {
 		s.nodes.noteTrim()
 	}
-	s.recovery.Took = time.Since(begin)
-	s.snapshots.since, s.snapshots.at = int(s.recovery.Events), time.Now()
-	s.progress.init(s.fold.Seq())
+	s.recovery.Took = s.opt.Clock.Since(begin)
+	s.snapshots.since, s.snapshots.at = int(s.recovery.Events), s.opt.Clock.Mark()
+	s.progress.init(s.fold.Seq(), s.opt.Clock)
 	s.entries = map[eventlog.ID]*entry{}
 	s.names.Store(&map[string]*entry{})
 	return s.publish()
@@ -413,15 +413,16 @@ func (s *Server) close(ctx context.Context) error {
 
 // newestVersion is the version of the newest batch. A cluster that elects does not give it, so a node asks again.
 func (s *Server) newestVersion(ctx context.Context) (version uint16, err error) {
-	for since := time.Now(); ; {
+	for since := s.opt.Clock.Mark(); ; {
 		version, err = eventlog.NewestVersion(ctx, s.log, 0, s.batches)
-		if err == nil || s.nodes == nil || errors.Is(err, eventlog.ErrNotFound) || time.Since(since) > leaderWait {
+		if err == nil || s.nodes == nil || errors.Is(err, eventlog.ErrNotFound) ||
+			s.opt.Clock.Since(since) > leaderWait {
 			return version, err
 		}
 		select {
 		case <-ctx.Done():
 			return version, err
-		case <-time.After(200 * time.Millisecond):
+		case <-s.opt.Clock.After(200 * time.Millisecond):
 		}
 	}
 }

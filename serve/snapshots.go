@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
+	"troupe/timing"
 )
 
 // snapshots writes the state to files in the background. While the log is whole a snapshot only shortens
@@ -24,7 +24,7 @@ type snapshots struct {
 	files   fold.Files // empty: none are written
 	since   int        // records since the last one; only the applier uses it
 	size    int        // of the next one, about; only the applier uses it
-	at      time.Time
+	at      timing.Instant
 	skipped []string // that could not be used at the start, and why
 
 	mu      sync.Mutex
@@ -62,7 +62,7 @@ func (p *snapshots) wait() { p.writing.Wait() }
 func (s *snapshots) maybeSnapshot(records int, chain *eventlog.Chain) {
 	s.since += records
 	if s.files == "" || s.opt.SnapshotEvery < 0 || s.since < s.opt.SnapshotEvery &&
-		(s.opt.SnapshotAfter < 0 || time.Since(s.at) < s.opt.SnapshotAfter) {
+		(s.opt.SnapshotAfter < 0 || s.opt.Clock.Since(s.at) < s.opt.SnapshotAfter) {
 		return
 	}
 	s.state.mu.RLock()
@@ -86,7 +86,7 @@ func (s *snapshots) writeSnapshot(chain *eventlog.Chain) error {
 	}
 	s.busy = true
 	s.mu.Unlock()
-	s.since, s.at = 0, time.Now()
+	s.since, s.at = 0, s.opt.Clock.Mark()
 	s.state.mu.RLock() // readers go on; only the applier, which is here, changes the fold
 	seq := s.state.fold.Seq()
 	// entries wait to be applied meanwhile: avoid growing

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/timing"
 )
 
 // space is how many bytes the log has and may have, as it was asked last.
@@ -20,8 +21,8 @@ func (p *space) set(info eventlog.Info) {
 }
 
 // loop asks again and again. An answer that does not come leaves what was known.
-func (p *space) loop(ctx context.Context, log eventlog.Log) {
-	tick := time.NewTicker(spaceEvery)
+func (p *space) loop(ctx context.Context, log eventlog.Log, clock timing.Clock) {
+	tick := clock.Ticker(spaceEvery)
 	defer tick.Stop()
 	for {
 		select {

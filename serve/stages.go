@@ -2,21 +2,21 @@ package serve
 
 import (
 	"crypto/sha256"
-	"time"
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
+	"troupe/timing"
 )
 
 // agreed is how far a node is with the newest base that the log names. nodes.mu guards it. The stage follows from it
 // and that base; next says what to do in it.
 type agreed struct {
-	held    fold.Base // from trimHeld on: the newest base that is in a file of this node, verified
-	upTo    uint64    // with held: the entries up to it may go when all have it
-	done    uint64    // in trimDone: that base; before, the one before it or 0
-	differs uint64    // in trimDiffers: that base
-	waits   string    // before trimDone: why the entries before the newest base are still there
-	tried   time.Time // when the newest trim record was applied here
+	held    fold.Base      // from trimHeld on: the newest base that is in a file of this node, verified
+	upTo    uint64         // with held: the entries up to it may go when all have it
+	done    uint64         // in trimDone: that base; before, the one before it or 0
+	differs uint64         // in trimDiffers: that base
+	waits   string         // before trimDone: why the entries before the newest base are still there
+	tried   timing.Instant // when the newest trim record was applied here
 }
 
 // trimStage is a stage of a node's work on the newest base. It goes from one to the next; a new trim record in the log

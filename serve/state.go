@@ -12,13 +12,14 @@ import (
 	"troupe/eventlog"
 	"troupe/serve/choose"
 	"troupe/serve/fold"
+	"troupe/timing"
 )
 
 // state is the fold of the log, and what is published of it for decisions, which do not wait for mu. The applier changes
 // it; calls read it. It knows nothing of how records are written.
 type state struct {
 	past *fold.History
-	now  func() time.Time
+	time timing.Clock
 
 	mu      sync.RWMutex // guards fold and entries
 	fold    *fold.Fold
@@ -180,7 +181,7 @@ func (s *state) advance(m *fold.Model, done bandit.Work) (work bandit.Work, more
 
 // caughtUp waits until a model does not lag, at most Options.Wait.
 func (s *state) caughtUp(ctx context.Context, name string) error {
-	limit := time.NewTimer(s.lagging.wait)
+	limit := s.time.Timer(s.lagging.wait)
 	defer limit.Stop()
 	for {
 		s.mu.RLock()

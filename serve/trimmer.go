@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
@@ -34,7 +33,7 @@ type trimmer struct {
 
 // retainLoop trims every now and then.
 func (s *trimmer) retainLoop() {
-	tick := time.NewTicker(s.opt.TrimEvery)
+	tick := s.opt.Clock.Ticker(s.opt.TrimEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -93,7 +92,7 @@ func (s *trimmer) trimTo(ctx context.Context, info eventlog.Info, f *fold.Fold) 
 	defer s.admin.Unlock()
 	// Acts whose callers have left may still be on their way. A record behind them is applied after them.
 	s.mu.RLock()
-	c := &eventlog.Checkpoint{Seq: s.fold.Seq(), Prices: s.fold.Prices(), Time: s.opt.Now().UnixNano()}
+	c := &eventlog.Checkpoint{Seq: s.fold.Seq(), Prices: s.fold.Prices(), Time: s.opt.Clock.Now().UnixNano()}
 	s.mu.RUnlock()
 	if _, _, err := s.write(ctx, c); err != nil {
 		return info.First, err

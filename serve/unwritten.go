@@ -6,15 +6,17 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/timing"
 )
 
 // unwritten counts the entries of a cluster's log that have no effect because no node has written them, and those that
 // were declared void. The counts are those of the chain, so they survive a restart and are the same at every node.
 type unwritten struct {
+	time          timing.Clock
 	count, newest atomic.Uint64
 	declared      atomic.Uint64
-	told          time.Time // when the newest line about it was logged; of the applier
-	silent        uint64    // entries since then
+	told          timing.Instant // when the newest line about it was logged; of the applier
+	silent        uint64         // entries since then
 }
 
 // unwrittenEvery is the least time between two lines about such entries: there may be many.
@@ -36,12 +38,12 @@ func (u *unwritten) tell(c *eventlog.Chain, d eventlog.Delivery, logger *slog.Lo
 			"why", d.Unwritten)
 		return
 	}
-	if time.Since(u.told) < unwrittenEvery {
+	if u.time.Since(u.told) < unwrittenEvery {
 		u.silent++
 		return
 	}
 	logger.Error("an entry of the log has no effect, because no node of this cluster has written it: something "+
 		"else can write to the log", "entry", d.Seq, "why", d.Unwritten, "entries", u.count.Load(),
 		"since_last_line", u.silent)
-	u.told, u.silent = time.Now(), 0
+	u.told, u.silent = u.time.Mark(), 0
 }

@@ -38,7 +38,7 @@ func (s *state) viewOf(m *fold.Model) Model {
 	if b := m.Spending; b != nil {
 		limit := m.Compiled.Config.Budget.Limit()
 		out.Budget = &BudgetView{Price: b.Price(limit), Granted: b.Granted, Spent: b.Spent, Reserved: b.Reserved,
-			Left: b.Left(limit, s.now().UnixNano()), Decisions: b.Decisions, Stopped: b.Stopped, Paid: b.Paid}
+			Left: b.Left(limit, s.time.Now().UnixNano()), Decisions: b.Decisions, Stopped: b.Stopped, Paid: b.Paid}
 	}
 	if y, ok := m.MissingReward(); ok && (m.Memory.Adopted || m.Compiled.Config.Reward.Default.Set) {
 		out.Missing = &Missing{Value: y, Adopted: m.Memory.Adopted, Seq: m.Memory.AdoptedSeq}

@@ -13,6 +13,7 @@ import (
 	"troupe/eventlog"
 	"troupe/serve/fault"
 	"troupe/serve/fold"
+	"troupe/timing"
 )
 
 // writer admits calls, writes their records and waits until they are applied. It knows nothing of models.
@@ -147,7 +148,7 @@ func adviseReward(err error, key string) error {
 
 // applied waits until the records of a receipt are applied and returns their outcomes.
 func (s *writer) applied(ctx context.Context, r eventlog.Receipt, n int) ([]fold.Outcome, error) {
-	limit := s.progress.timers.Get().(*time.Timer)
+	limit := s.progress.timers.Get().(*timing.Timer)
 	limit.Reset(s.opt.Wait)
 	out, err := s.progress.within(ctx, r.Seq, limit.C)
 	limit.Stop()
@@ -222,7 +223,7 @@ func (s *writer) drain(ctx context.Context) {
 // leave makes the log of a cluster that of this single machine: the rules of package fold for clusters, and their
 // clock, end here.
 func (s *writer) leave(ctx context.Context, names []string) {
-	r := &eventlog.Control{Act: eventlog.Members, Digest: fold.NamesDigest(names), Time: s.opt.Now().UnixNano()}
+	r := &eventlog.Control{Act: eventlog.Members, Digest: fold.NamesDigest(names), Time: s.opt.Clock.Now().UnixNano()}
 	if _, err := s.append(ctx, r); err != nil {
 		s.opt.Logger.Warn("the log is still a cluster's, whose clock stands still: no window closes", "error",
 			err.Error())
@@ -256,11 +257,12 @@ func (s *writer) endOfLog(ctx context.Context, files fold.Files) (eventlog.Info,
 		return info, err
 	}
 	seqs, err := files.List()
-	for since := time.Now(); err == nil && len(seqs) > 0 && seqs[0] > info.Last && time.Since(since) < leaderWait; {
+	for since := s.opt.Clock.Mark(); err == nil && len(seqs) > 0 && seqs[0] > info.Last &&
+		s.opt.Clock.Since(since) < leaderWait; {
 		select {
 		case <-ctx.Done():
 			return info, ctx.Err()
-		case <-time.After(200 * time.Millisecond):
+		case <-s.opt.Clock.After(200 * time.Millisecond):
 		}
 		info, err = s.log.Info(ctx, 0)
 	}
@@ -271,7 +273,7 @@ func (s *writer) endOfLog(ctx context.Context, files fold.Files) (eventlog.Info,
 // nothing at present is raised by the first batch that it takes, which needs no record: the version in
 // the header of a batch decides.
 func (s *writer) raiseLog(ctx context.Context, version uint16) {
-	r := &eventlog.Control{Act: eventlog.RaiseVersion, Version: uint32(version), Time: s.opt.Now().UnixNano()}
+	r := &eventlog.Control{Act: eventlog.RaiseVersion, Version: uint32(version), Time: s.opt.Clock.Now().UnixNano()}
 	if _, err := s.append(ctx, r); err != nil {
 		s.opt.Logger.Warn("the record that raises the log's version was not written", "version", version, "error",
 			err.Error())

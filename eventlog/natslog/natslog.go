@@ -27,6 +27,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"troupe/eventlog"
+	"troupe/timing"
 )
 
 // Options configure Open.
@@ -55,6 +56,8 @@ type Options struct {
 	Every time.Duration
 	// Logf gets what the operator should know. It may be nil.
 	Logf func(format string, a ...any)
+	// Clock is the machine's when it is not set.
+	Clock timing.Clock
 }
 
 // Log is the log on a NATS cluster that is there. Its servers belong to others, so it watches them: each must report
@@ -75,7 +78,7 @@ type Log struct {
 	denied  context.CancelCauseFunc // ends an Open whose user may not do what it needs
 	// systemDenied is what the user of the system account may not do, empty for nothing that is known.
 	systemDenied string
-	good         time.Time // of the newest attestation
+	good         timing.Instant // of the newest attestation
 	stop         context.CancelFunc
 	done         chan struct{}
 }
@@ -111,9 +114,11 @@ type dialing struct {
 	servers string
 	user    *url.Userinfo
 	options []nats.Option
+	clock   timing.Clock
 }
 
 func (o *Options) dial() (d dialing, err error) {
+	d.clock = o.Clock
 	if len(o.URLs) == 0 {
 		return d, errors.New("no server is named, expected tls://HOST:PORT,…")
 	}
@@ -209,13 +214,13 @@ func (o *Options) tls() (*tls.Config, error) {
 // CheckCredentials returns what is wrong with a file of credentials, as in Options, without asking a server. No
 // file is well.
 func CheckCredentials(file string) error {
-	_, err := credentials(file)
+	_, err := credentials(file, timing.Clock{})
 	return err
 }
 
 // credentials reads a file of credentials; no option for no file. What NATS servers would only refuse without a reason
 // is an error here.
-func credentials(file string) (nats.Option, error) {
+func credentials(file string, clock timing.Clock) (nats.Option, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -226,7 +231,7 @@ func credentials(file string) (nats.Option, error) {
 	text := strings.TrimSpace(string(b))
 	switch user, password, ok := userPassword(text); {
 	case strings.Contains(text, "BEGIN NATS USER JWT"):
-		if err := checkCreds(b); err != nil {
+		if err := checkCreds(b, clock.Now()); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		return nats.UserCredentials(file), nil
@@ -256,7 +261,7 @@ func userPassword(text string) (user, password string, ok bool) {
 }
 
 // checkCreds returns what is wrong with a .creds file.
-func checkCreds(b []byte) error {
+func checkCreds(b []byte, now time.Time) error {
 	text, err := nkeys.ParseDecoratedJWT(b)
 	if err != nil {
 		return fmt.Errorf("the JWT of its user is not readable: %w", err)
@@ -275,7 +280,7 @@ func checkCreds(b []byte) error {
 		return errors.New("the seed of its user is not readable")
 	case public != user.Subject:
 		return fmt.Errorf("its seed is that of user %s, its JWT that of %s", public, user.Subject)
-	case user.Expires > 0 && time.Unix(user.Expires, 0).Before(time.Now()):
+	case user.Expires > 0 && time.Unix(user.Expires, 0).Before(now):
 		return fmt.Errorf("the JWT of its user has expired, %s", time.Unix(user.Expires, 0).UTC().Format(time.RFC3339))
 	}
 	return nil
@@ -303,7 +308,7 @@ const rights = "publish to $JS.API.> and troupe.>, and to subscribe to _INBOX.>"
 // connect makes one connection. An error says which servers, never with what credentials.
 func (d *dialing) connect(file string, more ...nats.Option) (*nats.Conn, error) {
 	options := append(slices.Clone(d.options), more...)
-	option, err := credentials(file)
+	option, err := credentials(file, d.clock)
 	switch {
 	case err != nil:
 		return nil, err
@@ -320,7 +325,7 @@ func (d *dialing) refuser(err error, file string, more ...nats.Option) error {
 	for _, server := range servers {
 		said := err
 		if len(servers) > 1 || !refusedConnection(err) {
-			one := dialing{server, d.user, d.options}
+			one := dialing{server, d.user, d.options, d.clock}
 			var nc *nats.Conn
 			if nc, said = one.connect(file, append(slices.Clone(more), nats.Timeout(answerWait))...); said == nil {
 				nc.Close()
@@ -392,7 +397,7 @@ func Open(ctx context.Context, o Options) (_ *Log, err error) {
 	opening, allowed := r.allowed(ctx)
 	r.stream, err = eventlog.OpenStream(opening, r.nc, eventlog.StreamOptions{
 		Replicas: o.Replicas, MaxBytes: o.MaxBytes, Create: o.Create && joined == "", Remote: true,
-		Metadata: map[string]string{logName: id.String()}, Logf: o.Logf,
+		Metadata: map[string]string{logName: id.String()}, Logf: o.Logf, Clock: o.Clock,
 	})
 	if err == nil {
 		r.stream.AskToWrite(opening)
@@ -462,7 +467,7 @@ func Import(ctx context.Context, o Options, from *eventlog.JetStream, state *eve
 	}
 	importing, allowed := r.allowed(ctx)
 	info, err = eventlog.ImportLog(importing, r.nc, from, state, eventlog.StreamOptions{Replicas: o.Replicas,
-		MaxBytes: o.MaxBytes, Remote: true, Logf: o.Logf,
+		MaxBytes: o.MaxBytes, Remote: true, Logf: o.Logf, Clock: o.Clock,
 		Metadata: map[string]string{logName: id.String(), eventlog.ForeignKeys: keys}}, says)
 	if err := allowed(); err != nil {
 		return info, err
@@ -588,7 +593,7 @@ func (r *Log) reach(ctx context.Context, d *dialing) (err error) {
 	}
 	more = append(more, nats.IgnoreAuthErrorAbort(), nats.NoCallbacksAfterClientClose(),
 		nats.ErrorHandler(r.complains(false)))
-	said := time.Time{}
+	said := timing.Instant(0)
 	for {
 		if r.nc, err = d.connect(r.opt.Credentials, more...); err == nil {
 			if payload := r.nc.MaxPayload(); payload < eventlog.MaxBatch {
@@ -597,17 +602,17 @@ func (r *Log) reach(ctx context.Context, d *dialing) (err error) {
 			}
 			return nil
 		}
-		if refused := refusedConnection(err); refused || time.Since(said) > 3*time.Second {
+		if refused := refusedConnection(err); refused || r.opt.Clock.Since(said) > 3*time.Second {
 			if refusal := d.refuser(err, r.opt.Credentials, more...); refusal != nil &&
 				(refused || len(r.opt.URLs) == 1) {
 				return refusal
 			} else if refusal != nil { // and others do not answer
 				err = refusal
 			}
-			said = time.Now()
+			said = r.opt.Clock.Mark()
 			r.opt.Logf("waiting for %s: %v", d.servers, err)
 		}
-		if !pause(ctx, retryEvery) {
+		if !r.opt.Clock.Sleep(ctx, retryEvery) {
 			return ctx.Err()
 		}
 	}
@@ -615,13 +620,13 @@ func (r *Log) reach(ctx context.Context, d *dialing) (err error) {
 
 // attestStart attests at the start. Servers that keep silent are asked again for a while.
 func (r *Log) attestStart(ctx context.Context, d *dialing, cluster string, peers []eventlog.Replica) error {
-	for since := time.Now(); ; {
+	for since := r.opt.Clock.Mark(); ; {
 		err := r.attest(ctx, d, cluster, peers)
 		var a *AttestError
-		if err == nil || !errors.As(err, &a) || !a.Silent || time.Since(since) > startWait {
+		if err == nil || !errors.As(err, &a) || !a.Silent || r.opt.Clock.Since(since) > startWait {
 			return err
 		}
-		if !pause(ctx, retryEvery) {
+		if !r.opt.Clock.Sleep(ctx, retryEvery) {
 			return ctx.Err()
 		}
 	}
@@ -632,7 +637,7 @@ func (r *Log) attest(ctx context.Context, d *dialing, cluster string, peers []ev
 	if r.opt.VouchedBy != "" {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.good = time.Now()
+		r.good = r.opt.Clock.Mark()
 		return nil
 	}
 	if r.system == nil || r.system.IsClosed() {
@@ -675,14 +680,14 @@ func (r *Log) attest(ctx context.Context, d *dialing, cluster string, peers []ev
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.good = time.Now()
+	r.good = r.opt.Clock.Mark()
 	return nil
 }
 
 // complains takes what a server says outside of answers. That something is not allowed ends an Open; the same
 // text is logged each 10 s at most.
 func (r *Log) complains(system bool) nats.ErrHandler {
-	said := map[string]time.Time{}
+	said := map[string]timing.Instant{}
 	return func(nc *nats.Conn, _ *nats.Subscription, err error) {
 		text := err.Error()
 		r.mu.Lock()
@@ -695,11 +700,11 @@ func (r *Log) complains(system bool) nats.ErrHandler {
 					"; the user must be allowed to " + rights})
 			}
 		}
-		if time.Since(said[text]) > complainEvery {
+		if r.opt.Clock.Since(said[text]) > complainEvery {
 			if len(said) > mostServer {
 				clear(said)
 			}
-			said[text] = time.Now()
+			said[text] = r.opt.Clock.Mark()
 			r.opt.Logf("%s", text)
 		}
 	}
@@ -777,7 +782,7 @@ func (r *Log) replicas(info *jetstream.StreamInfo) (cluster string, peers []even
 // set of replicas changes, and when the connection of the system account was lost.
 func (r *Log) watch(ctx context.Context, d *dialing) {
 	defer close(r.done)
-	tick := time.NewTicker(watchEvery)
+	tick := r.opt.Clock.Ticker(watchEvery)
 	defer tick.Stop()
 	var stream, trust error // what is wrong with each
 	had, silent := "", 0
@@ -795,7 +800,7 @@ func (r *Log) watch(ctx context.Context, d *dialing) {
 				set += fmt.Sprintf(" %s %t", p.Name, away(&p))
 			}
 			r.mu.Lock()
-			due := r.due || trust != nil || silent > 0 || set != had || time.Since(r.good) >= r.opt.Every
+			due := r.due || trust != nil || silent > 0 || set != had || r.opt.Clock.Since(r.good) >= r.opt.Every
 			r.due = false
 			r.mu.Unlock()
 			if !due {
@@ -837,17 +842,5 @@ func (r *Log) note(verdict error) {
 		r.opt.Logf("the log is not trusted: %v", verdict)
 	case verdict == nil && was != nil:
 		r.opt.Logf("the log is trusted again")
-	}
-}
-
-// pause waits, and reports false when ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
 	}
 }

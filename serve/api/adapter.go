@@ -126,7 +126,7 @@ func (e apiEdge) Export(ctx context.Context) (done func(), err error) {
 }
 
 func (e apiEdge) MaxActions() int      { return e.opts.MaxActions }
-func (e apiEdge) Now() time.Time       { return e.opts.Now() }
+func (e apiEdge) Now() time.Time       { return e.opts.Clock.Now() }
 func (e apiEdge) Logger() *slog.Logger { return e.opts.Logger }
 
 // mount adds the routes of an adapter.

@@ -24,6 +24,7 @@ import (
 
 	"troupe/serve"
 	"troupe/spec"
+	"troupe/timing"
 )
 
 // Options configure the edge. Zero fields stand for the defaults.
@@ -55,8 +56,8 @@ type Options struct {
 	// Logger gets one line for a request that failed, and with Debug one for every request. It
 	// gets no features, no rewards, no secrets.
 	Logger *slog.Logger
-	// Now is the clock, time.Now when nil.
-	Now func() time.Time
+	// Clock is the machine's when it is not set. Deadlines of connections are the machine's in any case.
+	Clock timing.Clock
 }
 
 // LoopbackHosts are the names of a server that listens on loopback.
@@ -115,11 +116,8 @@ func New(svc serve.Service, o Options) (*API, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	a := &API{svc: svc, opts: o, requests: make(chan struct{}, o.Concurrent),
-		feedback: make(chan struct{}, o.Concurrent), gate: newGate(), exports: make(chan struct{}, maxExports),
+		feedback: make(chan struct{}, o.Concurrent), gate: newGate(o.Clock), exports: make(chan struct{}, maxExports),
 		imports: make(chan struct{}, maxImports), lives: make(chan struct{}, maxLive), shutdown: make(chan struct{}),
 		mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
 	a.keys.Store(o.Keys)
@@ -209,12 +207,12 @@ type exchange struct {
 	id      [1]string
 	r       *http.Request
 	pattern string // of a hot route; that of the others is in r
-	start   time.Time
+	start   timing.Instant
 }
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	one := &exchange{response: response{ResponseWriter: w}, r: r, start: a.opts.Now()}
+	one := &exchange{response: response{ResponseWriter: w}, r: r, start: a.opts.Clock.Mark()}
 	info, out := &one.request, &one.response
 	info.id = requestID(r)
 	one.id[0] = info.id
@@ -227,7 +225,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// connection must end. net/http takes the Content-Length away before it can be seen here.
 		out.Header().Set("Connection", "close")
 	}
-	kind, begun := a.classOf(r.URL.Path), time.Now()
+	kind := a.classOf(r.URL.Path)
 	most := a.opts.Timeout
 	var wait time.Duration // what the client has given a decision
 	if kind == Deciding {
@@ -288,7 +286,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		one.pattern = hotPaths[hotly].pattern
 		var left time.Duration
 		if wait > 0 {
-			left = max(wait-time.Since(begun), 1)
+			left = max(wait-a.opts.Clock.Since(one.start), 1)
 		}
 		if a.serveHot(out, r, info, hotly, name, left) {
 			return
@@ -344,7 +342,7 @@ func (a *API) answered(one *exchange) {
 			a.fail(out, r, problem("internal", "", "look at the server's log"))
 		}
 	}
-	status, took := out.status, a.opts.Now().Sub(one.start)
+	status, took := out.status, a.opts.Clock.Since(one.start)
 	if errors.Is(r.Context().Err(), context.Canceled) && status >= 500 {
 		status = clientGone // the client has left; this is not a fault of the server
 	}

@@ -23,6 +23,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/serve"
+	"troupe/timing"
 )
 
 // A model from its creation to its end, with the preconditions on the way.
@@ -481,7 +482,7 @@ func TestCertificates(t *testing.T) {
 func TestStatusPage(t *testing.T) {
 	f := newFake("news", "mail")
 	now := clock()
-	e := newEdge(t, f, Options{Now: func() time.Time { return now }})
+	e := newEdge(t, f, Options{Clock: timing.At(func() time.Time { return now })})
 	f.models["news"].Counts = serve.Counts{Decisions: 1000, Rewards: 500, RewardSum: 65.5, Open: 12}
 	e.sample(t.Context())
 	now = now.Add(30 * time.Second)

@@ -10,6 +10,7 @@ import (
 
 	"troupe/eventlog/eventlogtest"
 	"troupe/serve"
+	"troupe/timing"
 )
 
 // TestCoinPage: the page of a model with a budget says whether choosing pays, with a picture, its points and what has none; waits for
@@ -19,7 +20,7 @@ func TestCoinPage(t *testing.T) {
 	dir, log := t.TempDir(), eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	open := func() (*edge, *serve.Server) {
 		s := must(serve.Open(context.Background(), serve.Options{Dir: dir, Log: log, Wait: time.Minute}))
-		return &edge{API: must(New(s, Options{Now: clock})), t: t}, s
+		return &edge{API: must(New(s, Options{Clock: timing.At(clock)})), t: t}, s
 	}
 	e, s := open()
 	e.do("POST", "/v1/models", `{"id": "router", "budget": {"mean": 2}, "floor": 0.2, "reward": {"min": 0, "max": 1}}`).want(t, "create", 201)

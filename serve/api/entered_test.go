@@ -7,13 +7,14 @@ import (
 
 	"troupe/eventlog/eventlogtest"
 	"troupe/serve"
+	"troupe/timing"
 )
 
 // TestActionsEnterAndLeave: one call each; what cannot be is refused by field, and nothing is written.
 func TestActionsEnterAndLeave(t *testing.T) {
 	s := must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), Wait: time.Minute}))
 	defer s.Close(context.Background())
-	e := &edge{API: must(New(s, Options{Now: clock})), t: t}
+	e := &edge{API: must(New(s, Options{Clock: timing.At(clock)})), t: t}
 	e.do("POST", "/v1/models", `{"id": "m", "reward": {"min": 0, "max": 1}}`).want(t, "create", 201)
 	e.do("POST", "/v1/models", `{"id": "dense", "dim": 2}`).want(t, "create", 201)
 	ask := `{"actions": [{"id": "a"}, {"id": "b"}]}`

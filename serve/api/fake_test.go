@@ -16,6 +16,7 @@ import (
 	"troupe/serve"
 	"troupe/serve/joined"
 	"troupe/serve/model"
+	"troupe/timing"
 )
 
 // fake is a Service in a few lines: it remembers what it was asked, so that the tests see what the
@@ -372,8 +373,8 @@ type edge struct {
 
 func newEdge(t testing.TB, f *fake, o Options) *edge {
 	t.Helper()
-	if o.Now == nil {
-		o.Now = clock
+	if o.Clock == (timing.Clock{}) {
+		o.Clock = timing.At(clock)
 	}
 	a, err := New(f, o)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"troupe/timing"
 )
 
 // gate bounds the time that decisions wait for the server. It lets in as many as keep the processors and the disk busy;
@@ -16,13 +18,14 @@ import (
 // Queue Delay", ACM Queue 10, 2012) in the form for requests, where the whole front is refused and not one packet at a
 // time (Maurer, "Fail at Scale", ACM Queue 13, 2015). Safe for concurrent use.
 type gate struct {
+	time timing.Clock
 	size int // what may be decided at once, in weights
 
 	mu    sync.Mutex
 	free  int
-	line  []*waiter // the front first; those that have gone away are still in it
-	calm  time.Time // the last moment at which the line was empty
-	count int       // of those that wait
+	line  []*waiter      // the front first; those that have gone away are still in it
+	calm  timing.Instant // the last moment at which the line was empty
+	count int            // of those that wait
 }
 
 const (
@@ -35,15 +38,15 @@ const (
 
 // waiter is a decision in the line.
 type waiter struct {
-	at     time.Time
+	at     timing.Instant
 	weight int
 	answer chan bool // what became of it
 	gone   bool
 }
 
-func newGate() *gate {
+func newGate(clock timing.Clock) *gate {
 	n := max(256, 64*runtime.GOMAXPROCS(0))
-	return &gate{size: n, free: n, calm: time.Now()}
+	return &gate{size: n, free: n, calm: clock.Mark(), time: clock}
 }
 
 // weight is how much a request with a body of n bytes takes of the gate.
@@ -53,7 +56,7 @@ func (g *gate) weight(n int64) int { return int(min(1+max(n, 0)/(16<<10), int64(
 // waits for an answer.
 func (g *gate) enter(ctx context.Context, weight int, patience time.Duration) (waited time.Duration, err error) {
 	g.mu.Lock()
-	now := time.Now()
+	now := g.time.Mark()
 	if g.count == 0 {
 		g.calm = now
 		if g.free >= weight {
@@ -71,7 +74,7 @@ func (g *gate) enter(ctx context.Context, weight int, patience time.Duration) (w
 	if patience > 0 {
 		most = min(most, patience)
 	}
-	timer := time.NewTimer(most)
+	timer := g.time.Timer(most)
 	defer timer.Stop()
 	in, known := false, true
 	select {
@@ -81,7 +84,7 @@ func (g *gate) enter(ctx context.Context, weight int, patience time.Duration) (w
 	case <-ctx.Done():
 		known, err = false, ctx.Err()
 	}
-	waited = time.Since(now)
+	waited = g.time.Since(now)
 	if !known {
 		g.mu.Lock()
 		select {
@@ -121,7 +124,7 @@ func (g *gate) leave(weight int) {
 
 // pass lets in, or refuses, those at the front.
 func (g *gate) pass() {
-	now := time.Now()
+	now := g.time.Mark()
 	for len(g.line) > 0 {
 		w := g.line[0]
 		waited := now.Sub(w.at)

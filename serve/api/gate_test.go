@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"troupe/serve"
+	"troupe/timing"
 )
 
 // offer sends decisions of one weight at even intervals for some time to a gate that takes work for each, and returns how many were made, the
@@ -44,7 +45,7 @@ func offer(t *testing.T, g *gate, every, during, work time.Duration, weight int)
 // TestGateBurst: a line that is gone within half a second is not refused, however long each waits.
 func TestGateBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate()
+		g := newGate(timing.Clock{})
 		g.size, g.free = 4, 4
 		// 100 at once, 10 ms each, four at a time: the last waits 240 ms.
 		made, refused, waits, _ := offer(t, g, time.Microsecond, 100*time.Microsecond, 10*time.Millisecond, 1)
@@ -61,7 +62,7 @@ func TestGateBurst(t *testing.T) {
 // the target, and once the line has stood, those that are let in have waited about the target.
 func TestGateOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate()
+		g := newGate(timing.Clock{})
 		g.size, g.free = 4, 4
 		// 800 a second are offered, 400 can be made.
 		made, refused, waits, longestRefused := offer(t, g, 1250*time.Microsecond, 10*time.Second, 10*time.Millisecond, 1)
@@ -93,7 +94,7 @@ func TestGateOverload(t *testing.T) {
 // gate is whole.
 func TestGateHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate()
+		g := newGate(timing.Clock{})
 		g.size, g.free = 2, 2
 		for range 2 {
 			if _, err := g.enter(t.Context(), 1, 0); err != nil {
@@ -174,7 +175,7 @@ func TestFeedbackFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{fake: newFake("news"), going: make(chan struct{})}
 		s.events["EVENT1"] = "news"
-		a := must(New(s, Options{Concurrent: 8, Now: clock}))
+		a := must(New(s, Options{Concurrent: 8, Clock: timing.At(clock)}))
 		a.gate.size, a.gate.free = 2, 2
 		post := func(path, body string, headers ...string) *httptest.ResponseRecorder {
 			rec := httptest.NewRecorder()

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"troupe/serve"
+	"troupe/timing"
 )
 
 // twins are two edges, of which the second has no hot routes.
@@ -34,7 +35,7 @@ func newTwins(t testing.TB) *twins {
 	for i := range w.edge {
 		w.fake[i] = newFake("news", "off")
 		w.fake[i].models["off"].Paused = true
-		w.edge[i] = must(New(w.fake[i], Options{MaxActions: 20, MaxBody: 4000, Now: clock}))
+		w.edge[i] = must(New(w.fake[i], Options{MaxActions: 20, MaxBody: 4000, Clock: timing.At(clock)}))
 	}
 	w.edge[1].noHot = true
 	return &w
@@ -529,7 +530,7 @@ func TestQuoted(t *testing.T) {
 // TestHotPaths: what the short way knows of a hot route beside its operation (how long a name and a key may be) is what the
 // description says, and a request to each path is recognised, with the longest name and no longer one.
 func TestHotPaths(t *testing.T) {
-	a := must(New(newFake("news"), Options{Now: clock}))
+	a := must(New(newFake("news"), Options{Clock: timing.At(clock)}))
 	var doc struct {
 		Paths map[string]map[string]struct {
 			OperationID string

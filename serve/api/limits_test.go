@@ -8,13 +8,14 @@ import (
 
 	"troupe/eventlog/eventlogtest"
 	"troupe/serve"
+	"troupe/timing"
 )
 
 // TestFloorsAndCaps: they are set, changed and taken away by PATCH, hold from the next decision on, and are refused by field.
 func TestFloorsAndCaps(t *testing.T) {
 	s := must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), Wait: time.Minute}))
 	defer s.Close(context.Background())
-	e := &edge{API: must(New(s, Options{Now: clock})), t: t}
+	e := &edge{API: must(New(s, Options{Clock: timing.At(clock)})), t: t}
 	e.do("POST", "/v1/models", `{"id": "m", "floors": {"a": 0.7}}`).want(t, "create", 201, `"floors":{"a":0.7}`)
 	e.do("POST", "/v1/models", `{"id": "dense", "dim": 2, "caps": {"a": 0.5}}`).want(t, "without ids", 422, "caps", "by their features")
 	law := func(want ...float64) {

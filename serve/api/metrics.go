@@ -554,7 +554,7 @@ func (f *flow) perMinute(model string, now time.Time, c serve.Counts) (decisions
 // Run samples the counts of the models until ctx ends. Without it the status page shows totals
 // only.
 func (a *API) Run(ctx context.Context) {
-	tick := time.NewTicker(sampleEvery)
+	tick := a.opts.Clock.Ticker(sampleEvery)
 	defer tick.Stop()
 	for {
 		a.sample(ctx)
@@ -567,7 +567,7 @@ func (a *API) Run(ctx context.Context) {
 }
 
 func (a *API) sample(ctx context.Context) {
-	s := sample{a.opts.Now(), map[string]serve.Counts{}}
+	s := sample{a.opts.Clock.Now(), map[string]serve.Counts{}}
 	for after, more := "", true; more; {
 		var models []serve.Model
 		var err error

@@ -253,7 +253,7 @@ func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, requ
 	}
 	v := a.viewOf(ctx, &m, h)
 	v.URL, v.Request, v.Tried, v.TryKey = baseURL(r), request, answer,
-		"page-"+requestOf(ctx).id+"-"+fmt.Sprint(a.opts.Now().UnixNano())
+		"page-"+requestOf(ctx).id+"-"+fmt.Sprint(a.opts.Clock.Now().UnixNano())
 	v.MayTry, v.MayAct, v.Paused, v.Refused = requestOf(ctx).holder.may(Decide), requestOf(ctx).holder.may(Admin),
 		m.Paused, refused
 	v.Search = a.searched(ctx, r.URL.Query(), &m, h)
@@ -311,7 +311,7 @@ func exampleRequest(requests [][]byte) string {
 func (a *API) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *modelView {
 	v := &modelView{Style: template.CSS(styleSheet), ModelStyle: template.CSS(modelStyle), Name: m.Name,
 		Version: a.opts.Version, Broken: h.broken, Losses: h.losses}
-	v.Now = a.opts.Now().UTC().Format("2 Jan 2006, 15:04:05 UTC")
+	v.Now = a.opts.Clock.Now().UTC().Format("2 Jan 2006, 15:04:05 UTC")
 	v.Warnings = together(historyWarnings(h, m), countWarnings(m))
 	v.Facts = factsOf(m)
 	v.Read = readText(m, h)

@@ -72,7 +72,7 @@ func (a *API) live(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	last := r.Header.Get("Last-Event-ID")
 	fmt.Fprintf(w, "retry: %d\n\n", liveEvery.Milliseconds())
-	tick := time.NewTicker(liveEvery)
+	tick := a.opts.Clock.Ticker(liveEvery)
 	defer tick.Stop()
 	for {
 		if now := stampOf(&m); now != last {

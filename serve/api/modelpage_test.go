@@ -14,6 +14,7 @@ import (
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
 	"troupe/serve"
+	"troupe/timing"
 )
 
 // fill makes a model and n decisions between two actions, with a reward of 1 for the good one and 0 for the
@@ -47,7 +48,7 @@ func TestModelPage(t *testing.T) {
 	dir, log := t.TempDir(), eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	open := func() (*edge, *serve.Server) {
 		s := must(serve.Open(context.Background(), serve.Options{Dir: dir, Log: log, Wait: time.Minute}))
-		return &edge{API: must(New(s, Options{Now: clock})), t: t}, s
+		return &edge{API: must(New(s, Options{Clock: timing.At(clock)})), t: t}, s
 	}
 	e, s := open()
 	e.fill("news", `{"id": "news", "policy": {"kind": "ensemble"}, "features": `+priceSchema+`, "floor": 1, "reward": {"min": 0, "max": 1}}`, twoActions, "b", 60)
@@ -115,7 +116,7 @@ func firstDifference(a, b string) string {
 
 // A model that takes one action with probability 1 is accused on its page and in the headline of the status page.
 func TestBlindModel(t *testing.T) {
-	e, _ := newReal(t, Options{Now: clock})
+	e, _ := newReal(t, Options{Clock: timing.At(clock)})
 	// After the first reward greedy takes the larger price for ever.
 	e.fill("blind", `{"id": "blind", "policy": {"kind": "greedy"}, "floor": 0, "features": `+priceSchema+`, "reward": {"min": 0, "max": 2}}`, twoActions, "", 220)
 	a := e.do("GET", "/", "")
@@ -317,7 +318,7 @@ const hostileFeature = `{"context": {"<script>alert(2)</script>": "<b>Oslo</b>"}
 
 // The page of a model of which only the name was given.
 func TestModelPageDefault(t *testing.T) {
-	e, _ := newReal(t, Options{Now: clock})
+	e, _ := newReal(t, Options{Clock: timing.At(clock)})
 	e.fill("plain", `{"id": "plain"}`, twoActions, "b", 30)
 	e.do("GET", "/models/plain", "").want(t, "page", 200, "Features are hashed", "plays", "30 decisions of this model", "&lt;script&gt;", ">create<", "no range was declared")
 	e.do("POST", "/models/plain/try", "request="+url.QueryEscape(twoActions), "Content-Type", "application/x-www-form-urlencoded").want(t, "try", 200, "The answer to your request", "&lt;script&gt;", "propensity ")

@@ -8,6 +8,7 @@ import (
 
 	"troupe/eventlog/eventlogtest"
 	"troupe/serve"
+	"troupe/timing"
 )
 
 // TestModelPageUniform: the page says by how much the model is better than uniform play on the same decisions, with the
@@ -17,7 +18,7 @@ func TestModelPageUniform(t *testing.T) {
 	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	s := must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Log: log, Wait: time.Minute}))
 	defer s.Close(context.Background())
-	e := &edge{API: must(New(s, Options{Now: clock})), t: t}
+	e := &edge{API: must(New(s, Options{Clock: timing.At(clock)})), t: t}
 	for _, c := range []struct{ name, more, want, no string }{
 		{"own", `"floor": 0.2`, "the model&#39;s own predictions are the control variate", "a linear model"},
 		{"schema", `"floor": 0.2, "policy": {"kind": "ensemble"}, "features": ` + priceSchema,

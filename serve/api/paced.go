@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"troupe/timing"
 )
 
 // says notes the answer for the log.
@@ -24,7 +26,7 @@ type paced struct {
 
 // line is when the newest line of a reason was written, and how many were not written since then.
 type line struct {
-	at     time.Time
+	at     timing.Instant
 	silent uint64
 }
 
@@ -35,7 +37,7 @@ const (
 
 // tell reports whether a line about the reason is written now, and how many were left out since the one before. Two
 // reasons that differ in their numbers only are one.
-func (p *paced) tell(reason string, now time.Time) (silent uint64, ok bool) {
+func (p *paced) tell(reason string, now timing.Instant) (silent uint64, ok bool) {
 	reason = strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
 			return -1
@@ -52,7 +54,7 @@ func (p *paced) tell(reason string, now time.Time) (silent uint64, ok bool) {
 		}
 		p.of[reason] = &line{at: now}
 		return 0, true
-	case now.Sub(l.at) < pacedEvery && now.After(l.at.Add(-pacedEvery)):
+	case now.Sub(l.at) < pacedEvery:
 		l.silent++
 		return 0, false
 	}

@@ -3,17 +3,18 @@ package api
 import (
 	"fmt"
 	"testing"
-	"time"
+
+	"troupe/timing"
 )
 
 // TestPaced: of calls that are refused for one reason one line a second is written, which says how many are left out; other
 // reasons have lines of their own, and numbers in a reason make no other one.
 func TestPaced(t *testing.T) {
 	var p paced
-	now := time.Unix(100, 0)
+	now := timing.Instant(1)
 	lines, left := 0, uint64(0)
 	for i := range 5000 { // five seconds
-		if n, ok := p.tell(fmt.Sprintf("no majority for %d s", i/1000), now.Add(time.Duration(i)*time.Millisecond)); ok {
+		if n, ok := p.tell(fmt.Sprintf("no majority for %d s", i/1000), now+timing.Instant(i)*1e6); ok {
 			lines, left = lines+1, left+n
 		}
 	}
@@ -23,8 +24,8 @@ func TestPaced(t *testing.T) {
 	if _, ok := p.tell("the log is full", now); !ok {
 		t.Error("another reason has no line")
 	}
-	if _, ok := p.tell("the log is full", now.Add(-time.Hour)); !ok {
-		t.Error("after a step of the clock nothing is written")
+	if _, ok := p.tell("the log is full", now+timing.Instant(pacedEvery)); !ok {
+		t.Error("a second later nothing is written")
 	}
 	for i := range 10 * pacedReasons {
 		p.tell(fmt.Sprintf("reason %c%c", 'a'+i%26, 'a'+i/26), now)

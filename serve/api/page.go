@@ -154,7 +154,7 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, problemOf(err))
 		return
 	}
-	now := a.opts.Now()
+	now := a.opts.Clock.Now()
 	h := a.svc.Health()
 	models, more, err := a.svc.ListModels(ctx, "", maxPageModels)
 	// a node that is cut off still says so

@@ -17,6 +17,7 @@ import (
 	"troupe/serve"
 	"troupe/serve/api"
 	"troupe/serve/model"
+	"troupe/timing"
 )
 
 // fake is what the adapter needs of a service, in a few lines: it remembers what it was asked, and answers with err when
@@ -164,8 +165,8 @@ type front struct {
 func newFront(t testing.TB, svc serve.Service, model string, o api.Options) *front {
 	t.Helper()
 	f := &front{Adapter: New(model), t: t}
-	if o.Now == nil {
-		o.Now = clock
+	if o.Clock == (timing.Clock{}) {
+		o.Clock = timing.At(clock)
 	}
 	o.Adapters = []api.Adapter{f.Adapter}
 	f.API = must(api.New(svc, o))
@@ -175,9 +176,9 @@ func newFront(t testing.TB, svc serve.Service, model string, o api.Options) *fro
 // newReal is an API in front of a real server with a log in memory, which has the model shop.
 func newReal(t testing.TB, o api.Options) (*front, *serve.Server) {
 	s := must(serve.Open(t.Context(), serve.Options{Dir: t.TempDir(), Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}),
-		Wait: time.Minute, ExpireEvery: -1, Now: o.Now}))
-	if o.Now == nil {
-		o.Now = time.Now
+		Wait: time.Minute, ExpireEvery: -1, Clock: o.Clock}))
+	if o.Clock == (timing.Clock{}) {
+		o.Clock = timing.At(time.Now)
 	}
 	f := newFront(t, s, "shop", o)
 	t.Cleanup(func() {

@@ -17,6 +17,7 @@ import (
 	"troupe/serve"
 	"troupe/serve/api"
 	"troupe/serve/joined"
+	"troupe/timing"
 )
 
 // events is a source of events in memory.
@@ -45,7 +46,7 @@ func (baseline) Law(dst []float64, _ *logged.Event, _ []float64) error {
 func newClocked(t *testing.T) (*front, *serve.Server, *atomic.Int64) {
 	now := new(atomic.Int64)
 	now.Store(time.Date(2026, 11, 3, 10, 10, 0, 0, time.UTC).UnixNano())
-	e, s := newReal(t, api.Options{Now: func() time.Time { return time.Unix(0, now.Load()).UTC() }})
+	e, s := newReal(t, api.Options{Clock: timing.At(func() time.Time { return time.Unix(0, now.Load()).UTC() })})
 	return e, s, now
 }
 
