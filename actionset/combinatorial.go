@@ -207,40 +207,10 @@ func NewPaths(edges [][2]int, source, sink int) (*Paths, error) {
 			sink, nodes)
 	}
 
-	// Peel off nodes without outgoing edges (Kahn's algorithm backwards): heads before tails.
-	pending := make([]int, nodes)
-	into := make([][]int, nodes)
-	for e, uv := range edges {
-		pending[uv[0]]++
-		into[uv[1]] = append(into[uv[1]], e)
+	peeled, err := peel(edges, nodes)
+	if err != nil {
+		return nil, err
 	}
-	var peeled []int
-	for v, n := range pending {
-		if n == 0 {
-			peeled = append(peeled, v)
-		}
-	}
-	for i := 0; i < len(peeled); i++ {
-		for _, e := range into[peeled[i]] {
-			u := edges[e][0]
-			if pending[u]--; pending[u] == 0 {
-				peeled = append(peeled, u)
-			}
-		}
-	}
-	if len(peeled) < nodes {
-		// Every node left has an edge to a node left: walk until the walk must be on a cycle.
-		var on int
-		for e, steps := 0, 0; steps <= nodes; e = (e + 1) % len(edges) {
-			if u, v := edges[e][0], edges[e][1]; pending[v] > 0 && (steps == 0 || u == edges[on][1]) {
-				on = e
-				steps++
-			}
-		}
-		return nil, fmt.Errorf("actionset: edges[%d] = [%d, %d] is on a cycle, expected a graph without cycles", on,
-			edges[on][0], edges[on][1])
-	}
-
 	p := &Paths{edges: slices.Clone(edges), source: source, sink: sink, out: make([][]int, nodes)}
 	reaches := make([]bool, nodes)
 	reaches[sink] = true
@@ -277,6 +247,44 @@ func NewPaths(edges [][2]int, source, sink int) (*Paths, error) {
 		}
 	}
 	return p, nil
+}
+
+// peel orders the nodes so that heads come before tails: it takes off nodes without outgoing edges, which is Kahn's
+// algorithm backwards. An edge on a cycle is an error.
+func peel(edges [][2]int, nodes int) ([]int, error) {
+	pending := make([]int, nodes)
+	into := make([][]int, nodes)
+	for e, uv := range edges {
+		pending[uv[0]]++
+		into[uv[1]] = append(into[uv[1]], e)
+	}
+	var peeled []int
+	for v, n := range pending {
+		if n == 0 {
+			peeled = append(peeled, v)
+		}
+	}
+	for i := 0; i < len(peeled); i++ {
+		for _, e := range into[peeled[i]] {
+			u := edges[e][0]
+			if pending[u]--; pending[u] == 0 {
+				peeled = append(peeled, u)
+			}
+		}
+	}
+	if len(peeled) < nodes {
+		// Every node left has an edge to a node left: walk until the walk must be on a cycle.
+		var on int
+		for e, steps := 0, 0; steps <= nodes; e = (e + 1) % len(edges) {
+			if u, v := edges[e][0], edges[e][1]; pending[v] > 0 && (steps == 0 || u == edges[on][1]) {
+				on = e
+				steps++
+			}
+		}
+		return nil, fmt.Errorf("actionset: edges[%d] = [%d, %d] is on a cycle, expected a graph without cycles", on,
+			edges[on][0], edges[on][1])
+	}
+	return peeled, nil
 }
 
 // countNodes returns 1 + the largest node number.

@@ -429,8 +429,11 @@ func (c *policyTest) failedCall() {
 		}
 		t += 3
 	}
+	c.otherDimension(p, q, t)
+}
 
-	// A set of another dimension.
+// otherDimension: a set of another dimension is refused, and p, which plays like q, does so afterwards.
+func (c *policyTest) otherDimension(p, q bandit.Policy, t int) {
 	wide := &armList{d: c.dim + 1, x: make([]float64, 2*(c.dim+1))}
 	wide.x[0], wide.x[c.dim+2] = 1, 1
 	var a bandit.Action

@@ -360,68 +360,21 @@ func (r *reader) skip() error {
 // tree reads a value into maps and lists, as TOML would give them: int64 where a number is a whole
 // one, otherwise float64. path is for errors.
 func (r *reader) tree(path string) (any, error) {
-	fail := func(err error) (any, error) {
-		if e, ok := err.(*Error); ok && e.Path == "" {
-			e.Path = path
-		}
-		return nil, err
-	}
 	switch c := r.peek(); c {
 	case '{':
-		if err := r.down(); err != nil {
-			return fail(err)
-		}
-		table := map[string]any{}
-		for first := true; ; first = false {
-			more, err := r.next(first, '}')
-			if err != nil {
-				return fail(err)
-			}
-			if !more {
-				return table, nil
-			}
-			k, err := r.key()
-			if err != nil {
-				return fail(err)
-			}
-			key := string(k)
-			at := join(path, shorten(k, 80))
-			if _, twice := table[key]; twice {
-				return nil, &Error{Code: Duplicate, Path: at, Problem: "is given twice"}
-			}
-			if table[key], err = r.tree(at); err != nil {
-				return nil, err
-			}
-		}
+		return r.table(path)
 	case '[':
-		if err := r.down(); err != nil {
-			return fail(err)
-		}
-		list := []any{}
-		for first := true; ; first = false {
-			more, err := r.next(first, ']')
-			if err != nil {
-				return fail(err)
-			}
-			if !more {
-				return list, nil
-			}
-			v, err := r.tree(path + "[" + strconv.Itoa(len(list)) + "]")
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
+		return r.list(path)
 	case '"':
 		s, err := r.string(r.limits.String)
 		if err != nil {
-			return fail(err)
+			return nil, within(err, path)
 		}
 		return string(s), nil
 	case 't', 'f', 'n':
 		at := r.i
 		if err := r.skip(); err != nil {
-			return fail(err)
+			return nil, within(err, path)
 		}
 		switch r.b[at] {
 		case 't':
@@ -433,14 +386,73 @@ func (r *reader) tree(path string) (any, error) {
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		x, lit, err := r.number()
 		if err != nil {
-			return fail(err)
+			return nil, within(err, path)
 		}
 		if n, err := strconv.ParseInt(string(lit), 10, 64); err == nil {
 			return n, nil
 		}
 		return x, nil
 	}
-	return fail(r.syntax("a value"))
+	return nil, within(r.syntax("a value"), path)
+}
+
+// within adds a path to an error that has none.
+func within(err error, path string) error {
+	if e, ok := err.(*Error); ok && e.Path == "" {
+		e.Path = path
+	}
+	return err
+}
+
+// table reads an object.
+func (r *reader) table(path string) (any, error) {
+	if err := r.down(); err != nil {
+		return nil, within(err, path)
+	}
+	table := map[string]any{}
+	for first := true; ; first = false {
+		more, err := r.next(first, '}')
+		if err != nil {
+			return nil, within(err, path)
+		}
+		if !more {
+			return table, nil
+		}
+		k, err := r.key()
+		if err != nil {
+			return nil, within(err, path)
+		}
+		key := string(k)
+		at := join(path, shorten(k, 80))
+		if _, twice := table[key]; twice {
+			return nil, &Error{Code: Duplicate, Path: at, Problem: "is given twice"}
+		}
+		if table[key], err = r.tree(at); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// list reads an array.
+func (r *reader) list(path string) (any, error) {
+	if err := r.down(); err != nil {
+		return nil, within(err, path)
+	}
+	list := []any{}
+	for first := true; ; first = false {
+		more, err := r.next(first, ']')
+		if err != nil {
+			return nil, within(err, path)
+		}
+		if !more {
+			return list, nil
+		}
+		v, err := r.tree(path + "[" + strconv.Itoa(len(list)) + "]")
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
 }
 
 func join(path, key string) string {

@@ -314,8 +314,11 @@ func (e *Encoder) addColumn(f Feature, path string) error {
 	e.phi = c.to
 	at := len(e.columns)
 	e.columns = append(e.columns, c)
+	return e.place(f, b, at, path+".feature")
+}
 
-	name := path + ".feature"
+// place notes which keys of a request lead to column at. name is the path of the feature's name.
+func (e *Encoder) place(f Feature, b block, at int, name string) error {
 	_, isVector := b.(*vector)
 	_, isHash := b.(*namespace)
 	from, rest, deeper := strings.Cut(f.Name, ".")

@@ -459,72 +459,7 @@ func (s *dsjsonSource) list(e *Event) (skip string, _ *Error) {
 	if s.outcomes.kind() != '[' {
 		return "", s.outcomes.wrong("_outcomes", "a list with an object for each slot")
 	}
-	err := s.outcomes.each(func(i int, w value) *Error {
-		at := "_outcomes[" + strconv.Itoa(i) + "]"
-		if w.kind() != '{' {
-			return w.wrong(at, "an object")
-		}
-		e.Slots = append(e.Slots, Slot{})
-		o := &e.Slots[i]
-		var a, p, cost value
-		if err := w.fields(func(key []byte, v value) (err *Error) {
-			switch string(key) {
-			case "_id":
-				o.ID, err = v.text(at + "._id")
-			case "_label_cost":
-				cost = v
-			case "_a":
-				a = v
-			case "_p":
-				p = v
-			}
-			return err
-		}); err != nil {
-			return err
-		}
-		if cost.raw == nil && s.cost.raw != nil { // a slate has one cost: the whole of it is on the first slot
-			if cost = s.cost; i > 0 {
-				cost = value{[]byte("0"), s.cost.at}
-			} else {
-				s.r.warn("lists have one reward for all slots: it is on the first slot")
-			}
-		}
-		if a.raw == nil || p.raw == nil || cost.raw == nil {
-			return w.wrong(at, "_label_cost, _a and _p")
-		}
-		if a.kind() != '[' { // one id and one probability, as some writers put them
-			id, err := a.whole(at + "._a")
-			if err != nil {
-				return err
-			}
-			prob, err := p.number(at + "._p")
-			if err != nil {
-				return err
-			}
-			s.ids, s.ps = append(s.ids[:0], id), append(s.ps[:0], prob)
-		} else if err := s.pair(e, a, p, at+"._a", at+"._p"); err != nil {
-			return err
-		}
-		c, err := cost.number(at + "._label_cost")
-		if err != nil {
-			return err
-		}
-		if len(s.ids) == 0 {
-			return a.wrong(at+"._a", "the chosen action first")
-		}
-		if err := s.slate(i, a, at); err != nil {
-			return err
-		}
-		o.Reward = 0 - c
-		o.Allowed = append(o.Allowed, s.ids...)
-		o.Propensity = s.ps[0]
-		if len(s.ps) > 1 || s.ps[0] == 1 {
-			o.Law = e.numbers(len(s.ps))
-			copy(o.Law, s.ps)
-		}
-		return nil
-	})
-	if err != nil {
+	if err := s.outcomes.each(func(i int, w value) *Error { return s.slot(e, i, w) }); err != nil {
 		return "", err
 	}
 	if len(e.Slots) == 0 {
@@ -550,4 +485,71 @@ func (s *dsjsonSource) list(e *Event) (skip string, _ *Error) {
 		}
 	}
 	return "", s.places(e.check(&s.r.o))
+}
+
+// slot reads an object of _outcomes.
+func (s *dsjsonSource) slot(e *Event, i int, w value) *Error {
+	at := "_outcomes[" + strconv.Itoa(i) + "]"
+	if w.kind() != '{' {
+		return w.wrong(at, "an object")
+	}
+	e.Slots = append(e.Slots, Slot{})
+	o := &e.Slots[i]
+	var a, p, cost value
+	if err := w.fields(func(key []byte, v value) (err *Error) {
+		switch string(key) {
+		case "_id":
+			o.ID, err = v.text(at + "._id")
+		case "_label_cost":
+			cost = v
+		case "_a":
+			a = v
+		case "_p":
+			p = v
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if cost.raw == nil && s.cost.raw != nil { // a slate has one cost: the whole of it is on the first slot
+		if cost = s.cost; i > 0 {
+			cost = value{[]byte("0"), s.cost.at}
+		} else {
+			s.r.warn("lists have one reward for all slots: it is on the first slot")
+		}
+	}
+	if a.raw == nil || p.raw == nil || cost.raw == nil {
+		return w.wrong(at, "_label_cost, _a and _p")
+	}
+	if a.kind() != '[' { // one id and one probability, as some writers put them
+		id, err := a.whole(at + "._a")
+		if err != nil {
+			return err
+		}
+		prob, err := p.number(at + "._p")
+		if err != nil {
+			return err
+		}
+		s.ids, s.ps = append(s.ids[:0], id), append(s.ps[:0], prob)
+	} else if err := s.pair(e, a, p, at+"._a", at+"._p"); err != nil {
+		return err
+	}
+	c, err := cost.number(at + "._label_cost")
+	if err != nil {
+		return err
+	}
+	if len(s.ids) == 0 {
+		return a.wrong(at+"._a", "the chosen action first")
+	}
+	if err := s.slate(i, a, at); err != nil {
+		return err
+	}
+	o.Reward = 0 - c
+	o.Allowed = append(o.Allowed, s.ids...)
+	o.Propensity = s.ps[0]
+	if len(s.ps) > 1 || s.ps[0] == 1 {
+		o.Law = e.numbers(len(s.ps))
+		copy(o.Law, s.ps)
+	}
+	return nil
 }

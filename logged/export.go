@@ -49,74 +49,7 @@ func (s *jsonlSource) exported(v value, e *Event) error {
 	}
 	clear(row.reward)
 	s.at = [16]int{}
-	bad := v.fields(func(key []byte, w value) (err *Error) {
-		if string(w.raw) == "null" {
-			return nil
-		}
-		switch name := string(key); name {
-		case "event":
-			row.event, err = w.text(name)
-		case "event_id":
-			row.eventID, err = w.text(name)
-		case "action":
-			row.action, err = w.text(name)
-		case "unit":
-			row.unit, err = w.text(name)
-		case "costs":
-			row.costs, err = w.list(e, name)
-		case "cost":
-			row.cost, err = w.number(name)
-		case "stopped":
-			row.stopped = string(w.raw) == "true"
-		case "model":
-			row.model, err = w.text(name)
-		case "mode":
-			row.mode, err = w.text(name)
-		case "reward_state":
-			row.state, err = w.text(name)
-		case "time":
-			row.time, err = timeOf(w)
-		case "row":
-			row.row, err = w.whole(name)
-			s.at[kAction] = w.at + 1
-		case "offered":
-			row.offered, err = w.whole(name)
-		case "rewards":
-			row.rewards, err = w.whole(name)
-		case "propensity":
-			row.propensity, err = w.number(name)
-			s.at[kPropensity] = w.at + 1
-		case "x":
-			row.x, err = w.list(e, name)
-		case "law":
-			row.law, err = w.list(e, name)
-			s.at[kLaw] = w.at + 1
-		case "candidates":
-			err = s.actions(w, e)
-		case "sparse_row", "sparse_hash", "sparse_value":
-			err = row.sparseList(name, w)
-		case "active":
-			row.active = string(w.raw) == "true"
-		case "expired":
-			row.expired = string(w.raw) == "true"
-		case "reward_first", "reward_sum", "reward_last", "reward":
-			row.reward[name], err = w.number(name)
-			s.at[kReward] = w.at + 1
-		case "default":
-			row.defaulted, err = w.number(name)
-			row.hasDefault = true
-		default:
-			for _, known := range exportKeys {
-				if known == name {
-					return nil
-				}
-			}
-			err = bad(shown(key), "an unknown column"+spec.Suggest(name, exportKeys), "")
-			err.Column, err.Reason = w.at+1, "unknown key"
-		}
-		return err
-	})
-	if bad != nil {
+	if bad := v.fields(func(key []byte, w value) *Error { return s.column(e, key, w) }); bad != nil {
 		return s.jsonLines.at(bad)
 	}
 	if err := row.fill(s.r, e, &s.cut); err != nil {
@@ -126,6 +59,76 @@ func (s *jsonlSource) exported(v value, e *Event) error {
 		return err
 	}
 	return nil
+}
+
+// column reads one column of a row.
+func (s *jsonlSource) column(e *Event, key []byte, w value) (err *Error) {
+	row := &s.row
+	if string(w.raw) == "null" {
+		return nil
+	}
+	switch name := string(key); name {
+	case "event":
+		row.event, err = w.text(name)
+	case "event_id":
+		row.eventID, err = w.text(name)
+	case "action":
+		row.action, err = w.text(name)
+	case "unit":
+		row.unit, err = w.text(name)
+	case "costs":
+		row.costs, err = w.list(e, name)
+	case "cost":
+		row.cost, err = w.number(name)
+	case "stopped":
+		row.stopped = string(w.raw) == "true"
+	case "model":
+		row.model, err = w.text(name)
+	case "mode":
+		row.mode, err = w.text(name)
+	case "reward_state":
+		row.state, err = w.text(name)
+	case "time":
+		row.time, err = timeOf(w)
+	case "row":
+		row.row, err = w.whole(name)
+		s.at[kAction] = w.at + 1
+	case "offered":
+		row.offered, err = w.whole(name)
+	case "rewards":
+		row.rewards, err = w.whole(name)
+	case "propensity":
+		row.propensity, err = w.number(name)
+		s.at[kPropensity] = w.at + 1
+	case "x":
+		row.x, err = w.list(e, name)
+	case "law":
+		row.law, err = w.list(e, name)
+		s.at[kLaw] = w.at + 1
+	case "candidates":
+		err = s.actions(w, e)
+	case "sparse_row", "sparse_hash", "sparse_value":
+		err = row.sparseList(name, w)
+	case "active":
+		row.active = string(w.raw) == "true"
+	case "expired":
+		row.expired = string(w.raw) == "true"
+	case "reward_first", "reward_sum", "reward_last", "reward":
+		row.reward[name], err = w.number(name)
+		s.at[kReward] = w.at + 1
+	case "default":
+		row.defaulted, err = w.number(name)
+		row.hasDefault = true
+	default:
+		for _, known := range exportKeys {
+			if known == name {
+				return nil
+			}
+		}
+		err = bad(shown(key), "an unknown column"+spec.Suggest(name, exportKeys), "")
+		err.Column, err.Reason = w.at+1, "unknown key"
+	}
+	return err
 }
 
 // sparseList reads a list of the sparse candidates.

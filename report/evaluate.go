@@ -91,23 +91,24 @@ func prefixOf(i int) string {
 func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 	view := struct {
 		shell
-		When, Head, Level string
-		Lead              []string
-		Facts             []string
-		Targets           []evaluateTarget
-		Pairs             []evaluateRow
-		Best              string
-		Candidates        []evaluateRow
-		Contest           *evaluateFigure
-		Ranking           string
-		Skipped           []evaluateRow
-		Warnings          []string
-		Sequence, Normal  string
-		Command           string
-		Coins             []coinView
-	}{shell: newShell("evaluation", forest.Looks, 0, 0), When: meta.When, Command: meta.Command,
+		Head, Level      string
+		Lead             []string
+		Facts            []string
+		Targets          []evaluateTarget
+		Pairs            []evaluateRow
+		Best             string
+		Candidates       []evaluateRow
+		Contest          *evaluateFigure
+		Ranking          string
+		Skipped          []evaluateRow
+		Warnings         []string
+		Sequence, Normal string
+		Command          string
+		Coins            []coinView
+	}{shell: newShell("evaluation", forest.Looks, 0, 0), Command: meta.Command,
 		Sequence: r.Assumptions.Sequence,
 		Normal:   r.Assumptions.Normal, Warnings: r.Warnings, Level: fmt.Sprintf("%g", math.Round(1e4*r.Level)/100)}
+	view.When = meta.When
 	dec := evaluateDecimals(r)
 	for i, t := range r.Targets {
 		view.Targets = append(view.Targets, evaluateView(r, t, i, dec))

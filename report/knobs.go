@@ -58,12 +58,13 @@ func BuildKnobs(dir string, r *ope.KnobResult, meta EvaluateMeta) (string, error
 func WriteKnobs(w io.Writer, r *ope.KnobResult, meta EvaluateMeta) error {
 	view := struct {
 		shell
-		When, Head, Level, Kernel, Command string
-		Facts                              []string
-		Targets                            []knobsView
-		Several                            bool
-	}{shell: newShell("evaluation", forest.Looks, 0, 0), When: meta.When, Command: meta.Command, Kernel: r.Kernel,
+		Head, Level, Kernel, Command string
+		Facts                        []string
+		Targets                      []knobsView
+		Several                      bool
+	}{shell: newShell("evaluation", forest.Looks, 0, 0), Command: meta.Command, Kernel: r.Kernel,
 		Level: fmt.Sprintf("%g", math.Round(1e4*r.Level)/100)}
+	view.When = meta.When
 	view.Facts = []string{chart.Count(r.Events) + " decisions", "numbers as actions", rewardsText(r.Rewards),
 		"what ran earned " + digits(r.Logged), r.Kernel + " kernel"}
 	if r.Unit > 0 {

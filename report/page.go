@@ -18,25 +18,27 @@ import (
 	"troupe/sim"
 )
 
-//go:embed page/page.html page/sheet.html page/style.css page/page.js
+//go:embed page/shell.html page/page.html page/sheet.html page/style.css page/page.js
 var pageFiles embed.FS
 
 var pageTemplate = parsed(pageFiles, "page.html")
 
-// parsed returns a function that parses a page and its parts on first use: most commands show none.
+// parsed returns a function that parses a page, the shell and its parts on first use: most commands show none.
 func parsed(files embed.FS, name string, parts ...string) func() *template.Template {
 	return sync.OnceValue(func() *template.Template {
 		names := []string{"page/" + name}
 		for _, part := range parts {
 			names = append(names, "page/"+part)
 		}
-		return template.Must(template.New(name).ParseFS(files, names...))
+		t := template.Must(template.New(name).ParseFS(pageFiles, "page/shell.html"))
+		return template.Must(t.ParseFS(files, names...))
 	})
 }
 
 // shell is what every page of ours has: title, palette, styles, script.
 type shell struct {
 	Title  string
+	When   string
 	Style  template.CSS
 	Script template.JS
 }
@@ -99,7 +101,6 @@ func dashes(d []float64) string {
 type page struct {
 	shell
 	Experiment string
-	When       string
 	Hypothesis []string // its paragraphs
 	Claims     []Prose  // of the spec, with their answers
 	Noun       string   // what is compared: Mean regret
@@ -256,7 +257,6 @@ func (d *document) writePage(w io.Writer) error {
 	p := &page{
 		shell:      newShell(title+" · troupe", d.looks, len(m.Policies), len(d.envs)),
 		Experiment: title,
-		When:       when(m.Started),
 		Repeats:    d.repeats,
 		Command:    m.Command,
 		Spec:       m.Spec,
@@ -265,6 +265,7 @@ func (d *document) writePage(w io.Writer) error {
 		Recorded:   len(m.Record) > 0,
 		Cite:       citation(m.Troupe, m.Commit, yearOf(m.Started)),
 	}
+	p.When = when(m.Started)
 	p.Hypothesis, p.Claims = paragraphs(m.Hypothesis), ClaimsSaid(d.run)
 	p.Noun = upperFirst(nounOf(d.run.estimand()))
 	p.Head, p.Lead = Headline(d.analyses())

@@ -57,12 +57,101 @@ type verifyFigure struct {
 var verifyLooks = []chart.Look{chart.Blues[1], chart.Rivals[0], chart.Rivals[1], chart.Rivals[2], chart.Rivals[3],
 	chart.Baseline}
 
+// verifyTally counts the verdicts of a verification.
+type verifyTally struct {
+	claims, holds, blunt, sums, refuted, surprises, chance, caught, planted int
+}
+
+func (n *verifyTally) add(r *verify.Result) {
+	n.claims++
+	switch {
+	case r.Verdict == verify.Holds && r.Arithmetic():
+		n.sums++
+	case r.Verdict == verify.Holds:
+		n.holds++
+	case r.Verdict == verify.NotContradicted:
+		n.blunt++
+	case r.Verdict == verify.Refuted:
+		n.refuted++
+	}
+	if !r.Expected() {
+		n.surprises++
+	}
+	if r.Kind == verify.Probability {
+		n.chance++
+	}
+	if r.Planted != nil {
+		n.planted++
+		if r.Caught() {
+			n.caught++
+		}
+	}
+}
+
+func (n *verifyTally) head() string {
+	return fmt.Sprintf("Of %s claims %s hold, %s are not contradicted and %s are refuted.", chart.Count(n.claims),
+		chart.Count(n.holds), chart.Count(n.blunt), chart.Count(n.refuted))
+}
+
+// lead says what a reader needs to know of the verdicts.
+func (n *verifyTally) lead() (lead []string) {
+	switch {
+	case n.surprises > 0:
+		lead = append(lead, fmt.Sprintf("%s of the verdicts are not the expected ones; they are marked.",
+			chart.Count(n.surprises)))
+	case n.refuted > 0:
+		lead = append(lead, "Every refuted claim is a statement as printed, and was expected to fall; each stands "+
+			"again, or is not needed, in the corrected reading beside it.")
+	}
+	if n.sums > 0 {
+		lead = append(lead, fmt.Sprintf("%s more are arithmetic: they evaluate formulas, whatever the program does, "+
+			"and are not counted among those that hold.", chart.Count(n.sums)))
+	}
+	if n.blunt > 0 {
+		lead = append(lead, "“Not contradicted” says less than “holds”: nothing was refuted, but a fault of ten times "+
+			"the claim would not have been noticed. What would have been stands with each claim.")
+	}
+	return append(lead, "A claim with the word “vacuous” was not violated, but its bound says nothing at this size: a "+
+		"regret bound above 2T, or a probability of one. “Reported” means that there is no claimed value.")
+}
+
+// facts are those of the run, and how many planted faults were noticed.
+func (n *verifyTally) facts(meta VerifyMeta) []string {
+	setting := "fast setting"
+	if meta.Full {
+		setting = "full setting"
+	}
+	facts := []string{fmt.Sprintf("seed %d", meta.Seed), setting, fmt.Sprintf("%.0f s", meta.Seconds)}
+	if n.planted > 0 {
+		facts = append(facts, fmt.Sprintf("%s of %s planted faults noticed", chart.Count(n.caught),
+			chart.Count(n.planted)))
+	}
+	return facts
+}
+
+// count counts a verdict in the part of a statement.
+func (p *verifyPart) count(r *verify.Result) {
+	p.N++
+	switch {
+	case r.Verdict == verify.Holds && !r.Arithmetic():
+		p.Holds++
+	case r.Verdict == verify.NotContradicted:
+		p.Blunt++
+	case r.Verdict == verify.Refuted:
+		p.Refuted++
+	case r.Verdict == verify.Vacuous:
+		p.Vacuous++
+	case r.Verdict == verify.Reported:
+		p.Reported++
+	}
+}
+
 // WriteVerify writes the page of a verification: an annotated copy of the paper's statements, each
 // with its verdict, observed against bound, and a plot where one helps.
 func WriteVerify(w io.Writer, results []verify.Result, meta VerifyMeta) error {
 	var parts []*verifyPart
+	var tally verifyTally
 	shown := map[string]bool{}
-	holds, blunt, sums, refuted, expected, surprises, chance, caught, planted := 0, 0, 0, 0, 0, 0, 0, 0, 0
 	for _, r := range results {
 		h := verify.HeadingOf(r.Label)
 		if n := len(parts); n == 0 || parts[n-1].Title != h.Section {
@@ -81,85 +170,24 @@ func WriteVerify(w io.Writer, results []verify.Result, meta VerifyMeta) error {
 			plot, shown[key] = !shown[key], true
 		}
 		s.Claims = append(s.Claims, claimOf(r, plot))
-		p.N++
-		switch r.Verdict {
-		case verify.Holds:
-			if r.Arithmetic() {
-				sums++
-				break
-			}
-			p.Holds++
-			holds++
-		case verify.NotContradicted:
-			p.Blunt++
-			blunt++
-		case verify.Refuted:
-			p.Refuted++
-			refuted++
-			if r.Expected() {
-				expected++
-			}
-		case verify.Vacuous:
-			p.Vacuous++
-		case verify.Reported:
-			p.Reported++
-		}
-		if !r.Expected() {
-			surprises++
-		}
-		if r.Kind == verify.Probability {
-			chance++
-		}
-		if r.Planted != nil {
-			planted++
-			if r.Caught() {
-				caught++
-			}
-		}
+		p.count(&r)
+		tally.add(&r)
 	}
 	view := struct {
 		shell
-		When    string
 		Head    string
 		Lead    []string
 		Facts   []string
 		Parts   []*verifyPart
 		Command string
 		Budget  string
-	}{shell: newShell("the paper, verified", verifyLooks, 0, 0), When: meta.When, Parts: parts, Command: meta.Command}
-	view.Head = fmt.Sprintf("Of %s claims %s hold, %s are not contradicted and %s are refuted.",
-		chart.Count(len(results)), chart.Count(holds), chart.Count(blunt), chart.Count(refuted))
-	switch {
-	case surprises > 0:
-		view.Lead = append(view.Lead, fmt.Sprintf("%s of the verdicts are not the expected ones; they are marked.",
-			chart.Count(surprises)))
-	case refuted > 0:
-		view.Lead = append(view.Lead, "Every refuted claim is a statement as printed, and was expected to fall; each "+
-			"stands again, or is not needed, in the corrected reading beside it.")
-	}
-	if sums > 0 {
-		view.Lead = append(view.Lead, fmt.Sprintf("%s more are arithmetic: they evaluate formulas, whatever the "+
-			"program does, and are not counted among those that hold.", chart.Count(sums)))
-	}
-	if blunt > 0 {
-		view.Lead = append(view.Lead, "“Not contradicted” says less than “holds”: nothing was refuted, but a fault "+
-			"of ten times the claim would not have been noticed. What would have been stands with each claim.")
-	}
-	view.Lead = append(view.Lead, "A claim with the word “vacuous” was not violated, but its bound says nothing at "+
-		"this size: a regret bound above 2T, or a probability of one. “Reported” means that there is no claimed value.")
-	setting := "fast setting"
-	if meta.Full {
-		setting = "full setting"
-	}
-	view.Facts = []string{fmt.Sprintf("seed %d", meta.Seed), setting, fmt.Sprintf("%.0f s", meta.Seconds)}
-	if planted > 0 {
-		view.Facts = append(view.Facts, fmt.Sprintf("%s of %s planted faults noticed", chart.Count(caught),
-			chart.Count(planted)))
-	}
+	}{shell: newShell("the paper, verified", verifyLooks, 0, 0), Parts: parts, Command: meta.Command,
+		Head: tally.head(), Lead: tally.lead(), Facts: tally.facts(meta)}
+	view.When = meta.When
 	view.Budget = fmt.Sprintf("%s claims are probabilities, tested exactly at level 10⁻⁸ each: together they raise a "+
 		"false alarm with probability below %s. Inequalities and identities are asserted on every path, up to "+
 		"rounding.",
-		chart.Count(chance), scientific(float64(chance)*verify.Level))
+		chart.Count(tally.chance), scientific(float64(tally.chance)*verify.Level))
 	return verifyTemplate().Execute(w, view)
 }
 

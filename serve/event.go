@@ -168,6 +168,13 @@ func (s *reading) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (
 	if err != nil {
 		return fail(Internal, "the model cannot decide", err)
 	}
+	compare(&out, r, v, w, c, span)
+	return out, nil
+}
+
+// compare notes what the policy chooses now, and in what it differs from the record.
+func compare(out *Replayed, r *eventlog.Decision, v *choose.Version, w *choose.Worker, c choose.Choice,
+	span uint64) {
 	out.Digest, out.Index, out.Num, out.Den, out.Member, out.Negative = v.Digest, c.Index, c.Num, c.Den, c.Member,
 		c.Negative
 	differ := func(name string, same bool) {
@@ -202,5 +209,4 @@ func (s *reading) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (
 		differ("law", slices.Equal(law, r.Law) && slices.Equal(groups, r.Groups) && voters == r.Voters)
 	}
 	out.Equal = len(out.Differs) == 0
-	return out, nil
 }

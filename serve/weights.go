@@ -135,60 +135,77 @@ func (s *state) weigh(e *entry, v *choose.Version, seen *SeenView) *WeightsView 
 		return out
 	}
 	context = context[:min(len(context), maxReads/len(acts))]
-	var found []weight
-	best := map[string]weight{}
-	n := 0
-	look := func(at uint32, x weight) {
-		var ok bool
-		if x.w, x.spread, ok = p.Weight(at); !ok || x.w == 0 {
-			return
-		}
-		n++
-		x.w, x.spread = float64(x.w*scale), float64(x.spread*scale)
-		name := acts[x.action].feature
-		if x.first >= 0 {
-			name = context[x.first].feature
-		}
-		if old, ok := best[name]; x.second < 0 && (!ok || x.order(old) < 0) {
-			best[name] = x
-		}
-		if found = append(found, x); len(found) == 20*maxWeights {
-			slices.SortFunc(found, weight.order)
-			found = found[:maxWeights]
-		}
+	l := &weighing{p: p, scale: scale, context: context, acts: acts, best: map[string]weight{}}
+	l.all(h, out.Pairs)
+	slices.SortFunc(l.found, weight.order)
+	for _, x := range l.found[:min(len(l.found), maxWeights)] {
+		out.Rows = append(out.Rows, x.view(context, acts))
 	}
-	for a := range acts {
-		look(h.Coordinate(acts[a].atom), weight{first: -1, second: -1, action: a})
-		for c := range context {
-			look(h.Coordinate(acts[a].atom, context[c].atom), weight{first: c, second: -1, action: a})
-		}
-	}
-	if out.Pairs {
-		few := context[:min(len(context), pairedOf)]
-		for i := range few {
-			for j := i + 1; j < len(few); j++ {
-				if few[i].feature == few[j].feature {
-					continue
-				}
-				for a := range acts[:min(len(acts), pairedActs)] {
-					look(h.Coordinate(acts[a].atom, few[i].atom, few[j].atom), weight{first: i, second: j, action: a})
-				}
-			}
-		}
-	}
-	slices.SortFunc(found, weight.order)
-	view := func(x weight) WeightView { return x.view(context, acts) }
-	for _, x := range found[:min(len(found), maxWeights)] {
-		out.Rows = append(out.Rows, view(x))
-	}
-	out.More = n - len(out.Rows)
+	out.More = l.n - len(out.Rows)
 	if seen != nil {
 		for i := range seen.Features {
-			if x, ok := best[seen.Features[i].Name]; ok {
-				row := view(x)
+			if x, ok := l.best[seen.Features[i].Name]; ok {
+				row := x.view(context, acts)
 				seen.Features[i].Weight = &row
 			}
 		}
 	}
 	return out
+}
+
+// weighing collects the weights of a policy: the largest, the largest of each feature, and how many there are.
+type weighing struct {
+	p             weigher
+	scale         float64
+	context, acts []word
+	found         []weight
+	best          map[string]weight
+	n             int
+}
+
+// all looks at the coordinates of the actions, of their pairs with what was seen in contexts and, with pairs, of these
+// with each other.
+func (l *weighing) all(h *feature.Hashed, pairs bool) {
+	acts, context := l.acts, l.context
+	for a := range acts {
+		l.look(h.Coordinate(acts[a].atom), weight{first: -1, second: -1, action: a})
+		for c := range context {
+			l.look(h.Coordinate(acts[a].atom, context[c].atom), weight{first: c, second: -1, action: a})
+		}
+	}
+	if !pairs {
+		return
+	}
+	few := context[:min(len(context), pairedOf)]
+	for i := range few {
+		for j := i + 1; j < len(few); j++ {
+			if few[i].feature == few[j].feature {
+				continue
+			}
+			for a := range acts[:min(len(acts), pairedActs)] {
+				l.look(h.Coordinate(acts[a].atom, few[i].atom, few[j].atom), weight{first: i, second: j, action: a})
+			}
+		}
+	}
+}
+
+// look takes the weight of a coordinate, unless it is 0.
+func (l *weighing) look(at uint32, x weight) {
+	var ok bool
+	if x.w, x.spread, ok = l.p.Weight(at); !ok || x.w == 0 {
+		return
+	}
+	l.n++
+	x.w, x.spread = float64(x.w*l.scale), float64(x.spread*l.scale)
+	name := l.acts[x.action].feature
+	if x.first >= 0 {
+		name = l.context[x.first].feature
+	}
+	if old, ok := l.best[name]; x.second < 0 && (!ok || x.order(old) < 0) {
+		l.best[name] = x
+	}
+	if l.found = append(l.found, x); len(l.found) == 20*maxWeights {
+		slices.SortFunc(l.found, weight.order)
+		l.found = l.found[:maxWeights]
+	}
 }

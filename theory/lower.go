@@ -50,6 +50,26 @@ type design struct {
 	k, r   int
 }
 
+// meansOf returns the mean of each arm, and the first one whose mean is largest.
+func meansOf(arms [][]float64, theta []float64) (mean []float64, best int, err error) {
+	mean = make([]float64, len(arms))
+	for i, x := range arms {
+		if len(x) != len(theta) {
+			return nil, 0, fmt.Errorf("%w: arm %d has length %d, expected %d", ErrInstance, i, len(x), len(theta))
+		}
+		for j, v := range x {
+			mean[i] += v * theta[j]
+		}
+		if mean[i]-mean[i] != 0 {
+			return nil, 0, fmt.Errorf("%w: arm %d has a mean that is not finite", ErrInstance, i)
+		}
+		if mean[i] > mean[best] {
+			best = i
+		}
+	}
+	return mean, best, nil
+}
+
 func newDesign(arms [][]float64, theta []float64, sigma float64) (*design, error) {
 	wrong := func(format string, args ...any) (*design, error) {
 		return nil, fmt.Errorf("%w: %s", ErrInstance, fmt.Sprintf(format, args...))
@@ -61,21 +81,9 @@ func newDesign(arms [][]float64, theta []float64, sigma float64) (*design, error
 	if !(sigma > 0) || math.IsInf(sigma, 0) {
 		return wrong("sigma is %v, expected a positive number", sigma)
 	}
-	mean := make([]float64, k)
-	best := 0
-	for i, x := range arms {
-		if len(x) != d {
-			return wrong("arm %d has length %d, expected %d", i, len(x), d)
-		}
-		for j, v := range x {
-			mean[i] += v * theta[j]
-		}
-		if mean[i]-mean[i] != 0 {
-			return wrong("arm %d has a mean that is not finite", i)
-		}
-		if mean[i] > mean[best] {
-			best = i
-		}
+	mean, best, err := meansOf(arms, theta)
+	if err != nil {
+		return nil, err
 	}
 	p := &design{}
 	norm := 0.0

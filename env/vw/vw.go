@@ -147,29 +147,11 @@ func (o *Options) load(data env.DataSource) (*vwLog, error) {
 
 // read reads a file.
 func (o *Options) read(file string) (*vwLog, error) {
-	options := logged.Options{IDs: o.IDs}
-	if o.Format != "auto" {
-		options.Format = o.Format
-	}
-	if o.SkipBad != "no" {
-		options.SkipBad = o.SkipBad
-	}
-	if o.Rewards != nil {
-		options.Rewards = &[2]float64{o.Rewards[0], o.Rewards[1]}
-	}
-	r, err := logged.Open(file, options)
+	r, err := o.open(file)
 	if err != nil {
-		return nil, fmt.Errorf("%w; kind vw reads VW text in blocks, dsjson and VW JSON", err)
+		return nil, err
 	}
 	defer r.Close()
-	switch r.Format() {
-	case "vw", "dsjson", "vw-json":
-	case "vw-flat":
-		return nil, spec.Errorf("data", "is one-line VW text, in which actions have no features of their own; expected a "+
-			"line for each action (--cb_adf)")
-	default:
-		return nil, spec.Errorf("data", "is %s, expected one of vw, dsjson, vw-json; troupe convert writes them", r.Format())
-	}
 	lines, err := feature.NewVWLines(feature.VWOptions{
 		VW: feature.VW{Bits: o.Bits, All: o.Hash == "all"}, Text: r.Format() == "vw",
 		Quadratic: o.Q, Cubic: o.Cubic, Interactions: o.Interactions, Ignore: o.Ignore, Keep: o.Keep,
@@ -227,6 +209,35 @@ func (o *Options) read(file string) (*vwLog, error) {
 		l.most = max(l.most, v.reward)
 		l.events = append(l.events, v)
 	}
+}
+
+// open opens a log of a format whose lines are VW's.
+func (o *Options) open(file string) (*logged.Reader, error) {
+	options := logged.Options{IDs: o.IDs}
+	if o.Format != "auto" {
+		options.Format = o.Format
+	}
+	if o.SkipBad != "no" {
+		options.SkipBad = o.SkipBad
+	}
+	if o.Rewards != nil {
+		options.Rewards = &[2]float64{o.Rewards[0], o.Rewards[1]}
+	}
+	r, err := logged.Open(file, options)
+	if err != nil {
+		return nil, fmt.Errorf("%w; kind vw reads VW text in blocks, dsjson and VW JSON", err)
+	}
+	switch r.Format() {
+	case "vw", "dsjson", "vw-json":
+		return r, nil
+	case "vw-flat":
+		err = spec.Errorf("data", "is one-line VW text, in which actions have no features of their own; expected a "+
+			"line for each action (--cb_adf)")
+	default:
+		err = spec.Errorf("data", "is %s, expected one of vw, dsjson, vw-json; troupe convert writes them", r.Format())
+	}
+	_ = r.Close() // it was only read
+	return nil, err
 }
 
 // maxIdentities bounds the features that are counted for collisions.

@@ -152,6 +152,17 @@ func (s *svg) mark(m Mark) {
 
 // html paints a panel, h pixels high.
 func (p *Panel) html(h int, extra string) template.HTML {
+	var b strings.Builder
+	class, style := p.room(h)
+	fmt.Fprintf(&b, `<div class="%s" style="%s"%s>%s`, class, style, extra, p.drawn())
+	p.words(&b)
+	p.ends(&b, h)
+	b.WriteString("</div>")
+	return template.HTML(b.String()) // numbers are ours, every word went through HTMLEscapeString
+}
+
+// drawn is the picture without words.
+func (p *Panel) drawn() string {
 	s := &svg{p: p}
 	s.b.WriteString(`<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">`)
 	var grid strings.Builder
@@ -183,10 +194,12 @@ func (p *Panel) html(h int, extra string) template.HTML {
 		}
 	}
 	s.b.WriteString("</svg>")
+	return s.b.String()
+}
 
-	var b strings.Builder
-	class := "plot"
-	style := fmt.Sprintf("--h:%dpx", h)
+// room returns the class of the panel and how much room its words need beside the picture.
+func (p *Panel) room(h int) (class, style string) {
+	class, style = "plot", fmt.Sprintf("--h:%dpx", h)
 	if len(p.Rows) > 0 {
 		class += " rows"
 		n := 0
@@ -202,27 +215,31 @@ func (p *Panel) html(h int, extra string) template.HTML {
 	} else if n := endWidth(p.Ends); n > 0 {
 		style += fmt.Sprintf(";--r:%.1fch", 1.1*float64(n)+1.5)
 	}
-	fmt.Fprintf(&b, `<div class="%s" style="%s"%s>%s`, class, style, extra, s.b.String())
+	return class, style
+}
+
+// words writes the words of the axes and rows, and the names of bounds.
+func (p *Panel) words(b *strings.Builder) {
 	if p.Y.Caption != "" {
-		fmt.Fprintf(&b, `<span class="ycap">%s</span>`, template.HTMLEscapeString(p.Y.caption()))
+		fmt.Fprintf(b, `<span class="ycap">%s</span>`, template.HTMLEscapeString(p.Y.caption()))
 	}
 	for _, t := range p.Y.Ticks {
-		fmt.Fprintf(&b, `<span class="ty%s" style="top:%s">%s</span>`, minor(t), PercentOf(1-p.Y.At(t.At)),
+		fmt.Fprintf(b, `<span class="ty%s" style="top:%s">%s</span>`, minor(t), PercentOf(1-p.Y.At(t.At)),
 			template.HTMLEscapeString(t.Label))
 	}
 	for _, t := range p.X.Ticks {
-		fmt.Fprintf(&b, `<span class="tx%s" style="left:%s">%s</span>`, minor(t), PercentOf(p.X.At(t.At)),
+		fmt.Fprintf(b, `<span class="tx%s" style="left:%s">%s</span>`, minor(t), PercentOf(p.X.At(t.At)),
 			template.HTMLEscapeString(t.Label))
 	}
 	if p.X.Caption != "" {
-		fmt.Fprintf(&b, `<span class="xcap">%s</span>`, template.HTMLEscapeString(p.X.Caption))
+		fmt.Fprintf(b, `<span class="xcap">%s</span>`, template.HTMLEscapeString(p.X.Caption))
 	}
 	for i, r := range p.Rows {
 		top := PercentOf((float64(i) + 0.5) / float64(len(p.Rows)))
-		fmt.Fprintf(&b, `<span class="lab %s" style="top:%s"%s>%s</span>`, ClassOf(r.Look), top, full(r.Label),
+		fmt.Fprintf(b, `<span class="lab %s" style="top:%s"%s>%s</span>`, ClassOf(r.Look), top, full(r.Label),
 			template.HTMLEscapeString(Shorten(r.Label, pageName)))
 		if r.Note != "" {
-			fmt.Fprintf(&b, `<span class="rnote" style="top:%s">%s</span>`, top, template.HTMLEscapeString(r.Note))
+			fmt.Fprintf(b, `<span class="rnote" style="top:%s">%s</span>`, top, template.HTMLEscapeString(r.Note))
 		}
 	}
 	for _, m := range p.Marks {
@@ -231,14 +248,17 @@ func (p *Panel) html(h int, extra string) template.HTML {
 		}
 		for k := len(m.Y) - 1; k >= 0; k-- { // its name where it leaves the chart
 			if y := p.Y.At(m.Y[k]); y <= 0.97 {
-				fmt.Fprintf(&b, `<span class="bname" style="left:%s;top:%s">%s</span>`, PercentOf(p.X.At(m.X[k])),
+				fmt.Fprintf(b, `<span class="bname" style="left:%s;top:%s">%s</span>`, PercentOf(p.X.At(m.X[k])),
 					PercentOf(1-y), template.HTMLEscapeString(m.Name))
 				break
 			}
 		}
 	}
-	ends := p.spreadEnds(20 / float64(h))
-	for _, e := range ends {
+}
+
+// ends writes the labels at the ends of the lines.
+func (p *Panel) ends(b *strings.Builder, h int) {
+	for _, e := range p.spreadEnds(20 / float64(h)) {
 		note := ""
 		if e.Note != "" {
 			note = " <small>" + template.HTMLEscapeString(e.Note) + "</small>"
@@ -247,12 +267,10 @@ func (p *Panel) html(h int, extra string) template.HTML {
 		if e.Look >= 0 {
 			data = fmt.Sprintf(` data-p="%d"`, e.Look)
 		}
-		fmt.Fprintf(&b, `<span class="end %s" style="top:%s"%s%s>%s%s</span>`, ClassOf(e.Look), PercentOf(e.Y), data,
+		fmt.Fprintf(b, `<span class="end %s" style="top:%s"%s%s>%s%s</span>`, ClassOf(e.Look), PercentOf(e.Y), data,
 			full(e.Label),
 			template.HTMLEscapeString(Shorten(e.Label, pageName)), note)
 	}
-	b.WriteString("</div>")
-	return template.HTML(b.String()) // numbers are ours, every word went through HTMLEscapeString
 }
 
 // full is a title attribute for a name that was cut.

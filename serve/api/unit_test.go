@@ -9,6 +9,7 @@ import (
 
 	"troupe/eventlog/eventlogtest"
 	"troupe/serve"
+	"troupe/timing"
 )
 
 // TestUnit: a unit is set, shown, changed and taken away; a request without it is refused with its path, alone, in a batch and
@@ -16,7 +17,7 @@ import (
 func TestUnit(t *testing.T) {
 	s := must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), Wait: time.Minute}))
 	defer s.Close(context.Background())
-	e := &edge{API: must(New(s, Options{Now: clock})), t: t}
+	e := &edge{API: must(New(s, Options{Clock: timing.At(clock)})), t: t}
 	e.do("POST", "/v1/models", `{"id": "m", "unit": "user.id"}`).want(t, "no path of the context", 422, `"field":"unit"`, "such as context.user.id")
 	e.do("POST", "/v1/models", `{"id": "m", "unit": "context.user.id", "reward": {"min": 0, "max": 1}}`).want(t, "create", 201, `"unit":"context.user.id"`)
 	e.do("GET", "/v1/models/m", "").want(t, "show", 200, `"unit":"context.user.id"`)
