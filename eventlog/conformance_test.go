@@ -1,7 +1,10 @@
 package eventlog_test
 
 import (
+	"flag"
 	"os"
+	"runtime"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -16,7 +19,18 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	// The engine waits there for the port of clients, which a node does not have; see Node.begin.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*Server).StartRouting"))
+	goleak.VerifyTestMain(patient{m}, goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*Server).StartRouting"))
+}
+
+// patient lets five parallel tests run at a time: those of several nodes wait for elections most of the time.
+type patient struct{ *testing.M }
+
+func (p patient) Run() int {
+	flag.Parse()
+	if v := flag.Lookup("test.parallel").Value; v.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = v.Set("5")
+	}
+	return p.M.Run()
 }
 
 // diskEngine opens the real engine in a temporary directory. Whatever a test does, what it leaves

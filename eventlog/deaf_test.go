@@ -88,6 +88,7 @@ func TestDeaf(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") == "" {
 		t.Skip("TROUPE_LONG is not set: connections are silent for seconds")
 	}
+	t.Parallel()
 	addresses := eventlog.FreePorts(t, 2)
 	w := newOneWay(t, addresses[1])
 	nodes := make([]*eventlog.Node, 2)

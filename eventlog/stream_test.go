@@ -154,7 +154,11 @@ func TestStreamThree(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") == "" {
 		t.Skip("TROUPE_LONG is not set: each case starts three nodes and elects")
 	}
-	eventlogtest.TestLog(t, func(t *testing.T) eventlogtest.Engine { return &trioEngine{} })
+	t.Parallel()
+	eventlogtest.TestLog(t, func(t *testing.T) eventlogtest.Engine {
+		t.Parallel()
+		return &trioEngine{}
+	})
 }
 
 // TestThreeNodes: three writers at three nodes, one of which stops and comes back; what was acknowledged is there
@@ -163,6 +167,7 @@ func TestThreeNodes(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") == "" {
 		t.Skip("TROUPE_LONG is not set: elections take seconds")
 	}
+	t.Parallel()
 	c := newTrio(t, 1, 1<<30)
 	for i := range 3 {
 		c.start(i)

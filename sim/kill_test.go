@@ -32,8 +32,8 @@ kind = "cassel"
 const killedMore = "[[policy]]\nkind = 'greedy'\n"
 
 // TestKilled is a run that is killed with SIGKILL at random times, grows in replications, in policies and in its
-// horizon, each of which is killed too, and ends with the bytes of a fresh run. TROUPE_LONG kills each stage 100
-// times.
+// horizon, each of which is killed too, and ends with the bytes of a fresh run. TROUPE_LONG kills each stage 20
+// times, TROUPE_RECORD 100 times.
 func TestKilled(t *testing.T) {
 	if dir := os.Getenv("TROUPE_KILLED_DIR"); dir != "" { // the process that is killed
 		saveEvery = time.Millisecond
@@ -45,6 +45,9 @@ func TestKilled(t *testing.T) {
 	}
 	kills := 1
 	if os.Getenv("TROUPE_LONG") != "" {
+		kills = 20
+	}
+	if os.Getenv("TROUPE_RECORD") != "" {
 		kills = 100
 	}
 	draw := rand.New(rand.NewPCG(1, 2))
