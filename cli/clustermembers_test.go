@@ -39,6 +39,7 @@ type growing struct {
 	began                 time.Time
 	events                sync.Map // some event ids
 	slowly                sync.Mutex
+	slowAt                time.Time
 	slow                  []string // calls that took longer than the bar, in this round
 	late                  int      // how many in all
 	seen                  string   // what the status said during the changes of a round
@@ -246,7 +247,8 @@ func (g *growing) tardy(n *growingNode, path string, status int, begun time.Time
 	}
 	g.slowly.Lock()
 	defer g.slowly.Unlock()
-	if g.late++; len(g.slow) < 5 {
+	if g.late++; len(g.slow) < 5 && begun.Sub(g.slowAt) > memberBar { // many wait for the same
+		g.slowAt = begun
 		g.slow = append(g.slow, fmt.Sprintf("%s at %s: status %d, from %s for %v; its node said %q", path, n.name, status,
 			begun.UTC().Format("15:04:05.000"), end.Sub(begun).Round(time.Millisecond), said))
 	}
@@ -311,6 +313,12 @@ func (g *growing) stop(n *growingNode) {
 	if by == n {
 		by = g.nodes[1]
 	}
+	g.stopBy(n, by)
+}
+
+// stopBy is stop with the file of a node.
+func (g *growing) stopBy(n, by *growingNode) {
+	g.t.Helper()
 	for since := time.Now(); !slices.Contains(g.status(by).MayStop, n.name); time.Sleep(100 * time.Millisecond) {
 		if time.Since(since) > time.Minute {
 			g.t.Fatalf("%s may not be stopped: %+v", n.name, g.status(by))
@@ -422,12 +430,7 @@ func (g *growing) replace(n *growingNode) {
 	g.start(n)
 	for _, x := range slices.DeleteFunc(slices.Clone(g.nodes), func(x *growingNode) bool { return x == n }) {
 		copyFiles(g.t, filepath.Join(out, x.name), g.folder(x), clusterFile)
-		for since := time.Now(); !slices.Contains(g.status(n).MayStop, x.name); time.Sleep(100 * time.Millisecond) {
-			if time.Since(since) > 2*time.Minute {
-				g.t.Fatalf("%s may not be stopped: %+v", x.name, g.status(n))
-			}
-		}
-		g.stop(x)
+		g.stopBy(x, n) // the others do not know its address yet
 		g.start(x)
 		g.await(x, size)
 		x.up.Store(true)
@@ -450,11 +453,17 @@ func (g *growing) watch(ctx context.Context, n *growingNode) {
 	}
 }
 
-// round is one of TestClusterMembers: two nodes more, two other ones less, and with replace another machine for one.
-func (g *growing) round(rate int, replace bool) (old *growingNode) {
+// lap returns and forgets the longest call and the longest time without a success.
+func (g *growing) lap() [2]time.Duration {
+	return [2]time.Duration{time.Duration(g.longest.Swap(0)).Round(time.Millisecond), time.Duration(g.silent.Swap(0)).Round(time.Millisecond)}
+}
+
+// round is one of TestClusterMembers: two nodes more, two other ones less, and with replace another machine for one that
+// is lost. It returns what lap does of the nodes that come and go, and of the machine, whose loss is followed by an
+// election when it led.
+func (g *growing) round(rate int, replace bool) (changes, lost [2]time.Duration, old *growingNode) {
 	g.t.Helper()
-	g.longest.Store(0)
-	g.silent.Store(0)
+	g.lap()
 	g.slow = nil
 	pairs, calls, refused := g.pairs.Load(), g.calls.Load(), g.refused.Load()
 	end := background(g.t, func(ctx context.Context) { g.load(ctx, rate) })
@@ -467,19 +476,24 @@ func (g *growing) round(rate int, replace bool) (old *growingNode) {
 	old = g.nodes[rand.IntN(3)]
 	g.remove(old)
 	g.remove(g.nodes[rand.IntN(3)])
+	changes = g.lap()
+	what := ""
 	if replace {
-		g.replace(g.nodes[rand.IntN(3)])
+		n := g.nodes[rand.IntN(3)]
+		led := g.status(n).Leader == n.name
+		g.replace(n)
+		lost = g.lap()
+		what = fmt.Sprintf("; a machine lost and replaced (it led: %v): longest call %v, without a success %v", led, lost[0], lost[1])
 	}
 	took := time.Since(begun)
 	end()
 	g.same()
-	g.t.Logf("%v, %d pairs, %d calls, %d of them 503, longest call %v, longest without a success %v", took.Round(time.Second),
-		g.pairs.Load()-pairs, g.calls.Load()-calls, g.refused.Load()-refused, time.Duration(g.longest.Load()).Round(time.Millisecond),
-		time.Duration(g.silent.Load()).Round(time.Millisecond))
+	g.t.Logf("%v, %d pairs, %d calls, %d of them 503; nodes that come and go: longest call %v, without a success %v%s", took.Round(time.Second),
+		g.pairs.Load()-pairs, g.calls.Load()-calls, g.refused.Load()-refused, changes[0], changes[1], what)
 	for _, text := range g.slow {
 		g.t.Logf("above %v: %s", memberBar, text)
 	}
-	return old
+	return changes, lost, old
 }
 
 // TestClusterMembers: a cluster goes from three nodes to five and back to three others while callers decide and reward.
@@ -496,10 +510,12 @@ func TestClusterMembers(t *testing.T) {
 	}
 	g := newGrowing(t)
 	g.refusals()
-	var calls, silent []time.Duration
+	var all [2][2][]time.Duration // of changes and of lost machines, calls and silences
 	for round := 0; round < rounds || record && 2*g.pairs.Load() < 1_000_000 && round < 2*rounds; round++ {
-		old := g.round(rate, record)
-		calls, silent = append(calls, time.Duration(g.longest.Load())), append(silent, time.Duration(g.silent.Load()))
+		changes, lost, old := g.round(rate, record)
+		for i := range 2 {
+			all[0][i], all[1][i] = append(all[0][i], changes[i]), append(all[1][i], lost[i])
+		}
 		t.Logf("round %d of %d: %d events in all", round+1, rounds, 2*g.pairs.Load())
 		if t.Failed() {
 			return
@@ -516,17 +532,23 @@ func TestClusterMembers(t *testing.T) {
 			played(t, "was removed from the cluster", old.log.String)
 		}
 	}
-	slices.Sort(calls)
-	slices.Sort(silent)
-	done := len(calls)
-	over := done
-	if i := slices.IndexFunc(calls, func(d time.Duration) bool { return d > memberBar }); i >= 0 {
-		over = i
+	t.Logf("summary: %d rounds, %d events, %d calls, %d of them 503, %d above %v", len(all[0][0]), 2*g.pairs.Load(), g.calls.Load(),
+		g.refused.Load(), g.late, memberBar)
+	for i, what := range []string{"nodes that come and go", "machines lost and replaced"} {
+		if i == 1 && !record {
+			continue
+		}
+		for k, of := range []string{"longest call of a round", "longest without a success"} {
+			d := all[i][k]
+			slices.Sort(d)
+			over := len(d)
+			if at := slices.IndexFunc(d, func(d time.Duration) bool { return d > memberBar }); at >= 0 {
+				over = at
+			}
+			t.Logf("summary: %s: %s %v in the median, %v at most, %d of %d rounds above %v", what, of, d[len(d)/2], d[len(d)-1],
+				len(d)-over, len(d), memberBar)
+		}
 	}
-	t.Logf("summary: %d rounds, %d events, %d calls, %d of them 503, %d above %v in %d rounds; longest call of a round %v in the "+
-		"median, %v at most; longest without a success %v in the median, %v at most", done, 2*g.pairs.Load(), g.calls.Load(),
-		g.refused.Load(), g.late, memberBar, done-over, calls[done/2].Round(time.Millisecond), calls[done-1].Round(time.Millisecond),
-		silent[done/2].Round(time.Millisecond), silent[done-1].Round(time.Millisecond))
 	// of four, one is away: a second one may not go
 	g.add()
 	g.stop(g.nodes[0])

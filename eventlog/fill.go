@@ -437,13 +437,15 @@ func (n *Node) filled(holes []hole, got map[uint64][]byte, asked []string) (fill
 func (n *Node) turn(ctx context.Context) (done func(), err error) {
 	n.intends.Store(true) // first: of two that ask each other, one sees it
 	for since := n.time.Mark(); ; {
-		busy := ""
-		for _, node := range n.Peers() {
-			if a, _, err := n.askEntries(ctx, node, entriesAsk{}); err == nil && a.Repairs {
+		busy, peers := "", n.Peers()
+		for _, node := range peers {
+			a, _, err := n.askEntries(ctx, node, entriesAsk{})
+			if a.Repairs || err != nil && !errors.Is(err, nats.ErrNoResponders) { // its engine may be about to rest
 				busy = node
 			}
 		}
 		switch {
+		case len(peers) < n.others() && n.time.Since(since) < fillStart && n.time.Sleep(ctx, healEvery): // an engine may rest
 		case busy == "":
 			return func() { n.intends.Store(false) }, nil
 		case busy < n.name || n.time.Since(since) > healCurrent || !n.time.Sleep(ctx, healEvery):
@@ -461,34 +463,9 @@ func (n *Node) putIn(holes []hole, got map[uint64][]byte) error {
 		return err
 	}
 	defer os.RemoveAll(beside)
-	instead := map[string]string{}
-	for len(holes) > 0 {
-		some := holes
-		if i := slices.IndexFunc(holes, func(h hole) bool { return h.file != holes[0].file }); i > 0 {
-			some = holes[:i]
-		}
-		holes = holes[len(some):]
-		old, err := os.ReadFile(some[0].file)
-		if err != nil {
-			return err
-		}
-		var b []byte
-		at := int64(0)
-		for _, h := range some {
-			if h.from < at || h.to > int64(len(old)) {
-				return fmt.Errorf("%s has changed meanwhile", h.file)
-			}
-			b = append(b, old[at:h.from]...)
-			for seq := h.first; seq <= h.last; seq++ {
-				b = sealRecord(b, got[seq], h.number)
-			}
-			at = h.to
-		}
-		name := filepath.Join(beside, filepath.Base(some[0].file))
-		if err := writeFileSync(name, append(b, old[at:]...)); err != nil {
-			return err
-		}
-		instead[some[0].file] = name
+	instead, err := withRecords(beside, holes, got)
+	if err != nil {
+		return err
 	}
 	r, err := replicaWith(n.dir, n.keys, instead, nil, func() error { return nil })
 	switch {
@@ -507,6 +484,41 @@ func (n *Node) putIn(holes []hole, got map[uint64][]byte) error {
 		}
 	}
 	return syncDir(msgs)
+}
+
+// withRecords writes the block files that have holes into another directory, with the records in their places, and
+// returns their names by those of the old ones.
+func withRecords(dir string, holes []hole, got map[uint64][]byte) (instead map[string]string, err error) {
+	instead = map[string]string{}
+	for len(holes) > 0 {
+		some := holes
+		if i := slices.IndexFunc(holes, func(h hole) bool { return h.file != holes[0].file }); i > 0 {
+			some = holes[:i]
+		}
+		holes = holes[len(some):]
+		old, err := os.ReadFile(some[0].file)
+		if err != nil {
+			return nil, err
+		}
+		var b []byte
+		at := int64(0)
+		for _, h := range some {
+			if h.from < at || h.to > int64(len(old)) {
+				return nil, fmt.Errorf("%s has changed meanwhile", h.file)
+			}
+			b = append(b, old[at:h.from]...)
+			for seq := h.first; seq <= h.last; seq++ {
+				b = sealRecord(b, got[seq], h.number)
+			}
+			at = h.to
+		}
+		name := filepath.Join(dir, filepath.Base(some[0].file))
+		if err := writeFileSync(name, append(b, old[at:]...)); err != nil {
+			return nil, err
+		}
+		instead[some[0].file] = name
+	}
+	return instead, nil
 }
 
 // startFilled is the start of a node that may start with damaged files: a server without an engine runs, takes what is

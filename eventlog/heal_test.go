@@ -400,6 +400,27 @@ func (c *trio) rotAt(r *rand.Rand, i, part int) (kind string) {
 	return kind
 }
 
+// onePauses sees to it that two nodes do not repair their files at once, until done is closed.
+func (c *trio) onePauses(done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(time.Millisecond):
+		}
+		var under []int
+		for i, n := range c.nodes {
+			if errors.As(n.Err(), new(*eventlog.RepairingError)) {
+				under = append(under, i)
+			}
+		}
+		if len(under) > 1 {
+			c.t.Errorf("nodes %v repair their files at once", under)
+			return
+		}
+	}
+}
+
 // TestHealTogether: the files of two nodes, or of all three, are damaged at once at different places, while they run and
 // while they are stopped. Each takes the entries that it lacks from whichever node has them, and all have the log again.
 func TestHealTogether(t *testing.T) {
@@ -439,12 +460,18 @@ func TestHealTogether(t *testing.T) {
 				c.open(i)
 			}
 		}
-		var all sync.WaitGroup
+		var all, watch sync.WaitGroup
+		done := make(chan struct{})
+		if round%2 == 0 { // one engine rests at a time
+			watch.Go(func() { c.onePauses(done) })
+		}
 		errs := make([]error, 3)
 		for _, i := range bad { // all at once
 			all.Go(func() { errs[i] = c.tryRepair(i) })
 		}
 		all.Wait()
+		close(done)
+		watch.Wait()
 		if err := errors.Join(errs...); err != nil {
 			t.Fatalf("round %d, nodes %v: %v", round, bad, err)
 		}
