@@ -131,11 +131,10 @@ func (s *control) CreateModelFrom(ctx context.Context, name string, saved []byte
 
 // free refuses a name that is taken, and one model too many.
 func (s *control) free(field, name string) error {
-	names := *s.names.Load()
-	if names[name] != nil {
+	if s.names.entry(name) != nil {
 		return &Error{Code: Conflict, Field: field, Value: name, Want: "there is a model with this name"}
 	}
-	if len(names) >= s.opt.Limits.Models {
+	if s.names.len() >= s.opt.Limits.Models {
 		return &Error{Code: TooBusy, Field: field, Want: "there are as many models as are allowed"}
 	}
 	return nil

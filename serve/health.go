@@ -15,7 +15,7 @@ func (s *Server) Health() Health {
 	h := Health{
 		Ready: true, Applied: s.progress.applied.Load(), Log: stats.Head.Seq, Epoch: s.committer.Epoch(),
 		Committer: stats,
-		Full:      s.full.Load(), Models: len(*s.names.Load()), Open: uint64(max(0, s.open.Load())),
+		Full:      s.full.Load(), Models: s.names.len(), Open: uint64(max(0, s.open.Load())),
 		Keys: uint64(s.known.Load()), Refused: s.refused.Load(),
 		Forged: s.recent.Forged(), Missing: s.recent.Missing(), Started: s.started, Recovery: s.recovery,
 	}

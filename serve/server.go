@@ -344,7 +344,6 @@ func (s *Server) recover(ctx context.Context) error {
 	s.snapshots.since, s.snapshots.at = int(s.recovery.Events), s.opt.Clock.Mark()
 	s.progress.init(s.fold.Seq(), s.opt.Clock)
 	s.entries = map[eventlog.ID]*entry{}
-	s.names.Store(&map[string]*entry{})
 	return s.publish()
 }
 

@@ -25,10 +25,10 @@ type state struct {
 	fold    *fold.Fold
 	entries map[eventlog.ID]*entry // of the models that have a name, by incarnation
 
-	names atomic.Pointer[map[string]*entry] // what Decide sees
-	based atomic.Uint64                     // entry of the newest base that the log of a cluster names
-	open  atomic.Int64                      // events whose window is open
-	known atomic.Int64                      // idempotency keys
+	names nameTable     // what Decide sees
+	based atomic.Uint64 // entry of the newest base that the log of a cluster names
+	open  atomic.Int64  // events whose window is open
+	known atomic.Int64  // idempotency keys
 
 	lagging lagging
 	windows windows
@@ -80,13 +80,7 @@ func (s *state) publish() error {
 		}
 	}
 	if s.fold.TakeRenamed() {
-		names := map[string]*entry{}
-		for m := range s.fold.Models() {
-			if e := s.entries[m.ID]; e != nil {
-				names[m.Name()] = e
-			}
-		}
-		s.names.Store(&names)
+		s.names.follow(s.fold, s.entries)
 	}
 	s.open.Store(s.fold.Waiting())
 	s.known.Store(int64(s.fold.Keys()))
@@ -113,7 +107,7 @@ func (s *state) settle() {
 
 // model returns the version of a model by name.
 func (s *state) model(name string) (*entry, *choose.Version, error) {
-	e := (*s.names.Load())[name]
+	e := s.names.entry(name)
 	if e == nil {
 		return nil, nil, noModel(name)
 	}

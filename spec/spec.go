@@ -495,7 +495,7 @@ type field struct {
 
 func fieldsOf(options any) map[string]field {
 	v := reflect.ValueOf(options).Elem()
-	m := make(map[string]field)
+	m := make(map[string]field, v.NumField()+1) // one key may have an old name
 	for i := range v.NumField() {
 		tag := v.Type().Field(i).Tag
 		if key := tag.Get("key"); key != "" {
