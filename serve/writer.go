@@ -62,7 +62,7 @@ func (s *writer) stopped() error {
 	}
 	if s.nodes != nil {
 		if err := cmp.Or(s.nodes.cutOff(), s.nodes.doubtful()); err != nil {
-			return s.orFull(err)
+			return s.orFull(err, Full)
 		}
 	}
 	if err == nil {
@@ -72,21 +72,21 @@ func (s *writer) stopped() error {
 	case err == nil:
 		return nil
 	case errors.Is(err, eventlog.ErrFull):
-		return isFull(err)
+		return isFull(err, Full)
 	case errors.Is(err, eventlog.ErrDown), errors.Is(err, eventlog.ErrUnsettled):
 		return &Error{Code: Unavailable, Want: "the log is being opened again", RetryAfter: time.Second, Err: err}
 	}
 	return &Error{Code: Unavailable, Want: "the log has stopped; the server must be restarted", Err: err}
 }
 
-func isFull(err error) *Error {
-	return &Error{Code: Full, Want: "the log is full", RetryAfter: 10 * time.Second, Err: err}
+func isFull(err error, code Code) *Error {
+	return &Error{Code: code, Want: "the log is full", RetryAfter: 10 * time.Second, Err: err}
 }
 
 // orFull returns err, or that the log is full: then no checkpoint is stored, and a node seems to be cut off.
-func (s *writer) orFull(err error) error {
+func (s *writer) orFull(err error, code Code) error {
 	if s.full.Load() && !s.nodes.drained.Load() && s.nodes.stale() != nil {
-		return isFull(err)
+		return isFull(err, code)
 	}
 	return err
 }
@@ -183,7 +183,7 @@ func (s *writer) begin(ctx context.Context) (done func(), err error) {
 	}
 	if s.nodes != nil {
 		if err := s.nodes.stale(); err != nil {
-			return nil, s.orFull(err)
+			return nil, s.orFull(err, Unavailable)
 		}
 	}
 	c := &s.calls
