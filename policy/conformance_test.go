@@ -215,7 +215,7 @@ func build(t testing.TB, kind string, raw spec.Raw, p policy.Problem) bandit.Pol
 // exact law. A kind without an example fails.
 func TestConformance(t *testing.T) {
 	arms, ball, msets := conformanceSets(t)
-	draws := 20_000
+	draws := 8_000
 	if os.Getenv("TROUPE_LONG") != "" {
 		draws = 100_000
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"os"
 	"testing"
 
 	"troupe/theory"
@@ -10,10 +11,14 @@ import (
 // TestPlanPractical: below the necessary m the lower bound is above the tolerated share, the sufficient m is the smallest
 // whose upper bound is not, and the bounds enclose what was simulated on one arm beside nothing: at Δ = 0.3, λ = 1, m = 28
 // 0.0110 ± 0.0003 are lost within 80 pulls. On two arms at 0.5 and 0.2, λ = 0.1, m = 8, T = 30 000, 36 of 1500
-// ensembles were stuck (exact 99 % interval 0.0151 to 0.0360), which the lower bound does not exceed.
+// ensembles were stuck (exact 99 % interval 0.0151 to 0.0360), which the lower bound does not exceed. Two of the four
+// settings are planned without TROUPE_LONG.
 func TestPlanPractical(t *testing.T) {
-	for _, s := range []theory.Setting{{D: 2, T: 30_000, Lambda: 0.1}, {D: 30, T: 1e6, Lambda: 1}} {
-		for _, p := range []float64{0.01, 1e-6} {
+	for i, s := range []theory.Setting{{D: 2, T: 30_000, Lambda: 0.1}, {D: 30, T: 1e6, Lambda: 1}} {
+		for k, p := range []float64{0.01, 1e-6} {
+			if i != k && os.Getenv("TROUPE_LONG") == "" {
+				continue
+			}
 			q := practical{Arms: 2, Stuck: p, Gap: 0.3, R: 1}
 			at := func(m float64) (lo, hi float64) { return theory.ForGood(m, q.R, s.Lambda, q.Gap, s.T/2) }
 			for _, r := range planPractical(s, q).Rows {
