@@ -849,7 +849,6 @@ func TestClusterMisuse(t *testing.T) {
 		{[]string{"cluster", "init", "--nodes", nodes, "--out", in("c")}, "is not empty"},
 		{[]string{"cluster", "status"}, "--cluster is missing"},
 		{[]string{"cluster", "drain", "d", "--cluster", in("c/a/cluster.toml")}, "d is not one of the nodes a, b, c"},
-		{[]string{"serve", "--cluster", in("c/a/cluster.toml"), "--data", in("d"), "--log-version", "1"}, "--log-version does not go with --cluster"},
 		{[]string{"serve", "--cluster", in("c/a/cluster.toml"), "--data", in("d"), "--keep-bytes", "68719476736"}, "expected at most 61847529057, nine tenths of --max-log"},
 		{[]string{"serve", "--cluster", in("c/a/cluster.toml"), "--data", in("d"), "--trim-every", "1ms"}, "--trim-every 1ms: expected 1s to 24h"},
 		{[]string{"serve", "--cluster", in("c/nothing.toml"), "--data", in("d")}, "no such file"},
@@ -968,7 +967,7 @@ func TestClusterRaise(t *testing.T) {
 		want     string
 	}{
 		{2, []uint32{2, 2, 2}, ""},
-		{2, []uint32{3, 2, 2}, "log version 2: it rises to 3 when b, c can read that\n"},
+		{3, []uint32{4, 3, 3}, "log version 3: it rises to 4 when b, c can read that\n"},
 		{2, []uint32{3, 3, 3}, ""},
 		{3, []uint32{3, 3, 3}, ""},
 	} {

@@ -654,7 +654,6 @@ func TestNATSFlags(t *testing.T) {
 		{"--nats tls://n1 --nats-attest x --nats-attested-by me --keys-file " + keys, "does not go with --nats-attest"},
 		{"--nats tls://n1 --nats-attested-by servers --keys-file " + keys, `--nats-attested-by "servers"`},
 		{"--nats tls://n1 --nats-attest x --cluster y --keys-file " + keys, "--nats does not go with --cluster"},
-		{"--nats tls://n1 --nats-attest x --log-version 1 --keys-file " + keys, "--log-version"},
 		{"--nats tls://n1 --nats-attest x --nats-replicas 2 --keys-file " + keys, "--nats-replicas 2: expected 1, 3 or 5"},
 		{"--nats tls://n1 --nats-attest x --nats-nodes a,b,c --keys-file " + keys, "--nats-nodes needs --nats-node"},
 		{"--nats tls://n1 --nats-attest x --nats-node a --nats-nodes a,b --keys-file " + keys, "--nats-nodes has 2 names"},

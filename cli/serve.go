@@ -47,7 +47,6 @@ type serveFlags struct {
 	hosts               []string
 	plaintext, debug    bool
 	maxBody, maxLog     int64
-	logVersion          int
 	keep                time.Duration
 	keepBytes           int64
 	trimEvery           time.Duration
@@ -86,10 +85,6 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.listens = cmd.Flags().Changed("listen")
 			if f.cluster != "" || len(f.nats.urls) > 0 {
-				if cmd.Flags().Changed("log-version") {
-					return term.Misuse(errors.New("--log-version does not go with --cluster and --nats: the log of a " +
-						"cluster has the newest version"))
-				}
 				if most := f.maxLog / 10 * 9; f.keepBytes > most { // a full log does not take the record of a trim
 					return term.Misuse(fmt.Errorf("--keep-bytes %d: expected at most %d, nine tenths of --max-log",
 						f.keepBytes, most))
@@ -134,8 +129,6 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 	fl.Int64Var(&f.maxBody, "max-body", 1<<20, "bytes of a request")
 	fl.Int64Var(&f.maxLog, "max-log", 64<<30,
 		"bytes of the event log; a full log refuses new records and deletes nothing")
-	fl.IntVar(&f.logVersion, "log-version", eventlog.LogVersion,
-		"version of the log's records: 1 keeps a log that troupe 0.1 can read, 2 raises it")
 	fl.DurationVar(&f.keep, "keep", 0, "trim the log: keep entries that are younger, and those that are needed (720h "+
 		"are 30 days); 0 keeps all")
 	fl.DurationVar(&f.trimEvery, "trim-every", 10*time.Minute,
@@ -381,7 +374,6 @@ func (f *serveFlags) options(logger *slog.Logger) serve.Options {
 		Dir:   f.data, Limits: serve.Limits{Open: f.open, ModelBytes: f.modelBytes,
 			Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}},
 		JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: engineSays(logger)},
-		Committer: eventlog.CommitterOptions{Version: uint16(f.logVersion)},
 		Logger:    logger, Keep: f.keep, KeepBytes: f.keepBytes, TrimEvery: f.trimEvery,
 		LayAside: cmp.Or(f.layAside, -1),
 	}
@@ -421,7 +413,6 @@ func (f *serveFlags) check() error {
 	}{
 		{"max-body", f.maxBody, 1 << 10, serve.MaxBytes},
 		{"max-log", f.maxLog, 1 << 20, 1 << 60},
-		{"log-version", int64(f.logVersion), 1, eventlog.LogVersion},
 		{"max-actions", int64(f.actions), 1, serve.MaxActions},
 		{"max-concurrent", int64(f.concurrent), 1, 1 << 20},
 		{"max-open", int64(f.open), 1, 1 << 30},

@@ -417,7 +417,7 @@ func (o *octets) read(_ http.Header, body io.Reader) (err error) {
 // Model is what the server says of a model, in part; Get reads all of it.
 type Model struct {
 	Name     string            `json:"name"`
-	Kind     string            `json:"kind"`     // of the features: hashed, schema, vector or learn
+	Kind     string            `json:"kind"`     // of the features: hashed, schema or vector
 	Warnings []string          `json:"warnings"` // what it ignores, cannot tell apart or has assumed, and what to do
 	Notes    map[string]uint64 `json:"notes"`    // decisions by what encoding met
 	Range    struct {

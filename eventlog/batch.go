@@ -172,9 +172,8 @@ func (k *BatchKeys) Append(dst []byte, h Header, records ...Record) ([]byte, err
 	if h.Version == 0 {
 		h.Version = LogVersion
 	}
-	if h.Version > newestVersion() {
-		return dst, fmt.Errorf("batch: log version %d, this code writes up to %d: %w", h.Version, newestVersion(),
-			ErrVersion)
+	if !readable(h.Version) {
+		return dst, fmt.Errorf("batch: log version %d, this code writes %s: %w", h.Version, readableVersions(), ErrVersion)
 	}
 	if h.Format == Format3 && k == nil {
 		return dst, fmt.Errorf("batch: format %d without keys: %w", h.Format, ErrMalformed)
@@ -183,7 +182,7 @@ func (k *BatchKeys) Append(dst []byte, h Header, records ...Record) ([]byte, err
 	b := append(dst, make([]byte, HeaderSize)...)
 	var err error
 	for _, r := range records {
-		if b, err = appendRecord(b, r, h.Version); err != nil {
+		if b, err = AppendRecord(b, r); err != nil {
 			return dst, err
 		}
 	}
@@ -196,7 +195,7 @@ func (k *BatchKeys) Append(dst []byte, h Header, records ...Record) ([]byte, err
 }
 
 // ParseBatch checks everything about a batch that can be seen without its neighbours and without keys: form, length,
-// checksum, that every record decodes and their number is right. A batch of a later log version is a *VersionError. The
+// checksum, that every record decodes and their number is right. A batch of another log version is a *VersionError. The
 // batch does not refer to b.
 func ParseBatch(b []byte) (Batch, error) { return public(parseBatch(b, true, nil, nil)) }
 
@@ -238,7 +237,7 @@ func parseBatch(b []byte, decode bool, in *slate, k *BatchKeys) (Batch, error) {
 	}
 	records := in.begin(atMost(h.Count, rest))
 	for i := range h.Count {
-		r, next, err := decodeRecord(rest, h.Version, in)
+		r, next, err := decodeRecord(rest, in)
 		if err != nil {
 			return fail(fmt.Errorf("batch: record %d: %w", i, err))
 		}
@@ -271,8 +270,7 @@ func parseHeader(b []byte) (h Header, records []byte, err error) {
 	case !bytes.Equal(b[:4], magic[:]):
 		return bad("it begins with %q, want %q", b[:4], magic[:])
 	case le.Uint16(b[4:]) == format2:
-		return bad("format 2, which clusters had before the first release: troupe log export of the program that " +
-			"wrote it, and troupe train, carry over what was learned")
+		return bad("format 2, which the clusters of an earlier program had: " + WayOver)
 	case le.Uint16(b[4:]) != Format1 && le.Uint16(b[4:]) != Format3:
 		return bad("format %d, this code reads %d and %d", le.Uint16(b[4:]), Format1, Format3)
 	}
@@ -298,8 +296,8 @@ func parseHeader(b []byte) (h Header, records []byte, err error) {
 	}
 	switch {
 	case h.Version == 0:
-		return bad("log version 0, this code reads 1 to %d", newestVersion())
-	case h.Version > newestVersion(): // the checksum is right, so a later program has written it
+		return bad("log version 0, this code reads %s", readableVersions())
+	case !readable(h.Version): // the checksum is right, so another program has written it
 		return Header{}, nil, &VersionError{Shard: h.Shard, Version: h.Version}
 	case h.Count == 0 || h.Count > MaxEvents:
 		return bad("%d records", h.Count)
@@ -338,7 +336,7 @@ func ParseRecord(b []byte, i uint32) (Header, Record, error) {
 		}
 		rest = rest[n+k+int(size):]
 	}
-	r, _, err := decodeRecord(rest, h.Version, nil)
+	r, _, err := decodeRecord(rest, nil)
 	if err != nil {
 		return h, nil, fmt.Errorf("batch: record %d: %w", i, err)
 	}
@@ -356,7 +354,7 @@ func ParseRecords(b []byte) (Header, []Record, error) {
 	records := make([]Record, 0, atMost(h.Count, rest))
 	for i := range h.Count {
 		var r Record
-		if r, rest, err = decodeRecord(rest, h.Version, in); err != nil {
+		if r, rest, err = decodeRecord(rest, in); err != nil {
 			return h, nil, fmt.Errorf("batch: record %d: %w", i, err)
 		}
 		records = append(records, r)

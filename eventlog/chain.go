@@ -119,7 +119,7 @@ func (c *Chain) knows(seq uint64) bool { return seq >= c.base && seq <= c.last &
 // Next checks the next entry. repeat means that the batch must be dropped: it was stored before, by a retry that the
 // engine did not recognise, and was delivered already; or it has no effect (Batch.Void, Batch.Unwritten). After an
 // error the chain has ended and always returns the same error, which names the first sequence in doubt: a *ChainError,
-// or a *VersionError where a later program has written it.
+// or a *VersionError where another program has written it.
 func (c *Chain) Next(e Entry) (b Batch, repeat bool, err error) { return c.read(e, nil) }
 
 // read is Next on a slate.
@@ -292,7 +292,7 @@ func (c *Chain) AppendPosition(b []byte) []byte {
 	}
 	start := len(b)
 	le := binary.LittleEndian
-	b = append(b, positionMagic(c.roll != nil)...)
+	b = append(b, positionMagic...)
 	b = le.AppendUint16(b, c.shard)
 	b = le.AppendUint64(b, c.base)
 	b = le.AppendUint64(b, c.last)
@@ -303,18 +303,15 @@ func (c *Chain) AppendPosition(b []byte) []byte {
 		b = le.AppendUint64(b, l.no)
 	}
 	if c.roll != nil {
-		b = c.appendRolling(b)
+		b = c.appendRolling(append(b, 1))
+	} else {
+		b = append(b, 0)
 	}
 	return le.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
 
-// positionMagic begins a position: version 1 of a log of format 1, version 3 of one of format 3.
-func positionMagic(rolling bool) string {
-	if rolling {
-		return "TRPP\x03\x00"
-	}
-	return "TRPP\x01\x00"
-}
+// positionMagic begins a position. A byte behind the links says whether the rolling hashes of a log of format 3 follow.
+const positionMagic = "TRPP\x04\x00"
 
 // oldest returns the first entry that is remembered, last+1 when none is.
 func (c *Chain) oldest() uint64 { return max(c.base, c.last+1-min(c.last, window)) }
@@ -325,10 +322,9 @@ func RestoreChain(b []byte) (*Chain, error) {
 	const fixed, each = 24, 32
 	le := binary.LittleEndian
 	bad := func(what string) (*Chain, error) { return nil, fmt.Errorf("position: %s: %w", what, ErrMalformed) }
-	if len(b) < fixed+4 || string(b[:6]) != positionMagic(false) && string(b[:6]) != positionMagic(true) {
+	if len(b) < fixed+5 || string(b[:6]) != positionMagic {
 		return bad("wrong length or magic")
 	}
-	rolls := string(b[:6]) == positionMagic(true)
 	body := b[:len(b)-4]
 	if le.Uint32(b[len(body):]) != crc32.Checksum(body, castagnoli) {
 		return bad("wrong checksum")
@@ -337,8 +333,7 @@ func RestoreChain(b []byte) (*Chain, error) {
 	if c.base == 0 || c.last > 1<<62 || c.base > c.last+1 {
 		return bad("impossible sequences")
 	}
-	if links := (c.last + 1 - c.oldest()) * each; !rolls && uint64(len(body)-fixed) != links ||
-		uint64(len(body)-fixed) < links {
+	if links := (c.last + 1 - c.oldest()) * each; uint64(len(body)-fixed) < links+1 {
 		return bad("wrong number of links")
 	}
 	rest := body[fixed:]
@@ -346,7 +341,10 @@ func RestoreChain(b []byte) (*Chain, error) {
 		*c.at(s) = link{Hash(rest[:16]), ID(le.Uint64(rest[16:])), le.Uint64(rest[24:])}
 		rest = rest[each:]
 	}
-	if rolls && !c.readRolling(rest) {
+	switch flag := rest[0]; {
+	case flag > 1, flag == 0 && len(rest) > 1:
+		return bad("wrong number of links")
+	case flag == 1 && !c.readRolling(rest[1:]):
 		return bad("the rolling hashes are not whole")
 	}
 	return c, nil

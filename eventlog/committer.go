@@ -31,8 +31,7 @@ type CommitterOptions struct {
 	// Patience is how long callers wait for the outcome of all attempts before they get ErrUnknown,
 	// default 15 s.
 	Patience time.Duration
-	// Version is the log version that batches have, until Raise. 0 means LogVersion. Records that need a higher one are
-	// refused with ErrVersion.
+	// Version is the log version that batches have, until Raise. 0 means LogVersion.
 	Version uint16
 	// Now is the time of day that batches have; without one it is 0. Nothing depends on it. Clock is what attempts wait
 	// by, the machine's when it is not set.
@@ -202,8 +201,8 @@ func (o *CommitterOptions) check() error {
 		return fmt.Errorf("committer: batch = %d bytes, want %d to %d", o.Batch, HeaderSize, MaxBatch)
 	case o.Queue < o.Batch:
 		return fmt.Errorf("committer: queue = %d bytes, want at least a batch of %d", o.Queue, o.Batch)
-	case o.Version > newestVersion():
-		return fmt.Errorf("committer: log version %d, this code writes up to %d", o.Version, newestVersion())
+	case !readable(o.Version):
+		return fmt.Errorf("committer: log version %d, this code writes %s", o.Version, readableVersions())
 	case o.Format != Format1 && o.Format != Format3 || o.Applied != nil && o.Format != Format3:
 		return fmt.Errorf("committer: format %d, want %d, or %d, which several writers need", o.Format, Format1,
 			Format3)
@@ -255,7 +254,7 @@ func (c *Committer) Append(ctx context.Context, records ...Record) (Receipt, err
 		if r.Kind() == KindLoss {
 			return Receipt{}, fmt.Errorf("a loss is written by repair only: %w", ErrMalformed)
 		}
-		if b, err = appendRecord(b, r, version); err != nil {
+		if b, err = AppendRecord(b, r); err != nil {
 			return Receipt{}, err
 		}
 	}

@@ -23,11 +23,8 @@ const (
 	Rollback                    // the model goes back to what it had learned at AtSeq
 	Delete                      // the model is gone; its name is free
 	RaiseVersion                // from this batch on writers may use log version Version
-
-	// From log version 2 on.
-
-	Import // a model that starts from a state, which follows in Pieces; it is there with the last one
-	Trim   // the entries up to AtSeq may go; Data is the SHA-256 of the base that has their effect
+	Import                      // a model that starts from a state, which follows in Pieces; it is there with the last one
+	Trim                        // the entries up to AtSeq may go; Data is the SHA-256 of the base that has their effect
 	// the log is a cluster's, whose nodes are in Data: names, one a line; it replaces those that Digest names, by none
 	// where Data is empty
 	Members
@@ -67,8 +64,6 @@ type Control struct {
 	Caller    string `json:"caller,omitzero"`
 	Time      int64  `json:"time,omitzero"`
 
-	// From log version 2 on.
-
 	Base uint64 `json:"base,omitzero"`  // configure: number of the configuration version that it was made from
 	Data []byte `json:"data,omitempty"` // of the act
 }
@@ -89,7 +84,7 @@ func (r *Control) check() error {
 	return firstError(checkText("control: name", r.Name), checkText("control: caller", r.Caller), r.checkNew())
 }
 
-// checkNew checks the fields of log version 2.
+// checkNew checks the fields of acts.
 func (r *Control) checkNew() error {
 	switch has := len(r.Data) > 0; {
 	case r.Base != 0 && r.Act != Configure:
@@ -124,17 +119,6 @@ func checkMembers(data []byte) error {
 	return nil
 }
 
-func (r *Control) news() string {
-	switch {
-	case r.Act >= actOf2:
-		return r.Act.String()
-	case r.Base != 0:
-		return "base"
-	case len(r.Data) > 0:
-		return "data"
-	}
-	return ""
-}
 func (r *Control) append(b []byte) []byte {
 	b = putUint(b, 1, uint64(r.Act))
 	b = putFixed(b, 2, uint64(r.Model))
@@ -189,7 +173,7 @@ type Checkpoint struct {
 	States []Digest `json:"states,omitempty"` // ascending by model
 	Time   int64    `json:"time,omitzero"`
 
-	// From log version 2 on, in the log of a cluster.
+	// In the log of a cluster.
 
 	Node     string `json:"node,omitzero"`     // the node that writes it
 	Applied  uint64 `json:"applied,omitzero"`  // the newest entry that the node has applied
@@ -237,8 +221,8 @@ func (r *Checkpoint) check() error {
 			}
 		}
 	}
-	switch what := r.news(); {
-	case r.Node == "" && what != "" && what != "prices":
+	switch what := r.ofNode(); {
+	case r.Node == "" && what != "":
 		return fmt.Errorf("checkpoint: %s without a node: %w", what, ErrMalformed)
 	case r.Readable > 0xffff:
 		return fmt.Errorf("checkpoint: readable = %d is no log version: %w", r.Readable, ErrMalformed)
@@ -249,10 +233,9 @@ func (r *Checkpoint) check() error {
 	return firstError(checkText("checkpoint: node", r.Node), checkText("checkpoint: vouched", r.Vouched))
 }
 
-func (r *Checkpoint) news() string {
+// ofNode names a field that only the checkpoint of a node has, "" when none is set.
+func (r *Checkpoint) ofNode() string {
 	switch {
-	case r.Node != "":
-		return "node"
 	case r.Applied != 0:
 		return "applied"
 	case r.Combined != 0:
@@ -269,8 +252,6 @@ func (r *Checkpoint) news() string {
 		return "key_set"
 	case r.Vouched != "":
 		return "vouched"
-	case len(r.Prices) > 0:
-		return "prices"
 	}
 	return ""
 }
@@ -384,8 +365,7 @@ type Loss struct {
 }
 
 // Kind implements Record.
-func (*Loss) Kind() Kind   { return KindLoss }
-func (*Loss) news() string { return "" }
+func (*Loss) Kind() Kind { return KindLoss }
 func (r *Loss) check() error {
 	if r.First == 0 || r.Last < r.First {
 		return fmt.Errorf("loss: range %d–%d: %w", r.First, r.Last, ErrMalformed)

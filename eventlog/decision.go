@@ -110,8 +110,6 @@ type Decision struct {
 	// the place that the action is for, when one call chose for several
 	Slot string `json:"slot,omitzero"`
 
-	// From log version 2 on.
-
 	// Atoms is the encoding of the action by a hashed encoder, in the encoder's own form; then there is no
 	// X. At most MaxData bytes.
 	Atoms []byte `json:"atoms,omitempty"`
@@ -182,7 +180,7 @@ func (r *Decision) check() error {
 		checkAtoms("decision", r.X, r.Atoms), r.checkLaw(), r.checkNew())
 }
 
-// checkNew checks the other fields of log version 2.
+// checkNew checks the other fields.
 func (r *Decision) checkNew() error {
 	switch {
 	case r.Floor > FloorUnit:
@@ -294,40 +292,6 @@ func (r *Decision) checkLaw() error {
 		return bad("law: %d of %d votes are for no candidate", left, r.Voters)
 	}
 	return nil
-}
-
-func (r *Decision) news() string {
-	switch {
-	case len(r.Atoms) > 0:
-		return "atoms"
-	case len(r.Law) > 0:
-		return "law"
-	case len(r.Groups) > 0:
-		return "groups"
-	case r.Voters != 0:
-		return "voters"
-	case r.Floor != 0:
-		return "floor"
-	case len(r.Request) > 0:
-		return "request"
-	case r.Notes != 0:
-		return "notes"
-	case r.Config != 0:
-		return "config"
-	case r.Unit != 0:
-		return "unit"
-	case r.Span != 0:
-		return "span"
-	case len(r.Costs) > 0:
-		return "costs"
-	case r.Price != 0:
-		return "price"
-	case r.Expects != 0:
-		return "expects"
-	case r.Play != 0:
-		return "play"
-	}
-	return ""
 }
 
 func (r *Decision) append(b []byte) []byte {
@@ -464,7 +428,6 @@ type Activate struct {
 // Kind implements Record.
 func (*Activate) Kind() Kind     { return KindActivate }
 func (r *Activate) check() error { return r.Event.check("activate: event") }
-func (*Activate) news() string   { return "" }
 func (r *Activate) append(b []byte) []byte {
 	return putFixed(putInt(putEvent(b, 1, r.Event), 2, r.Time), 3, uint64(r.Model))
 }
@@ -493,8 +456,6 @@ type Reward struct {
 	// hash of the caller's key of this reward: a second one with it is a repetition
 	Key ID `json:"key,omitzero"`
 
-	// From log version 2 on.
-
 	Atoms []byte `json:"atoms,omitempty"` // copied from the decision; then there is no X
 
 	Cost     float64 `json:"cost,omitzero"`      // what the event cost, in units of money
@@ -516,15 +477,6 @@ func (r *Reward) check() error {
 	}
 	return firstError(r.Event.check("reward: event"), checkVector("reward: x", r.X),
 		checkFinite("reward: y", r.Y), checkText("reward: source", r.Source), checkAtoms("reward", r.X, r.Atoms))
-}
-func (r *Reward) news() string {
-	if len(r.Atoms) > 0 {
-		return "atoms"
-	}
-	if r.Costed || r.OnlyCost || r.Cost != 0 {
-		return "cost"
-	}
-	return ""
 }
 func (r *Reward) append(b []byte) []byte {
 	b = putEvent(b, 1, r.Event)
@@ -580,8 +532,7 @@ type Expire struct {
 }
 
 // Kind implements Record.
-func (*Expire) Kind() Kind   { return KindExpire }
-func (*Expire) news() string { return "" }
+func (*Expire) Kind() Kind { return KindExpire }
 func (r *Expire) check() error {
 	switch {
 	case r.Model == 0:

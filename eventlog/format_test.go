@@ -5,7 +5,6 @@ import (
 	"os"
 	"reflect"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -24,13 +23,9 @@ func TestFormatPage(t *testing.T) {
 		t.Fatal("docs/reference/eventlog.md has no proto listing")
 	}
 	page := map[string]string{} // "Decision.model" → "fixed64 1"; "Decision" → "kind 1"
-	old := map[string]uint32{}  // the highest field of a message that the page has under version 1
 	for _, m := range regexp.MustCompile(`(?s)message (\w+)\s*\{(.*?)\}([^\n]*)`).FindAllStringSubmatch(listing, -1) {
 		name, body := m[1], m[2]
 		page[name] = regexp.MustCompile(`kind \d+`).FindString(body + m[3])
-		for _, f := range regexp.MustCompile(` = (\d+)`).FindAllStringSubmatch(strings.Split(body, "// version 2")[0], -1) {
-			old[name] = max(old[name], uint32(must(strconv.ParseUint(f[1], 10, 32))))
-		}
 		body = regexp.MustCompile(`//[^\n]*`).ReplaceAllString(body, "")
 		for _, f := range strings.Split(body, ";") {
 			if f = strings.TrimSpace(f); f == "" {
@@ -117,13 +112,6 @@ func TestFormatPage(t *testing.T) {
 		of := reflect.TypeOf(r).Elem()
 		code[of.Name()] = fmt.Sprintf("kind %d", k)
 		probe(of.Name(), of, func(v reflect.Value) []byte { return v.Interface().(Record).append(nil) })
-	}
-	for kind, first := range fieldsOf2 {
-		if r := newRecord(Kind(kind)); r != nil && first > 0 {
-			if name := reflect.TypeOf(r).Elem().Name(); old[name] != first-1 {
-				t.Errorf("%s: the page has fields up to %d under version 1, in the code field %d is the first of version 2", name, old[name], first)
-			}
-		}
 	}
 	for name, want := range code {
 		if got, there := page[name]; !there || got != want {

@@ -33,8 +33,7 @@ func (m Measure) MarshalText() ([]byte, error) { return []byte(m.String()), nil 
 const MaxData = 512 << 10
 
 // Learned is something that a model measured, which is part of its encoder from here on. The first record
-// of a (Model, What, Name, Generation) counts; later ones have no effect. It exists from log version 2
-// on.
+// of a (Model, What, Name, Generation) counts; later ones have no effect.
 type Learned struct {
 	Model      ID        `json:"model"`
 	What       Measure   `json:"what"`
@@ -47,8 +46,7 @@ type Learned struct {
 }
 
 // Kind implements Record.
-func (*Learned) Kind() Kind   { return KindLearned }
-func (*Learned) news() string { return "it" }
+func (*Learned) Kind() Kind { return KindLearned }
 
 func (r *Learned) check() error {
 	bad := func(format string, a ...any) error {
@@ -117,8 +115,7 @@ func (r *Learned) field(d *decoder) {
 	}
 }
 
-// Piece is a part of the state that a model starts from, which is too large for one record. It exists
-// from log version 2 on.
+// Piece is a part of the state that a model starts from, which is too large for one record.
 type Piece struct {
 	Model  ID     `json:"model"`
 	Part   uint32 `json:"part"`            // from 0
@@ -128,8 +125,7 @@ type Piece struct {
 }
 
 // Kind implements Record.
-func (*Piece) Kind() Kind   { return KindPiece }
-func (*Piece) news() string { return "it" }
+func (*Piece) Kind() Kind { return KindPiece }
 
 func (r *Piece) check() error {
 	bad := func(format string, a ...any) error {

@@ -69,8 +69,8 @@ var (
 
 // Other errors.
 var (
-	// ErrVersion: a record needs a higher log version than the one that is written.
-	ErrVersion = errors.New("log version is too low")
+	// ErrVersion: this code does not write batches of that log version.
+	ErrVersion = errors.New("another log version")
 	// ErrUnknown: it is not known whether the batch is in the log.
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrNotFound: no entry has this sequence.

@@ -73,7 +73,7 @@ func TestMembers(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var stored, longest atomic.Int64
-	w, err := eventlog.NewCommitter(all[2].log, eventlog.CommitterOptions{Format: eventlog.Format3, Version: 2, Keys: eventlogtest.Keys,
+	w, err := eventlog.NewCommitter(all[2].log, eventlog.CommitterOptions{Format: eventlog.Format3, Keys: eventlogtest.Keys,
 		Applied: func() eventlog.Head { return eventlog.Head{} }})
 	if err != nil {
 		t.Fatal(err)

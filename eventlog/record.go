@@ -8,14 +8,29 @@ import (
 	"troupe/internal/future"
 )
 
-// LogVersion is the highest version of records that this code reads, and the one that it writes unless it
-// is asked for an earlier one. A new kind, act or field of a record raises it. The header of a batch has
-// the version of its records and decides what may stand in them. A reader stops at a higher version,
-// because a state machine must not skip what it does not know.
-const LogVersion = 2
+// LogVersion is the version of records that this code reads and writes. A new kind, act or field of a record raises it.
+// The header of a batch has the version of its records. A reader stops at another version, because a state machine must
+// not skip what it does not know. Versions 1 and 2 were of earlier programs (ADR 24).
+const LogVersion = 3
+
+// WayOver says what an operator can do with a log that an earlier program wrote.
+const WayOver = "`troupe log export` of the program that wrote it, and then `troupe train`, carry over what a model " +
+	"learned (of one with hashed features, `troupe train` of that program); idempotency keys, open windows, " +
+	"catalogues of actions and event ids are not carried over"
 
 // newestVersion is LogVersion, but in tests of the version to come.
 func newestVersion() uint16 { return LogVersion + uint16(future.Versions.Load()) }
+
+// readable reports whether this program reads and writes records of a log version.
+func readable(version uint16) bool { return version >= LogVersion && version <= newestVersion() }
+
+// readableVersions names these versions.
+func readableVersions() string {
+	if v := newestVersion(); v > LogVersion {
+		return fmt.Sprintf("%d to %d", LogVersion, v)
+	}
+	return strconv.Itoa(LogVersion)
+}
 
 // VersionError is the error of a whole batch whose log version this program does not read. It is no damage.
 type VersionError struct {
@@ -30,6 +45,10 @@ func (e *VersionError) Error() string {
 	if e.Seq > 0 {
 		place = fmt.Sprintf("entry %d", e.Seq)
 	}
+	if e.Version < LogVersion {
+		return fmt.Sprintf("shard %d: %s has log version %d, of an earlier program, and this program reads "+
+			"%d: %s", e.Shard, place, e.Version, LogVersion, WayOver)
+	}
 	return fmt.Sprintf("shard %d: %s has log version %d and this program reads up to %d: a later program has raised "+
 		"the log, and only that one or a later one can go on with it",
 		e.Shard, place, e.Version, newestVersion())
@@ -37,14 +56,6 @@ func (e *VersionError) Error() string {
 
 // Unwrap returns ErrMalformed, as of everything else that is no batch for this program.
 func (e *VersionError) Unwrap() error { return ErrMalformed }
-
-// fieldsOf2 is the first field of each kind that came with log version 2, 0 for none.
-var fieldsOf2 = [...]uint32{KindDecision: 25, KindReward: 8, KindControl: 12, KindCheckpoint: 4, KindPiece: 0}
-
-const (
-	kindOf2 = KindLearned // the first kind of log version 2
-	actOf2  = Import      // and the first act
-)
 
 // ID is a 64-bit name or digest. As text it has 16 hexadecimal digits.
 type ID uint64
@@ -133,8 +144,8 @@ const (
 	KindControl    Kind = 5 // Control
 	KindCheckpoint Kind = 6 // Checkpoint
 	KindLoss       Kind = 7 // Loss
-	KindLearned    Kind = 8 // Learned, from log version 2 on
-	KindPiece      Kind = 9 // Piece, from log version 2 on
+	KindLearned    Kind = 8 // Learned
+	KindPiece      Kind = 9 // Piece
 )
 
 var kindNames = [...]string{1: "decision", "activate", "reward", "expire", "control", "checkpoint", "loss", "learned",
@@ -154,8 +165,6 @@ type Record interface {
 	Kind() Kind
 	// check refuses what may be neither written nor read.
 	check() error
-	// news names something in the record that log version 1 does not have, "" when there is nothing.
-	news() string
 	// append adds the fields.
 	append(b []byte) []byte
 	// field takes the decoder's current field.
@@ -190,18 +199,9 @@ func newRecord(k Kind) Record {
 // AppendRecord appends the framed encoding of r: kind, length, fields. A record that may not be
 // written (a number that is not finite, a missing key, a propensity above 1) is an error that names
 // the field, and nothing is appended.
-func AppendRecord(b []byte, r Record) ([]byte, error) { return appendRecord(b, r, LogVersion) }
-
-// appendRecord is AppendRecord for a batch of a log version.
-func appendRecord(b []byte, r Record, version uint16) ([]byte, error) {
+func AppendRecord(b []byte, r Record) ([]byte, error) {
 	if err := r.check(); err != nil {
 		return b, err
-	}
-	if version < 2 {
-		if what := r.news(); what != "" {
-			return b, fmt.Errorf("%v: %s needs log version 2, the log is written in version %d: %w", r.Kind(), what,
-				version, ErrVersion)
-		}
 	}
 	start := len(b)
 	b = putTag(b, uint32(r.Kind()), wireBytes)
@@ -219,38 +219,30 @@ func appendRecord(b []byte, r Record, version uint16) ([]byte, error) {
 	return b[:len(b)-3+n], nil
 }
 
-// DecodeRecord reads the first record of b, of any log version that this code reads, and returns what
-// follows it. It keeps no reference to b and allocates at most a small multiple of the bytes it reads.
-func DecodeRecord(b []byte) (r Record, rest []byte, err error) {
-	return decodeRecord(b, LogVersion, nil)
-}
+// DecodeRecord reads the first record of b and returns what follows it. It keeps no reference to b and allocates at
+// most a small multiple of the bytes it reads.
+func DecodeRecord(b []byte) (r Record, rest []byte, err error) { return decodeRecord(b, nil) }
 
-// decodeRecord is DecodeRecord for a batch of a log version, on a slate.
-func decodeRecord(b []byte, version uint16, in *slate) (r Record, rest []byte, err error) {
+// decodeRecord is DecodeRecord on a slate.
+func decodeRecord(b []byte, in *slate) (r Record, rest []byte, err error) {
 	tag, n := uvarint(b)
 	if n == 0 || tag&7 != wireBytes || tag>>3 > 255 {
 		return nil, b, fmt.Errorf("no record begins here: %w", ErrMalformed)
 	}
 	kind := Kind(tag >> 3)
-	if r = in.record(kind); r == nil || version < 2 && kind >= kindOf2 {
-		return nil, b, fmt.Errorf("%v is unknown in log version %d: %w", kind, version, ErrMalformed)
+	if r = in.record(kind); r == nil {
+		return nil, b, fmt.Errorf("%v is unknown in log version %d: %w", kind, LogVersion, ErrMalformed)
 	}
 	size, k := uvarint(b[n:])
 	if k == 0 || size > uint64(len(b)-n-k) {
 		return nil, b, fmt.Errorf("%v: bad length: %w", kind, ErrMalformed)
 	}
-	d := decoder{rest: b[n+k : n+k+int(size)], what: kind.String(), version: version, slate: in}
-	if version < 2 && int(kind) < len(fieldsOf2) {
-		d.end = fieldsOf2[kind]
-	}
+	d := decoder{rest: b[n+k : n+k+int(size)], what: kind.String(), slate: in}
 	for d.next() {
 		r.field(&d)
 	}
 	if d.err == nil {
 		d.err = r.check()
-	}
-	if c, ok := r.(*Control); ok && d.err == nil && version < 2 && c.Act >= actOf2 {
-		d.err = fmt.Errorf("control: act = %d is unknown in log version %d: %w", c.Act, version, ErrMalformed)
 	}
 	if d.err != nil {
 		return nil, b, d.err

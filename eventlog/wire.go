@@ -102,16 +102,14 @@ func putUints[T uint32 | uint64](b []byte, num uint32, x []T) []byte {
 // decoder walks over the fields of one record. The first error stays; after it every method
 // returns zero values.
 type decoder struct {
-	rest    []byte
-	what    string // the record, for errors
-	version uint16 // log version of the batch
-	end     uint32 // fields from this one on are unknown in that version; 0 for none
-	num     uint32 // current field
-	wire    uint32
-	u       uint64 // value of a varint or fixed64
-	data    []byte // value of bytes; aliases the input
-	slate   *slate // nil: what is decoded does not refer to the input
-	err     error
+	rest  []byte
+	what  string // the record, for errors
+	num   uint32 // current field
+	wire  uint32
+	u     uint64 // value of a varint or fixed64
+	data  []byte // value of bytes; aliases the input
+	slate *slate // nil: what is decoded does not refer to the input
+	err   error
 }
 
 func (d *decoder) fail(format string, a ...any) {
@@ -143,10 +141,6 @@ func (d *decoder) next() bool {
 	d.num, d.wire = uint32(tag>>3), uint32(tag&7)
 	if d.num <= last {
 		d.fail("comes after field %d", last)
-		return false
-	}
-	if d.end > 0 && d.num >= d.end {
-		d.unknown()
 		return false
 	}
 	d.rest = d.rest[n:]
@@ -292,7 +286,7 @@ func list[T uint32 | uint64](d *decoder, take func(n int) []T) []T {
 }
 
 // unknown refuses the current field.
-func (d *decoder) unknown() { d.fail("unknown in log version %d", d.version) }
+func (d *decoder) unknown() { d.fail("unknown in log version %d", LogVersion) }
 
 // The checks of values, used before a record is written and after one is read.
 

@@ -46,7 +46,7 @@ type EnsembleOptions struct {
 	OneSided bool `key:"symmetric" doc:"draw a sign too, so that 2m models take part" not:"true"`
 	// Reference is how members are combined: "coordinate" for one of them (the default), "pair", "signs",
 	// "gaussian" or "sphere".
-	Reference string `key:"combine" was:"reference" doc:"how members are combined: coordinate (one of them), pair, signs, gaussian, sphere" default:"coordinate"`
+	Reference string `key:"combine" once:"reference" doc:"how members are combined: coordinate (one of them), pair, signs, gaussian, sphere" default:"coordinate"`
 
 	// Engine is how S is kept: "auto" (the default), "eager", "blocked" and "lazy" give the same numbers;
 	// "exact-law" gives other numbers of the same law, at a cost that does not depend on m.

@@ -16,7 +16,7 @@ type EnsemblePPOptions struct {
 	// "coordinate".
 	Perturbation string `key:"perturbation" doc:"law of z: sphere, gaussian, rademacher (cube), coordinate" default:"sphere"`
 	// Reference is the law of ζ_t: "gaussian" (the default), "sphere", "signs" (cube) or "coordinate".
-	Reference string `key:"combine" was:"reference" doc:"law of ζ: gaussian, sphere, signs (cube), coordinate" default:"gaussian"`
+	Reference string `key:"combine" once:"reference" doc:"law of ζ: gaussian, sphere, signs (cube), coordinate" default:"gaussian"`
 }
 
 // Doc implements spec.Documented.

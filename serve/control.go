@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"troupe/eventlog"
-	"troupe/feature"
 	"troupe/serve/choose"
 	"troupe/serve/fold"
 	"troupe/serve/model"
@@ -21,7 +20,6 @@ type control struct {
 	*writer
 	admin     *sync.Mutex // one control act at a time
 	recasting sync.Mutex  // one copy with another policy at a time
-	lawful    bool        // the log is written in a version that has the law of a decision
 	aside     *aside      // makes room for a model
 }
 
@@ -58,10 +56,6 @@ func (s *control) CreateModel(ctx context.Context, config ModelConfig, caller st
 		cfg, err := config.Admit(s.opt.Limits.model())
 		if err != nil {
 			return nil, err
-		}
-		if cfg.Hashed != nil && !s.lawful {
-			return nil, &Error{Code: Conflict, Field: "config.features.model", Value: "hashed",
-				Want: "needs log version 2: start the server without --log-version 1, or give a schema or dim"}
 		}
 		if err := s.free("config.id", config.ID); err != nil {
 			return nil, err
@@ -102,10 +96,6 @@ func (s *control) CreateModelFrom(ctx context.Context, name string, saved []byte
 	config.ID = name
 	if _, err := config.Admit(s.opt.Limits.model()); err != nil {
 		return Model{}, refused(err)
-	}
-	if !s.lawful {
-		return Model{}, &Error{Code: Conflict, Field: "snapshot",
-			Want: "needs log version 2: start the server without --log-version 1"}
 	}
 	if err := s.free("config.id", name); err != nil {
 		return Model{}, err
@@ -177,7 +167,7 @@ func (s *control) configure(name string, version uint64, config ModelConfig, cal
 	if err := v.Compiled.SameShape(cfg); err != nil {
 		return nil, err
 	}
-	if v.Compiled.Ready() && !model.SameJSON(v.Compiled.Config.Actions, cfg.Config.Actions) {
+	if !model.SameJSON(v.Compiled.Config.Actions, cfg.Config.Actions) {
 		if err := cfg.CheckCatalogue(); err != nil {
 			return nil, err
 		}
@@ -346,10 +336,6 @@ func (s *control) recast(r *CloneRequest) (*model.Compiled, eventlog.ID, error) 
 	chain, own, seed, began := s.fold.Lineage(m), m.Compiled, m.Seed, m.Created.Seq
 	lo, hi := m.Range()
 	s.mu.RUnlock()
-	if !own.Ready() {
-		return nil, 0, &Error{Code: Conflict, Field: "policy",
-			Want: "the model has no features yet, so it has learned nothing: make a new one"}
-	}
 	cfg, err := r.Change.Recast(own.Config, lo, hi, s.opt.Limits.model())
 	if err != nil {
 		return nil, 0, refused(err)
@@ -438,9 +424,6 @@ func (s *control) from(c *eventlog.Control, field string) error {
 		return invalid(field, c.AtSeq, "expected a sequence from %d, where %s, to %d, the present", oldest, began,
 			applied)
 	}
-	if !then.Ready() {
-		return nil
-	}
 	if present {
 		c.Digest = v.Digest
 		return nil
@@ -451,46 +434,4 @@ func (s *control) from(c *eventlog.Control, field string) error {
 	}
 	c.Digest, err = past.DigestUnder(then, v.Seed)
 	return err
-}
-
-// learnFeatures gives a model of a log of version 1, which was made without features, the schema that its first
-// request suggests. It returns when a version with a schema is there.
-func (s *control) learnFeatures(ctx context.Context, name string, r *DecideRequest) error {
-	s.admin.Lock()
-	defer s.admin.Unlock()
-	return s.changeLocked(ctx, func() (*eventlog.Control, error) {
-		_, v, err := s.model(name)
-		if err != nil || v.Compiled.Ready() {
-			return nil, err
-		}
-		sample := feature.Sample{Context: r.Context}
-		if len(r.Packed) > 0 {
-			return nil, invalid("packed", "",
-				"expected actions: a model that learns its features reads the first request's")
-		}
-		actions := r.Actions
-		if len(actions) == 0 {
-			for _, a := range v.Compiled.Config.Actions {
-				actions = append(actions, Action(a))
-			}
-		}
-		if len(actions) == 0 {
-			return nil, invalid("actions", "", "expected at least one action: the model has no catalogue")
-		}
-		for _, a := range actions {
-			f := a.Features
-			if i, ok := v.Compiled.Catalogue[a.ID]; ok && len(f) == 0 {
-				f = v.Compiled.Config.Actions[i].Features
-			}
-			sample.Actions = append(sample.Actions, feature.SampleAction{ID: a.ID, Features: f})
-		}
-		p, err := feature.Learn([]feature.Sample{sample}, feature.LearnOptions{Limits: s.opt.Limits.Feature})
-		if err != nil {
-			return nil, refused(model.FeatureError(err))
-		}
-		config := v.Compiled.Config
-		config.Features = model.FeatureSpec{Schema: p.Schema, Learned: s.lawful}
-		s.opt.Logger.Info("features learned from the first request", "model", name, "schema", p.Schema.ID())
-		return s.configure(name, v.Number, config, r.Caller)
-	})
 }

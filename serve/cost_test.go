@@ -260,15 +260,3 @@ func TestCostsOnThreeNodes(t *testing.T) {
 		t.Errorf("the open events cost %v, want %v", got, total)
 	}
 }
-
-// TestCostsNeedVersion2: a log of version 1 has no costs, and says so.
-func TestCostsNeedVersion2(t *testing.T) {
-	ctx := context.Background()
-	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}, func(o *Options) { o.Committer.Version = 1 })
-	must(s.CreateModel(ctx, vectors("m", 3), ""))
-	_, err := s.Decide(ctx, "m", DecideRequest{Actions: costly(0, 3)})
-	wantCode(t, err, Conflict, "log version 2")
-	d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(0, 3, 3)}))
-	_, err = s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: .5, Cost: new(1.)})
-	wantCode(t, err, Conflict, "log version 2")
-}

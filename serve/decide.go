@@ -83,9 +83,6 @@ func (d deciding) Ready(ctx context.Context, name string, minSeq uint64) (decide
 			e, v, err = s.model(name)
 		}
 	}
-	if err == nil && !v.Compiled.Ready() && !v.Paused {
-		err = decide.ErrNoSchema
-	}
 	if err == nil {
 		err = usable(v)
 	}

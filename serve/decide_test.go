@@ -136,7 +136,6 @@ func TestRefusedBeforeADecision(t *testing.T) {
 	for in, field := range map[string]string{
 		`{"id":"m","policy":{"kind":"ts"}}`:                                                        "config.policy.kind",
 		`{"id":"m","policy":{"kind":"ensemble"}}`:                                                  "config.policy.kind",
-		`{"id":"m","features":{"learn":true}}`:                                                     "config.features.learn",
 		`{"id":"m","features":{"model":"hashed","bits":16},"policy":{"kind":"hashed","bits":18}}`:  "config.policy.bits",
 		`{"id":"m","policy":{"kind":"hashed","range":[0,2]}}`:                                      "config.policy.range",
 		`{"id":"m","sigma":2}`:                                                                     "config.sigma",
@@ -364,8 +363,8 @@ func policyVariants() []spec.Raw {
 		raw{"kind": "atoms", "key": "fixed"}, raw{"kind": "atoms", "key": "round"}, raw{"kind": "atoms", "m": int64(4), "symmetric": false},
 		raw{"kind": "auto", "link": "auto"}, raw{"kind": "auto", "key": "epoch", "m": int64(3), "guard": int64(2)},
 		raw{"kind": "ensemble", "m": int64(4), "symmetric": false}, raw{"kind": "ensemble", "m": int64(4), "select": "max"},
-		raw{"kind": "ensemble", "m": int64(4), "reference": "pair"}, raw{"kind": "ensemble", "m": int64(4), "reference": "signs"},
-		raw{"kind": "ensemble", "m": int64(4), "reference": "gaussian"}, raw{"kind": "ensemble", "m": int64(4), "reference": "sphere"},
+		raw{"kind": "ensemble", "m": int64(4), "combine": "pair"}, raw{"kind": "ensemble", "m": int64(4), "combine": "signs"},
+		raw{"kind": "ensemble", "m": int64(4), "combine": "gaussian"}, raw{"kind": "ensemble", "m": int64(4), "combine": "sphere"},
 		raw{"kind": "ensemble", "m": int64(4), "targets": "gaussian", "init": "prior", "engine": "exact-law"},
 		raw{"kind": "ensemble", "m": "grow", "targets": "gaussian", "init": "prior", "engine": "exact-law"},
 		raw{"kind": "ensemble", "m": int64(4), "engine": "eager"}, raw{"kind": "ensemble", "m": int64(4), "engine": "lazy"}, raw{"kind": "ensemble", "m": int64(4), "engine": "blocked"},
@@ -402,7 +401,7 @@ func TestEveryPolicy(t *testing.T) {
 		if i < len(policy.Kinds) {
 			want = refused[kind]
 		}
-		if raw["reference"] == "gaussian" || raw["reference"] == "sphere" {
+		if raw["combine"] == "gaussian" || raw["combine"] == "sphere" {
 			want = "(bandit.Prober)"
 		}
 		if base, ok := raw["base"].(spec.Raw); ok && refused[base["kind"].(string)] != "" {

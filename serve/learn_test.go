@@ -337,19 +337,6 @@ func TestRefusedStatistics(t *testing.T) {
 	}
 }
 
-// TestLogVersion1Model: a log that is kept at version 1 has no models that need version 2, and decides as before.
-func TestLogVersion1Model(t *testing.T) {
-	ctx := context.Background()
-	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}, func(o *Options) { o.Committer.Version = 1 })
-	_, err := s.CreateModel(ctx, DefaultConfig("m"), "")
-	wantCode(t, err, Conflict, "log version 2")
-	must(s.CreateModel(ctx, vectors("v", 3), ""))
-	d := must(s.Decide(ctx, "v", DecideRequest{Actions: actions(0, 4, 3)}))
-	if r := must(s.Replay(ctx, d.EventID)); !r.Equal || r.Recorded.Voters != 0 || r.Recorded.Config != 0 {
-		t.Errorf("replayed %+v", r)
-	}
-}
-
 // TestAnyReward: without a declared range any reward is taken; with one, those outside are refused.
 func TestAnyReward(t *testing.T) {
 	ctx := context.Background()
@@ -432,96 +419,6 @@ func TestRecordedLaw(t *testing.T) {
 		}
 		if r := must(s.Replay(ctx, d.EventID)); !r.Equal {
 			t.Errorf("%s: does not replay: %v", kind, r.Differs)
-		}
-	}
-}
-
-// TestSchemaOfTheFirstRequest: a model that an earlier version made without features still learns its schema from
-// its first request, and keeps its policy.
-func TestSchemaOfTheFirstRequest(t *testing.T) {
-	ctx := context.Background()
-	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
-	config := `{"config":{"id":"old","policy":{"kind":"ensemble"},"mode":"online","floor":0,"log_candidates":"full","features":{"learn":true},` +
-		`"reward":{"min":-1,"max":1,"rule":"first","window":"10m0s"}},"seed":"000102030405060708090a0b0c0d0e0f"}`
-	if out, _, err := s.write(ctx, &eventlog.Control{Act: eventlog.Create, Model: 7, Name: "old", Config: []byte(config)}); err != nil || out != fold.Accepted {
-		t.Fatal(out, err)
-	}
-	if m := must(s.GetModel(ctx, "old")); m.Kind != "learn" || m.Range.Min != -1 || !m.Range.Declared {
-		t.Errorf("before the first request: %+v", m)
-	}
-	d := must(s.Decide(ctx, "old", DecideRequest{Context: []byte(`{"city": "Oslo"}`), Actions: []Action{{ID: "a", Features: []byte(`{"p": 0.5}`)}, {ID: "b", Features: []byte(`{"p": 0.1}`)}}}))
-	must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 1}))
-	if m := must(s.GetModel(ctx, "old")); m.Kind != "schema" || m.Config.Policy.Raw["kind"] != "ensemble" || m.Counts.Learned != 1 || m.ConfigVersion != 2 {
-		t.Errorf("after the first request: %+v", m)
-	}
-	if r := must(s.Replay(ctx, d.EventID)); !r.Equal {
-		t.Errorf("the decision does not replay: %v", r.Differs)
-	}
-	d = must(s.Decide(ctx, "old", DecideRequest{Context: []byte(`{"city": 7}`), Actions: []Action{{ID: "a", Features: []byte(`{"p": "0.5"}`)}, {ID: "b", Features: []byte(`{"p": [true]}`)}}}))
-	if len(d.Warnings) != 2 || !strings.Contains(d.Warnings[1], `another type`) || !strings.Contains(d.Warnings[1], `"action.p"`) {
-		t.Errorf("type drift: warnings %q", d.Warnings)
-	}
-	// A file of models that says little leaves it as it is.
-	for _, text := range []string{`{"id": "old"}`, `{"id": "old", "policy": {"kind": "ensemble"}, "reward": {"window": "1h"}}`} {
-		var c ModelConfig
-		if err := json.Unmarshal([]byte(text), &c); err != nil {
-			t.Fatal(err)
-		}
-		m := must(s.ConfigureModel(ctx, "old", 0, c, ""))
-		if m.Config.Floor != 0 || m.Config.Reward.Min != -1 || m.Config.Reward.Adapt || m.Config.Reward.Default.Word != "" || m.Kind != "schema" {
-			t.Errorf("%s made %+v", text, m.Config)
-		}
-		if !m.Config.Features.Learned {
-			t.Errorf("%s: the schema counts as declared", text)
-		}
-	}
-	must(s.ConfigureModel(ctx, "old", 0, must(s.GetModel(ctx, "old")).Config, "")) // what GET shows can be sent back
-}
-
-// TestSchemasLearnedBefore: a schema that an earlier version learned from a first request, and whose record does not
-// say so, reads values of another type too, also in a clone, after a restart from the log or from a snapshot. A
-// declared one refuses them.
-func TestSchemasLearnedBefore(t *testing.T) {
-	ctx := context.Background()
-	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
-	dir := t.TempDir()
-	s := open(t, log, &fakeClock{}, func(o *Options) { o.Dir = dir })
-	rest := `,"policy":{"kind":"ensemble"},"mode":"online","floor":0,"log_candidates":"full","reward":{"min":-1,"max":1,"rule":"first","window":"10m0s"}`
-	seed := `,"seed":"000102030405060708090a0b0c0d0e0f"}`
-	schema := `{"unknown":"ignore","features":[{"feature":"action.p","kind":"number","range":[0,1],"outside":"clamp"}]}`
-	for _, r := range []eventlog.Control{
-		{Act: eventlog.Create, Model: 7, Name: "old", Config: []byte(`{"config":{"id":"old","features":{"learn":true}` + rest + `}` + seed)},
-		{Act: eventlog.Configure, Model: 7, Name: "old", Config: []byte(`{"config":{"id":"old","features":` + schema + rest + `}}`)},
-		{Act: eventlog.Create, Model: 8, Name: "declared", Config: []byte(`{"config":{"id":"declared","features":` + schema + rest + `}` + seed)},
-		{Act: eventlog.Configure, Model: 8, Name: "declared", Config: []byte(`{"config":{"id":"declared","features":` + schema + rest + `}}`)},
-		{Act: eventlog.Clone, Model: 9, From: 7, AtSeq: 2, Name: "copy", Config: []byte(`{"config":{"id":"copy","features":` + schema + rest + `}}`)},
-	} {
-		if out, _, err := s.write(ctx, &r); err != nil || out != fold.Accepted {
-			t.Fatal(r.Name, out, err)
-		}
-	}
-	if err := s.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
-	for _, from := range []string{"snapshot", "log"} {
-		s := open(t, log, &fakeClock{}, func(o *Options) {
-			if from == "snapshot" {
-				o.Dir = dir
-			}
-		})
-		if (s.recovery.Snapshot > 0) != (from == "snapshot") {
-			t.Fatalf("%s: the state began with the snapshot of entry %d", from, s.recovery.Snapshot)
-		}
-		for _, name := range []string{"old", "copy", "declared"} {
-			_, err := s.Decide(ctx, name, DecideRequest{Actions: []Action{{ID: "a", Features: []byte(`{"p": "0.5"}`)}, {ID: "b", Features: []byte(`{"p": 0.1}`)}}})
-			if name == "declared" {
-				wantCode(t, err, Invalid, "expected a number")
-			} else if err != nil {
-				t.Errorf("%s, %s: %v", from, name, err)
-			}
-		}
-		if err := s.Close(ctx); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

@@ -150,9 +150,6 @@ type Cluster struct {
 	Every time.Duration
 }
 
-// clusterVersion is the first log version that a cluster can write, and every program that knows clusters reads it.
-const clusterVersion = 2
-
 // newest is the highest log version that this program reads and writes.
 func (o *Options) newest() uint16 { return max(o.future, eventlog.LogVersion) }
 

@@ -20,7 +20,6 @@ type rewards struct {
 	*state
 	*writer
 	recent *recent.Decisions
-	lawful bool // the log is written in a version that has the law of a decision
 }
 
 // Reward implements Service.
@@ -96,7 +95,7 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (*eventlo
 	if r.OnlyCost {
 		r.Value = 0
 	}
-	cost, err := r.cost(s.lawful)
+	cost, err := r.cost()
 	if err != nil {
 		return nil, RewardResult{}, err
 	}
@@ -150,8 +149,8 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (*eventlo
 		Time: s.opt.Clock.Now().UnixNano(), Key: key, Cost: cost, Costed: r.Cost != nil, OnlyCost: r.OnlyCost}, RewardResult{}, nil
 }
 
-// cost returns the cost in a reward, 0 where there is none. lawful: the log is of a version that has costs.
-func (r *RewardRequest) cost(lawful bool) (float64, error) {
+// cost returns the cost in a reward, 0 where there is none.
+func (r *RewardRequest) cost() (float64, error) {
 	switch {
 	case r.Cost == nil && r.OnlyCost:
 		return 0, fault.Invalidf("cost", "", "is missing, expected a number")
@@ -159,9 +158,6 @@ func (r *RewardRequest) cost(lawful bool) (float64, error) {
 		return 0, nil
 	case budget.Cost(*r.Cost) != nil:
 		return 0, fault.Invalidf("cost", *r.Cost, "is %v, expected a cost from 0 to %v", *r.Cost, budget.Most)
-	case !lawful:
-		return 0, &Error{Code: Conflict, Field: "cost",
-			Want: "costs need log version 2: start the server without --log-version 1"}
 	}
 	return *r.Cost + 0, nil // −0 is 0
 }

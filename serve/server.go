@@ -91,25 +91,14 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	lawful := c.Version >= 2
-	if lawful {
-		if err := s.fold.MarkLearned(); err != nil {
-			return nil, err
-		}
-		if err := s.publish(); err != nil {
-			return nil, err
-		}
-	}
 	if s.committer, err = eventlog.NewCommitter(s.log, c); err != nil {
 		return nil, err
 	}
-	s.wire(lawful)
+	s.wire()
 	names, _ := s.member.namesOfLog()
 	s.fold.Defer()
 	s.workers.Go(s.applier.apply)
-	if lawful {
-		s.workers.Go(s.schemas.learnLoop)
-	}
+	s.workers.Go(s.schemas.learnLoop)
 	if raise {
 		s.raiseLog(ctx, c.Version)
 	}
@@ -155,22 +144,21 @@ func newServer(o Options) *Server {
 		applier: &applier{lifetime: l, state: st, writer: w, member: m, snapshots: snaps, unwritten: u}}
 }
 
-// wire makes the parts that answer calls, after the state was recovered. lawful: the log is written in a version that
-// has the law of a decision.
-func (s *Server) wire(lawful bool) {
+// wire makes the parts that answer calls, after the state was recovered.
+func (s *Server) wire() {
 	o, admin := s.opt, &sync.Mutex{}
 	s.aside = &aside{state: s.state, limit: o.Limits.ModelBytes, logger: o.Logger}
-	s.control = &control{state: s.state, writer: s.writer, admin: admin, lawful: lawful, aside: s.aside}
+	s.control = &control{state: s.state, writer: s.writer, admin: admin, aside: s.aside}
 	s.schemas = &schemas{lifetime: s.lifetime, state: s.state, limits: o.Limits.model(), logger: o.Logger,
 		change: s.control.change}
 	s.reading = &reading{state: s.state, writer: s.writer, keys: s.keys, recent: s.recent}
 	following := &followers{space: &s.space}
 	s.exports = &exports{state: s.state, writer: s.writer, keys: s.keys, files: s.snapshots.files, followers: following,
 		joint: s.nodes != nil || s.applier.chain.Format() == eventlog.Format3}
-	s.rewards = &rewards{state: s.state, writer: s.writer, recent: s.recent, lawful: lawful}
+	s.rewards = &rewards{state: s.state, writer: s.writer, recent: s.recent}
 	choosing := make(chan struct{}, min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
 	d := newDecider(deciding{s.lifetime, s.state, s.writer, s.recent}, decide.Options{
-		Keys: s.keys, Lawful: lawful, FirstSchema: s.learnFeatures, Choosing: choosing})
+		Keys: s.keys, Choosing: choosing})
 	s.decisions = &decisions{s.writer, d, choosing}
 	s.expiry = &expiry{s.lifetime, s.state, s.writer}
 	n := needs{s.state, s.writer, following}
@@ -303,6 +291,9 @@ func (s *Server) recover(ctx context.Context) error {
 		}
 	}
 	if s.fold == nil {
+		if err := s.readable(ctx, info); err != nil {
+			return err
+		}
 		if info.First > 1 && s.nodes != nil {
 			return fmt.Errorf("serve: the log was trimmed, it begins with entry %d; this node has no base, and "+
 				"cannot take one from the others: %w", info.First, untaken)
@@ -345,6 +336,24 @@ func (s *Server) recover(ctx context.Context) error {
 	s.progress.init(s.fold.Seq(), s.opt.Clock)
 	s.entries = map[eventlog.ID]*entry{}
 	return s.publish()
+}
+
+// readable returns why this program cannot read the log: another one has written it. A trimmed log without a snapshot
+// could not be read either, but that is not why.
+func (s *Server) readable(ctx context.Context, info eventlog.Info) error {
+	if info.Last < info.First {
+		return nil
+	}
+	e, err := s.log.Get(ctx, 0, info.First)
+	if err == nil {
+		_, err = eventlog.ParseHeader(e.Data)
+	}
+	var other *eventlog.VersionError
+	if errors.As(err, &other) {
+		other.Seq = info.First
+		return fmt.Errorf("serve: %w", other)
+	}
+	return nil // what else is wrong is found when the log is read
 }
 
 // Trim removes from the log what Options.Keep and KeepBytes do not want kept and nothing needs, and returns the first
@@ -447,10 +456,7 @@ func (s *Server) logVersion(ctx context.Context, c *eventlog.CommitterOptions) (
 			"back", c.Version, newest)
 	}
 	if s.nodes != nil {
-		if c.Version < clusterVersion {
-			return false, fmt.Errorf("log version %d was asked for, a cluster needs %d", c.Version, clusterVersion)
-		}
-		s.nodes.readable, c.Version = c.Version, max(newest, clusterVersion)
+		s.nodes.readable, c.Version = c.Version, max(newest, eventlog.LogVersion)
 	}
 	return newest > 0 && newest < c.Version, nil
 }

@@ -210,8 +210,6 @@ func kindOf(c *model.Compiled) string {
 		return "hashed"
 	case c.Config.Dim != 0:
 		return "vector"
-	case c.Encoder != nil:
-		return "schema"
 	}
-	return "learn"
+	return "schema"
 }

@@ -20,9 +20,8 @@ type Model struct {
 	// ConfigVersion counts configurations from 1: the ETag.
 	ConfigVersion uint64 `json:"config_version"`
 	Paused        bool   `json:"paused"`
-	Dim           int    `json:"dim"` // 0 until the features are learned
-	// Kind is that of the features: hashed (any request is read), schema, vector (dim), or learn (a model of an
-	// earlier version whose schema the first request will give).
+	Dim           int    `json:"dim"`
+	// Kind is that of the features: hashed (any request is read), schema or vector (dim).
 	Kind string `json:"kind"`
 	// Warnings say what the model ignores, cannot tell apart, or has assumed, and what to do.
 	Warnings []string `json:"warnings,omitempty"`

@@ -124,9 +124,6 @@ func (s *writer) append(ctx context.Context, records ...eventlog.Record) (eventl
 			eventlog.MaxBatch), 0
 	case errors.Is(err, eventlog.ErrMalformed):
 		e.Code, e.Want, e.RetryAfter = Internal, "the record was refused", 0
-	case errors.Is(err, eventlog.ErrVersion):
-		e.Code, e.Want, e.RetryAfter = Conflict, "the log is kept at a version that has no such record (--log-version)",
-			0
 	}
 	return receipt, e
 }

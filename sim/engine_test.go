@@ -37,7 +37,7 @@ func engineSpecs(t *testing.T) map[string]string {
 	for _, kind := range spec.Names(worlds) {
 		specs["environment "+kind] = "[[environment]]\nkind = '" + kind + "'\n" + extra[kind] + "[[policy]]\nkind = 'ensemble'\nm = 6\n[[policy]]\nkind = 'ts'\n"
 	}
-	for _, options := range []string{"engine = 'exact-law'\ntargets = 'gaussian'", "engine = 'lazy'", "engine = 'blocked'", "select = 'max'", "symmetric = false", "reference = 'pair'", "m = 'grow'"} {
+	for _, options := range []string{"engine = 'exact-law'\ntargets = 'gaussian'", "engine = 'lazy'", "engine = 'blocked'", "select = 'max'", "symmetric = false", "combine = 'pair'", "m = 'grow'"} {
 		specs["ensemble "+strings.ReplaceAll(options, "\n", " ")] = arms + "[[policy]]\nkind = 'ensemble'\n" + options + "\n"
 	}
 	more := map[string]string{"linear": "features = 'one-hot'\nmethod = 'atoms'\n",

@@ -148,8 +148,7 @@ func defaultsOf(c PolicyCase) map[string]string {
 	out := make(map[string]string)
 	for _, o := range spec.Options(held(c.Options)) {
 		_, written := c.Table[o.Key]
-		_, before := c.Table[o.Was]
-		if written || before || o.Default == "" {
+		if written || o.Default == "" {
 			continue
 		}
 		text := o.Default

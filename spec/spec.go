@@ -15,8 +15,8 @@
 // `word:"grow=Growing"` says which, and which bool field of the struct it sets. A bool with the tag
 // `not:"true"` means the opposite of what its key says, so that the default of the key may be true and
 // the zero value of the field still be the default. A number with the tag `zero:"NoFloor"` has a default
-// that is not 0, and a 0 that is written sets that bool field of the struct. The tag `was:"reference"` is the key that
-// an option had before; it is still read. An unknown key or kind, a wrong type,
+// that is not 0, and a 0 that is written sets that bool field of the struct. The tag `once:"reference"` is the key that
+// an option had before; it is refused, with the new one. An unknown key or kind, a wrong type,
 // NaN and ±Inf are errors, and so is a zero written out where zero stands for a default: m = 0 is a
 // slip, not a wish for 16.
 //
@@ -139,15 +139,12 @@ func DecodeStruct(into any, raw Raw, path string, skip ...string) error {
 		if !ok {
 			var names []string
 			for n, f := range fields {
-				if f.now == "" && f.refused == "" {
+				if f.refused == "" {
 					names = append(names, n)
 				}
 			}
 			names = append(names, skip...)
 			return Errorf(Join(path, key), "unknown key %q%s", key, Suggest(key, names))
-		}
-		if _, both := raw[f.now]; f.now != "" && both {
-			return Errorf(Join(path, key), "is the old name of %s, which stands there too; leave one out", f.now)
 		}
 		if w, ok := raw[key].(string); ok && f.word != "" {
 			if w != f.word {
@@ -392,7 +389,6 @@ func DecodeTable[T any](reg Registry[T], v any, path string) (T, error) {
 // Option describes one option of a kind, for listings.
 type Option struct {
 	Key, Type, Default, Doc string
-	Was                     string // an older key that is still read
 }
 
 // Options lists the options of a kind in the order of its struct.
@@ -405,7 +401,7 @@ func Options(options any) []Option {
 		if key == "" {
 			continue
 		}
-		o := Option{Key: key, Doc: f.Tag.Get("doc"), Type: "table", Was: f.Tag.Get("was")}
+		o := Option{Key: key, Doc: f.Tag.Get("doc"), Type: "table"}
 		if d, ok := f.Tag.Lookup("default"); ok {
 			o.Default = d
 		}
@@ -489,8 +485,7 @@ type field struct {
 	meaning reflect.Value // the bool that the word sets
 	not     bool
 	zero    reflect.Value // the bool that a written 0 sets, if any
-	now     string        // the key that has replaced this one, which is still read
-	refused string        // the key that has replaced this one, which is not
+	refused string        // the key that has replaced this one
 }
 
 func fieldsOf(options any) map[string]field {
@@ -516,10 +511,6 @@ func fieldsOf(options any) map[string]field {
 			m[key] = f
 			if old := tag.Get("once"); old != "" {
 				m[old] = field{value: v.Field(i), refused: key}
-			}
-			if old := tag.Get("was"); old != "" {
-				f.now = key
-				m[old] = f
 			}
 		}
 	}

@@ -244,41 +244,12 @@ func TestSuggestLeavesItsList(t *testing.T) {
 func TestOptions(t *testing.T) {
 	got := spec.Options(shapes["circle"]())
 	want := []spec.Option{
-		{"radius", "number", "1", "its radius", ""}, {"sides", "int", "none", "0 for a true circle", ""},
-		{"fill", "bool", "false", "filled", ""}, {"axes", "[]number", "", "a list", ""},
-		{"rows", "[][]number", "", "a matrix", ""}, {"pen", "table", "", "the pen", ""},
+		{"radius", "number", "1", "its radius"}, {"sides", "int", "none", "0 for a true circle"},
+		{"fill", "bool", "false", "filled"}, {"axes", "[]number", "", "a list"},
+		{"rows", "[][]number", "", "a matrix"}, {"pen", "table", "", "the pen"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// renamed has an option that was called something else before.
-type renamed struct {
-	Combine string `key:"combine" was:"reference" doc:"how"`
-}
-
-// An older key is still read, and swept; both at once are refused, and nothing recommends it.
-func TestWas(t *testing.T) {
-	reg := spec.Registry[any]{"r": func() any { return &renamed{} }}
-	for raw, want := range map[string]string{"combine": "pair", "reference": "signs"} {
-		v, err := spec.Decode(reg, spec.Raw{"kind": "r", raw: want}, "p")
-		if err != nil || v.(*renamed).Combine != want {
-			t.Errorf("%s: %v, %v", raw, v, err)
-		}
-	}
-	if n := len(spec.Expand(reg, spec.Raw{"kind": "r", "reference": []any{"a", "b"}})); n != 2 {
-		t.Errorf("a sweep over the older key makes %d tables", n)
-	}
-	_, err := spec.Decode(reg, spec.Raw{"kind": "r", "reference": "a", "combine": "b"}, "p")
-	if err == nil || err.Error() != "p.reference: is the old name of combine, which stands there too; leave one out" {
-		t.Errorf("both: %v", err)
-	}
-	if _, err = spec.Decode(reg, spec.Raw{"kind": "r", "referense": "a"}, "p"); err == nil || strings.Contains(err.Error(), "reference") {
-		t.Errorf("a slip: %v", err)
-	}
-	if o := spec.Options(&renamed{}); len(o) != 1 || o[0].Key != "combine" || o[0].Was != "reference" {
-		t.Errorf("options %+v", o)
 	}
 }
 

@@ -75,7 +75,7 @@ func schemaName(t reflect.Type, hint string) string {
 type configDoc struct {
 	ID            string         `json:"id" required:"false" doc:"public name: letters, digits, . _ -, at most 64; only a new model needs it"`
 	Policy        map[string]any `json:"policy,omitempty" doc:"kind and options of a policy, as in an experiment file; default the practical ensemble"`
-	Features      map[string]any `json:"features,omitempty" doc:"a schema of named features, or {\"learn\": true} (default): learn it from the first request"`
+	Features      map[string]any `json:"features,omitempty" doc:"a schema of named features; {\"model\": \"hashed\"} (default) reads any request"`
 	Dim           int            `json:"dim,omitempty" doc:"plain vectors of this length instead of features"`
 	Sigma         float64        `json:"sigma,omitempty" doc:"subgaussian constant of the noise; default half the range of rewards"`
 	Floor         float64        `json:"floor,omitempty" minimum:"0" maximum:"1" doc:"probability of a uniform candidate"`

@@ -38,42 +38,42 @@ func (a *API) modelPageRoutes() {
 
 // modelView is what the template shows.
 type modelView struct {
-	Style, ModelStyle          template.CSS
-	Now, Name, URL, Version    string
-	Lead                       []string
-	Warnings                   []warning
-	Facts                      []named
-	Read                       string // which part of the log
-	Broken                     string
-	Losses                     []string
-	Curve                      *curve
-	CurveText                  []string
-	Coins                      []coinPage
-	Actions                    []actionRow
-	MoreActions                int
-	Histogram                  *histogram
-	Decisions                  []decisionRow
-	DecisionsText              string
-	Requests                   []decisionRow
-	Schema                     []schemaRow
-	SchemaText                 string
-	Seen                       []seenRow
-	SeenText                   string
-	Learning                   []string // how far a learned schema is
-	Reasons                    []string // of the last one
-	Learned                    []named
-	LearnedText                string
-	Weights                    []named
-	WeightsText                string
-	Config                     string
-	Changes                    []changeRow
-	ChangesText                string
-	Request, TryKey, TryBefore string
-	MayTry, MayAct, Paused     bool
-	Refused                    string // why a change was refused
-	Tried                      *tried
-	Search                     *search
-	Segments                   *segmentsView
+	Style, ModelStyle       template.CSS
+	Now, Name, URL, Version string
+	Lead                    []string
+	Warnings                []warning
+	Facts                   []named
+	Read                    string // which part of the log
+	Broken                  string
+	Losses                  []string
+	Curve                   *curve
+	CurveText               []string
+	Coins                   []coinPage
+	Actions                 []actionRow
+	MoreActions             int
+	Histogram               *histogram
+	Decisions               []decisionRow
+	DecisionsText           string
+	Requests                []decisionRow
+	Schema                  []schemaRow
+	SchemaText              string
+	Seen                    []seenRow
+	SeenText                string
+	Learning                []string // how far a learned schema is
+	Reasons                 []string // of the last one
+	Learned                 []named
+	LearnedText             string
+	Weights                 []named
+	WeightsText             string
+	Config                  string
+	Changes                 []changeRow
+	ChangesText             string
+	Request, TryKey         string
+	MayTry, MayAct, Paused  bool
+	Refused                 string // why a change was refused
+	Tried                   *tried
+	Search                  *search
+	Segments                *segmentsView
 }
 
 // tried is the answer to the form.
@@ -338,10 +338,6 @@ func (a *API) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *mode
 	if h.from > h.first {
 		v.ChangesText += " Changes between the creation and entry " + grouped(h.from) +
 			" are not listed, but for the last one; the export of the log has all."
-	}
-	if m.Kind == "learn" && m.Dim == 0 {
-		v.TryBefore = "This model takes its schema from its first request, and a trial is that request: send one " +
-			"like those that will come."
 	}
 	state := "This model is " + cmp.Or(m.Config.Mode, "online") + "."
 	if m.Paused {

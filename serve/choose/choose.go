@@ -33,8 +33,8 @@ func draw(seed rng.Key, incarnation, nonce eventlog.ID) rng.Source {
 
 // Choose draws an action from the version's law under the floor. It depends on the version, the
 // candidates and the nonce and on nothing else. Candidates that the policy cannot tell apart share the
-// probability of their group equally. Without shared they are those of log version 1, in which the first of
-// them had all of it.
+// probability of their group equally. Without shared, for more candidates than a record has a law of (MaxLaw), the
+// first of them has all of it.
 func (w *Worker) Choose(nonce eventlog.ID, shared bool) (Choice, error) {
 	if shared || w.hashed != nil || w.market.on {
 		return w.share(nonce)

@@ -26,7 +26,7 @@ type Version struct {
 	Seq      uint64
 	Paused   bool
 	Failed   string
-	State    *fold.State  // nil until the features are learned
+	State    *fold.State
 	Digest   eventlog.ID  // of the state
 	Keeps    bool         // decisions keep their requests, see fold.Learning
 	Notes    [5]uint64    // decisions with each note, up to Seq, in the order of their bits

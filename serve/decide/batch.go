@@ -54,7 +54,7 @@ func (b *batch) decide() {
 		}
 		var err error
 		if m == nil || r.MinSeq > 0 {
-			if m, v, err = b.d.ready(b.ctx, b.name, r); err != nil {
+			if m, v, err = b.d.versions.Ready(b.ctx, b.name, r.MinSeq); err != nil {
 				m, b.out[i].Err = nil, err
 				continue
 			}

@@ -8,8 +8,7 @@
 //  6. answer: the event id
 //
 // The server gives it the models ([Versions]), the log ([Log]) and what remembers the newest decisions ([Recent]).
-// Reading a version changes nothing. A model of log version 1 that has no schema yet is answered [ErrNoSchema], and an
-// act of its own (Options.FirstSchema) gives it one before the way begins again.
+// Reading a version changes nothing.
 package decide
 
 import (
@@ -28,7 +27,7 @@ import (
 // Versions are the models as decisions see them.
 type Versions interface {
 	// Ready returns a model and the version that decides, one that has at least the sequence minSeq. It changes
-	// nothing. ErrNoSchema is for a model that cannot read a request yet.
+	// nothing.
 	Ready(ctx context.Context, name string, minSeq uint64) (Model, *choose.Version, error)
 }
 
@@ -69,15 +68,11 @@ type Recent interface {
 type Options struct {
 	Limits feature.Limits  // of the features of one request
 	Keys   eventlog.IDKeys // of event ids
-	Lawful bool            // the log is of a version that has the law of a decision
 	Joint  bool            // other nodes decide too
 	// Choosing is a semaphore: as many decisions choose at a time.
 	Choosing chan struct{}
 	Random   func() eventlog.ID
 	Now      func() time.Time
-	// FirstSchema gives a model of log version 1, which was made without features, the schema that its first request
-	// suggests. It writes into the log.
-	FirstSchema func(ctx context.Context, name string, r *Request) error
 	// Clock is that of the log, 0 where this machine's is. It closes windows: where this node's clock is behind it, a
 	// window has its whole length by that one.
 	Clock func() int64
@@ -97,12 +92,9 @@ func New(v Versions, l Log, r Recent, o Options) *Decider {
 	return &Decider{versions: v, log: l, recent: r, opt: o}
 }
 
-// ErrNoSchema: the model cannot read a request yet.
-var ErrNoSchema = errors.New("decide: the model has no schema")
-
 // Decide chooses an action, and returns when the decision is durable.
 func (d *Decider) Decide(ctx context.Context, name string, r *Request) (Decision, error) {
-	m, v, err := d.ready(ctx, name, r)
+	m, v, err := d.versions.Ready(ctx, name, r.MinSeq)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -137,18 +129,6 @@ func (d *Decider) Decide(ctx context.Context, name string, r *Request) (Decision
 		recycle(c.Record)
 	}
 	return c.Decision, nil
-}
-
-// ready returns the version that decides. A model of log version 1 may need a schema first.
-func (d *Decider) ready(ctx context.Context, name string, r *Request) (Model, *choose.Version, error) {
-	m, v, err := d.versions.Ready(ctx, name, r.MinSeq)
-	if err != ErrNoSchema {
-		return m, v, err
-	}
-	if err := d.opt.FirstSchema(ctx, name, r); err != nil {
-		return nil, nil, err
-	}
-	return d.versions.Ready(ctx, name, r.MinSeq)
 }
 
 // Chosen is a decision that is not written yet.
@@ -192,7 +172,7 @@ func (d *Decider) Choose(ctx context.Context, m Model, v *choose.Version, r *Req
 	}
 	w.Budget(now.UnixNano())
 	w.Assign(r.unit.hash)
-	draw, err := w.Choose(nonce, d.opt.Lawful && w.Count() <= choose.MaxLaw)
+	draw, err := w.Choose(nonce, w.Count() <= choose.MaxLaw)
 	var empty *choose.EmptyError
 	if errors.As(err, &empty) {
 		return c, &fault.Error{Code: fault.Conflict, Field: "budget", Want: empty.Error()}
@@ -204,10 +184,8 @@ func (d *Decider) Choose(ctx context.Context, m Model, v *choose.Version, r *Req
 		return Chosen{}, err
 	}
 	c.Record.Draw = nonce
-	if d.opt.Lawful {
-		c.Measured = m.Observe(w, c.Record, now.UnixNano())
-		c.Decision.Warnings = m.Warnings(c.Record.Notes, w.Version)
-	}
+	c.Measured = m.Observe(w, c.Record, now.UnixNano())
+	c.Decision.Warnings = m.Warnings(c.Record.Notes, w.Version)
 	if r.Explain {
 		c.Decision.Explain = w.Explain()
 	}

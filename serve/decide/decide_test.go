@@ -21,7 +21,6 @@ var keys = eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: []byte("01234567
 // fake is a server with one model: its versions, its log in memory, and its newest decisions.
 type fake struct {
 	v      *choose.Version
-	noneOf int // how often the model has no schema yet
 	forgot int // measures that were taken back
 
 	mu      sync.Mutex
@@ -34,10 +33,6 @@ type fake struct {
 }
 
 func (f *fake) Ready(context.Context, string, uint64) (decide.Model, *choose.Version, error) {
-	if f.noneOf > 0 {
-		f.noneOf--
-		return nil, nil, decide.ErrNoSchema
-	}
 	return f, f.v, nil
 }
 
@@ -122,7 +117,7 @@ func (f *fake) decisions() (n int) {
 	return n
 }
 
-func open(t *testing.T) (*fake, *decide.Decider, *int) {
+func open(t *testing.T) (*fake, *decide.Decider) {
 	t.Helper()
 	c := model.Default("m")
 	c.Dim, c.Floor = 2, 0
@@ -144,11 +139,10 @@ func open(t *testing.T) (*fake, *decide.Decider, *int) {
 	}
 	v.State = fold.NewState(snapshot)
 	f := &fake{v: v, uses: map[[16]byte]fold.KeyUse{}, settled: make(chan struct{})}
-	drawn, schemas := eventlog.ID(0), 0
-	return f, decide.New(f, f, f, decide.Options{Limits: model.DefaultLimits.Feature, Keys: keys, Lawful: true,
+	drawn := eventlog.ID(0)
+	return f, decide.New(f, f, f, decide.Options{Limits: model.DefaultLimits.Feature, Keys: keys,
 		Choosing: make(chan struct{}, 1), Random: func() eventlog.ID { drawn++; return drawn },
-		Now: func() time.Time { return time.Unix(1, 0) }, Clock: func() int64 { return 0 },
-		FirstSchema: func(context.Context, string, *decide.Request) error { schemas++; return nil }}), &schemas
+		Now: func() time.Time { return time.Unix(1, 0) }, Clock: func() int64 { return 0 }})
 }
 
 // request has two candidates, of which the first depends on x.
@@ -161,11 +155,10 @@ func request(x, key string) *decide.Request {
 // one decision.
 func TestKeys(t *testing.T) {
 	ctx := context.Background()
-	f, d, schemas := open(t)
-	f.noneOf = 1
+	f, d := open(t)
 	first, err := d.Decide(ctx, "m", request("0.5", "k"))
-	if err != nil || *schemas != 1 {
-		t.Fatalf("%v, %d schemas", err, *schemas)
+	if err != nil {
+		t.Fatal(err)
 	}
 	again, err := d.Decide(ctx, "m", request("0.5", "k"))
 	if err != nil || !again.Repeated || again.EventID != first.EventID || again.Action != first.Action ||
@@ -175,15 +168,15 @@ func TestKeys(t *testing.T) {
 	if _, err := d.Decide(ctx, "m", request("0.25", "k")); fault.CodeOf(err) != fault.Conflict {
 		t.Errorf("another request with the key: %v", err)
 	}
-	if n := f.decisions(); n != 1 || len(f.puts) != 1 || d.Held() != 0 || *schemas != 1 {
-		t.Errorf("%d decisions, %d remembered, %d keys held, %d schemas", n, len(f.puts), d.Held(), *schemas)
+	if n := f.decisions(); n != 1 || len(f.puts) != 1 || d.Held() != 0 {
+		t.Errorf("%d decisions, %d remembered, %d keys held", n, len(f.puts), d.Held())
 	}
 }
 
 // TestRefused: what the log has refused for certain is not held and not measured, and the next try decides.
 func TestRefused(t *testing.T) {
 	ctx := context.Background()
-	f, d, _ := open(t)
+	f, d := open(t)
 	full := &fault.Error{Code: fault.Full, Want: "the log is full"}
 	f.hook = func(context.Context) (error, error) { return full, nil }
 	if _, err := d.Decide(ctx, "m", request("0.5", "k")); fault.CodeOf(err) != fault.Full {
@@ -201,7 +194,7 @@ func TestRefused(t *testing.T) {
 // has that decision.
 func TestUnknown(t *testing.T) {
 	ctx := context.Background()
-	f, d, _ := open(t)
+	f, d := open(t)
 	unknown := &fault.Error{Code: fault.Unavailable, Want: fault.Unsure, Unknown: true}
 	f.hook = func(context.Context) (error, error) { return nil, unknown }
 	var e *fault.Error
@@ -224,7 +217,7 @@ func TestUnknown(t *testing.T) {
 
 // TestCallerLeaves: a call whose caller leaves goes on, counted until its end, and the next try has its decision.
 func TestCallerLeaves(t *testing.T) {
-	f, d, _ := open(t)
+	f, d := open(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	stored := make(chan struct{})
 	f.hook = func(inner context.Context) (error, error) {
@@ -262,7 +255,7 @@ func TestCallerLeaves(t *testing.T) {
 // TestBatch: the items of a batch are one entry in their order, an item that repeats another has its decision, and the
 // error of one does not concern the others.
 func TestBatch(t *testing.T) {
-	f, d, _ := open(t)
+	f, d := open(t)
 	bad := request("0.5", "")
 	bad.Mode = "loud"
 	out := d.Batch(context.Background(), "m", []decide.Request{*request("0.1", ""), *bad, *request("0.2", "k"),

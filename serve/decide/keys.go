@@ -91,7 +91,7 @@ func (d *Decider) reserveAll(ctx context.Context, name string, rs []Request,
 			continue
 		}
 		if v == nil {
-			if _, v, out[i].Err = d.ready(ctx, name, &rs[i]); out[i].Err != nil {
+			if _, v, out[i].Err = d.versions.Ready(ctx, name, rs[i].MinSeq); out[i].Err != nil {
 				continue
 			}
 		}

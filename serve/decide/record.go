@@ -53,10 +53,7 @@ func (d *Decider) record(w *choose.Worker, r *Request, c choose.Choice, now time
 	out.Action = choose.Chosen{ID: w.IDs[at], Index: at}
 	record.Action, record.Index, record.Offered = out.Action.ID, uint32(c.Index), uint32(w.Count())
 	record.X, record.Atoms = w.Features(c.Index)
-	if record.Costs = slices.Clone(w.Costs()); len(record.Costs) > 0 && !d.opt.Lawful {
-		return Decision{}, nil, &fault.Error{Code: fault.Conflict, Field: "actions",
-			Want: "costs need log version 2: start the server without --log-version 1"}
-	}
+	record.Costs = slices.Clone(w.Costs())
 	if context := r.context(); len(context) > 0 {
 		record.Context = fold.Digest(context)
 	}
@@ -66,17 +63,15 @@ func (d *Decider) record(w *choose.Worker, r *Request, c choose.Choice, now time
 	if config.LogCandidates != "full" {
 		record.Full = w.AppendCandidates(record.Full[:0], false)
 	}
-	if d.opt.Lawful {
-		record.Law, record.Groups, record.Voters = w.Law()
-		record.Floor = uint32(v.Compiled.FloorNum * (eventlog.FloorUnit / v.Compiled.FloorDen))
-		record.Config = v.Number
-		record.Price, record.Expects = c.Price, c.Expects
-		switch { // the law has the floor in it
-		case c.Stopped:
-			record.Play, record.Floor = eventlog.PlayStop, 0
-		case c.Floored:
-			record.Play, record.Floor = eventlog.PlayFloors, 0
-		}
+	record.Law, record.Groups, record.Voters = w.Law()
+	record.Floor = uint32(v.Compiled.FloorNum * (eventlog.FloorUnit / v.Compiled.FloorDen))
+	record.Config = v.Number
+	record.Price, record.Expects = c.Price, c.Expects
+	switch { // the law has the floor in it
+	case c.Stopped:
+		record.Play, record.Floor = eventlog.PlayStop, 0
+	case c.Floored:
+		record.Play, record.Floor = eventlog.PlayFloors, 0
 	}
 	n := len(record.Full) + len(record.Atoms) + max(0, 6*len(record.Law)-roomForLaw) + 8*len(record.Costs)
 	if v.Keeps && mode != model.Shadow && mode != model.Frozen {

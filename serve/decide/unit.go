@@ -30,10 +30,6 @@ func (d *Decider) assign(v *choose.Version, r *Request) error {
 		return nil
 	}
 	name := v.Compiled.Config.Unit
-	if !d.opt.Lawful {
-		return &fault.Error{Code: fault.Conflict, Field: name,
-			Want: "units need log version 2: start the server without --log-version 1"}
-	}
 	if len(r.Context) > d.opt.Limits.Bytes {
 		return nil // check says so
 	}

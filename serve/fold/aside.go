@@ -151,7 +151,6 @@ func sizeOf(c *model.Compiled, snapshot, touched, dense int) Size {
 	s := Size{Aside: sizeOfModel + 2*int64(len(c.JSON))}
 	s.Used = s.Aside
 	switch {
-	case !c.Ready():
 	case c.Sparse():
 		s.Aside += int64(sizeOfEntry*touched + dense)
 		s.Used += sizeOfPages + int64((sizeOfPage+sizeOfEntry)*touched+timesDense*dense)

@@ -11,46 +11,59 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"troupe/eventlog"
 	"troupe/serve/model"
 )
 
-// The bytes of a fold, version 3, little-endian, numbers as uvarint unless a type is named:
+// The bytes of a fold, little-endian, numbers as uvarint unless a type is named:
 //
-//	"TRPS" | version u16 | seq | lost | clock i64 |
+//	"TRPS" | version u16 | flags u8 | seq | lost | clock i64 |
 //	models: count, each: id u64 | parent u64 | root u64 | successor u64 | cut | keep_later | since | last |
 //	    version | paused | deleted | failed text | seed 4×u32 | created, changed: seq, time i64 |
 //	    counts 9×u64, reward sum f64, last i64 | configuration text | has policy, its bytes |
-//	    what it keeps beside its policy: bytes, empty for none (not in version 2); with flag 4 the bytes of its Learning
+//	    what it keeps beside its policy: bytes, empty for none; with flag 4 the bytes of its Learning
 //	    stand between notes and statistics, with flag 8 before them 11 numbers of its budget f64 | seq u64
 //	open entries: count, each: seq | hash [16] | epoch u64 | number |
 //	    events: count, each: index | model u64 | deadline i64 | state u8 | y f64 |
 //	        with bit 64 or 128 of the state its cost f64 |
 //	        keys of rewards: count, each u64 | has an idempotency key: key [16] | request [16]
 //	idempotency keys of closed windows: count, each: key [16] | request [16] | event | seq | closed at i64
-//	of a cluster only: nodes: count, each: name text | clock i64 | entry | applied | readable
-//	    fingerprint of the keys u64 | for each node: count, each: fingerprint of a key u64 (not in versions 3 and 4)
-//	with a base only: its entry | its SHA-256 | the entry of its record | whether a model is imported
+//	flag 1, of a cluster: nodes: count, each: name text | clock i64 | entry | applied | readable
+//	    fingerprint of the keys u64 | for each node: count, each: fingerprint of a key u64
+//	flag 2, with a base of a log that was trimmed in agreement: its entry | its SHA-256 | the entry of its record
+//	flag 4, while a model is imported: its id u64 | its configuration | writer u64 | clock i64 | pieces | that came |
+//	    their bytes
 //	position of the chain: bytes
 //	SHA-256 of all before
 //
-// The state of a cluster begins with "TRPC". Models ascend by id, entries by sequence, keys by the time of closing.
-// Equal states have equal bytes.
+// Models ascend by id, entries by sequence, keys by the time of closing. Equal states have equal bytes.
 
+// stateMagic has version 8. Versions up to 7 were of earlier programs.
+const stateMagic = "TRPS\x08\x00"
+
+// The flags of a state.
 const (
-	stateMagic  = "TRPS\x03\x00"
-	stateMagic2 = "TRPS\x02\x00" // of earlier programs
-	nodesMagic  = "TRPC\x03\x00" // of a cluster
-	stateMagic4 = "TRPS\x04\x00" // while a model is imported: what came of it stands before the position
-	nodesMagic4 = "TRPC\x04\x00"
-	nodesMagic5 = "TRPC\x05\x00" // with the single keys
-	nodesMagic6 = "TRPC\x06\x00" // and with an import
-	nodesMagic7 = "TRPC\x07\x00" // with the base of a log that was trimmed in agreement
-	stateMagic7 = "TRPS\x07\x00" // the same, at a single machine that goes on with it
+	ofNodes = 1 << iota
+	withBase
+	withImport
+	stateFlags = ofNodes | withBase | withImport
 )
+
+// flags say which parts the bytes of the fold have.
+func (f *Fold) flags() (flags byte) {
+	if f.nodes != nil {
+		flags |= ofNodes
+	}
+	if f.base.Seq > 0 {
+		flags |= withBase
+	}
+	if f.incoming != nil {
+		flags |= withImport
+	}
+	return flags
+}
 
 // AppendState appends the bytes of the fold and of the chain that stands behind it.
 func (f *Fold) AppendState(b []byte, chain *eventlog.Chain) ([]byte, error) {
@@ -70,20 +83,7 @@ func Sign(b []byte, start int) []byte {
 
 // AppendUnsigned is AppendState without the checksum, which takes nearly half of the time.
 func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
-	magic := stateMagic
-	switch {
-	case f.nodes != nil && f.base.Seq > 0:
-		magic = nodesMagic7
-	case f.base.Seq > 0:
-		magic = stateMagic7
-	case f.nodes != nil && f.incoming != nil:
-		magic = nodesMagic6
-	case f.nodes != nil:
-		magic = nodesMagic5
-	case f.incoming != nil:
-		magic = stateMagic4
-	}
-	w := writer{append(b, magic...)}
+	w := writer{append(append(b, stateMagic...), f.flags())}
 	w.uint(f.seq)
 	w.uint(f.lost)
 	w.fixed(uint64(f.clock))
@@ -109,7 +109,6 @@ func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
 	}
 	if f.base.Seq > 0 {
 		w.base(f.base)
-		w.bool(f.incoming != nil)
 	}
 	if f.incoming != nil {
 		w.incoming(f.incoming)
@@ -199,17 +198,24 @@ func (w *writer) closed(c closedKey, u KeyUse) {
 // for a fold that is only read.
 func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 	n := len(b) - sha256.Size
-	magic := string(b[:min(len(stateMagic), max(n, 0))])
-	if !slices.Contains([]string{stateMagic, stateMagic2, nodesMagic, stateMagic4, nodesMagic4, nodesMagic5,
-		nodesMagic6, nodesMagic7, stateMagic7}, magic) {
+	switch {
+	case n <= len(stateMagic):
+		return nil, nil, errors.New("not the state of a server")
+	case older(b):
+		return nil, nil, errors.New("of an earlier program")
+	case string(b[:len(stateMagic)]) != stateMagic:
 		return nil, nil, errors.New("not the state of a server, or of another version")
 	}
 	if sum := sha256.Sum256(b[:n]); !bytes.Equal(sum[:], b[n:]) {
 		return nil, nil, errors.New("wrong checksum")
 	}
-	r := reader{b: b[len(stateMagic):n], old: magic == stateMagic2}
+	r := reader{b: b[len(stateMagic):n]}
 	f := New(past)
 	var laying scratch
+	flags := r.byte()
+	if flags&^stateFlags != 0 {
+		return nil, nil, fmt.Errorf("unknown flags %#x", flags)
+	}
 	f.seq, f.lost, f.clock = r.uint(), r.uint(), int64(r.fixed())
 	for range r.count() {
 		m, err := r.model(f, &laying)
@@ -231,15 +237,13 @@ func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 		c, u := r.closed()
 		f.keys[c.key], f.closed = u, append(f.closed, c)
 	}
-	if strings.HasPrefix(magic, "TRPC") {
-		f.nodes = r.nodes(magic == nodesMagic5 || magic == nodesMagic6 || magic == nodesMagic7)
+	if flags&ofNodes != 0 {
+		f.nodes = r.nodes()
 	}
-	imports := magic == stateMagic4 || magic == nodesMagic4 || magic == nodesMagic6
-	if magic == nodesMagic7 || magic == stateMagic7 {
+	if flags&withBase != 0 {
 		f.base = r.base()
-		imports = r.bool()
 	}
-	if imports {
+	if flags&withImport != 0 {
 		f.incoming = r.incoming()
 	}
 	position := r.bytes()
@@ -262,6 +266,11 @@ func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 	return f, chain, nil
 }
 
+// older reports whether b begins as the states of earlier programs did.
+func older(b []byte) bool {
+	return (string(b[:4]) == "TRPS" || string(b[:4]) == "TRPC") && b[4] < stateMagic[4] && b[5] == 0
+}
+
 func (r *reader) model(f *Fold, laying *scratch) (*Model, error) {
 	m := &Model{
 		ID: eventlog.ID(r.fixed()), Parent: eventlog.ID(r.fixed()), Root: eventlog.ID(r.fixed()),
@@ -281,13 +290,7 @@ func (r *reader) model(f *Fold, laying *scratch) (*Model, error) {
 	m.Counts.RewardSum = math.Float64frombits(r.fixed())
 	m.Counts.Last = r.time()
 	config, alive, policy := r.bytes(), r.bool(), r.take(r.count())
-	if r.err != nil {
-		return nil, r.err
-	}
-	var memory []byte
-	if !r.old {
-		memory = r.bytes()
-	}
+	memory := r.bytes()
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -388,7 +391,6 @@ func (w *writer) stamp(s Stamp) { w.uint(s.Seq); w.time(s.Time) }
 
 type reader struct {
 	b   []byte
-	old bool // version 2
 	err error
 }
 

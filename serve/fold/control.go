@@ -208,7 +208,7 @@ func (f *Fold) rollback(r *eventlog.Control, at Stamp) (Outcome, error) {
 	return Accepted, nil
 }
 
-// configure replaces a configuration. The first one with features gives the model its policy.
+// configure replaces a configuration.
 func (f *Fold) configure(d eventlog.Delivery, m *Model, cfg *model.Compiled, at Stamp) (Outcome, error) {
 	shape := m.Compiled
 	if m.uncast != nil {
@@ -218,7 +218,6 @@ func (f *Fold) configure(d eventlog.Delivery, m *Model, cfg *model.Compiled, at 
 		return Conflict, nil
 	}
 	f.Settle(m) // decisions with the new configuration replay on a state of this entry
-	learned := !m.Compiled.Ready() && cfg.Ready()
 	was := m.Compiled
 	m.Compiled = cfg
 	m.beginBudget(was.Config.Budget)
@@ -228,12 +227,6 @@ func (f *Fold) configure(d eventlog.Delivery, m *Model, cfg *model.Compiled, at 
 	m.Version++
 	m.Changed = at
 	f.markChanged(m)
-	if learned {
-		if err := f.begin(m); err != nil {
-			return None, err
-		}
-		return Accepted, f.LayAside(m)
-	}
 	return Accepted, f.priors(d, m, was)
 }
 
@@ -284,7 +277,7 @@ func (f *Fold) recast(m *Model, cfg *model.Compiled) (err error) {
 func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 	m.Counts.Learned = from.Counts.Learned
 	m.Memory, m.Learning = from.Memory, from.Learning.at(r.AtSeq)
-	if !m.Compiled.Ready() || !f.keeps(m.ID) {
+	if !f.keeps(m.ID) {
 		m.beginLearning()
 		return nil
 	}
@@ -292,7 +285,7 @@ func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 		return err
 	}
 	cast := f.cast
-	if cast == nil && from.Compiled.Ready() {
+	if cast == nil {
 		then, err := from.ConfigAt(r.AtSeq)
 		if err != nil {
 			return err
@@ -337,55 +330,4 @@ func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 			s.Digest(), r.Digest)
 	}
 	return nil
-}
-
-// MarkLearned marks the schemas that earlier versions learned from a first request, and whose configurations do not
-// say so: a value of another type is then read and counted. It looks at the records that created the models; those
-// of a trimmed log are gone, and their schemas stay strict.
-func (f *Fold) MarkLearned() error {
-	for _, m := range f.models {
-		if m.Deleted || m.Successor != 0 || m.Compiled.Config.Features.Schema == nil ||
-			m.Compiled.Config.Features.Learned || m.Version == 1 && m.Parent == 0 {
-			continue
-		}
-		root := m
-		for root.Parent != 0 && f.models[root.Parent] != nil {
-			root = f.models[root.Parent]
-		}
-		if !f.past.createdToLearn(root) {
-			continue
-		}
-		c := *m.Compiled
-		c.Config.Features.Learned = true
-		var err error
-		if c.JSON, err = c.Config.MarshalJSON(); err != nil {
-			return err
-		}
-		m.Compiled = &c
-		f.markChanged(m)
-	}
-	return nil
-}
-
-// createdToLearn returns whether the record that created a model says that its first request gives the schema, false
-// when the record is gone.
-func (h *History) createdToLearn(m *Model) bool {
-	if h == nil || m.Created.Seq < h.First.Load() {
-		return false
-	}
-	e, err := h.Log.Get(m.Created.Seq)
-	if err != nil {
-		return false
-	}
-	b, err := eventlog.ParseBatch(e.Data)
-	if err != nil {
-		return false
-	}
-	for _, r := range b.Events() {
-		if c, ok := r.(*eventlog.Control); ok && c.Act == eventlog.Create && c.Model == m.ID {
-			var x controlConfig
-			return json.Unmarshal(c.Config, &x) == nil && x.Config.Features.Learn
-		}
-	}
-	return false
 }

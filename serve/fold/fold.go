@@ -242,7 +242,7 @@ func (f *Fold) Inherited() iter.Seq[Inherited] {
 				if p.Successor == id {
 					x.At = p.Cut
 				}
-				x.Whole = p.Compiled.Ready() && p.Compiled.SameState(m.Compiled) != nil
+				x.Whole = p.Compiled.SameState(m.Compiled) != nil
 			}
 			if !yield(x) {
 				return

@@ -219,7 +219,7 @@ func (h *History) policyAt(chain []eventlog.ID, seq uint64, cast *model.Compiled
 	}
 	var v Past
 	if m := f.alive(chain); m != nil {
-		if !m.HasPolicy() && m.Compiled.Ready() {
+		if !m.HasPolicy() {
 			return Past{}, fmt.Errorf("model %v had no state after entry %d", m.ID, seq)
 		}
 		s, err := m.State()

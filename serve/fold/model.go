@@ -149,9 +149,9 @@ func (m *Model) Targets(key eventlog.Event) rng.Source {
 	return m.Seed.At(uint64(key.Epoch)).Stream(rng.Perturb).Round(key.Batch*eventlog.MaxEvents + uint64(key.Index))
 }
 
-// begin gives a model its policy before the first event, once its features are known.
+// begin gives a model its policy before the first event.
 func (f *Fold) begin(m *Model) (err error) {
-	if m.Compiled.Ready() && f.keeps(m.ID) {
+	if f.keeps(m.ID) {
 		if m.policy, err = m.Compiled.NewPolicy(m.Seed); err == nil {
 			f.defers(m)
 		}

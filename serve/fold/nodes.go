@@ -122,8 +122,8 @@ func (w *writer) nodes(n *nodes) {
 	}
 }
 
-// nodes reads what writer.nodes wrote, or what earlier programs did, which knew no single keys.
-func (r *reader) nodes(single bool) *nodes {
+// nodes reads what writer.nodes wrote.
+func (r *reader) nodes() *nodes {
 	n := &nodes{}
 	for range r.count() {
 		n.list = append(n.list, Node{Name: string(r.bytes()), Time: int64(r.fixed()), Seq: r.uint(), Applied: r.uint(),
@@ -131,10 +131,8 @@ func (r *reader) nodes(single bool) *nodes {
 	}
 	n.keys = eventlog.ID(r.fixed())
 	for i := range n.list {
-		if single {
-			for range r.count() {
-				n.list[i].Keys = append(n.list[i].Keys, eventlog.ID(r.fixed()))
-			}
+		for range r.count() {
+			n.list[i].Keys = append(n.list[i].Keys, eventlog.ID(r.fixed()))
 		}
 	}
 	return n

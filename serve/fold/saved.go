@@ -99,9 +99,6 @@ func (s *Saved) readConfig(b []byte) error {
 	if err == nil {
 		s.Compiled, err = x.Config.Logged()
 	}
-	if err == nil && !s.Compiled.Ready() {
-		err = errors.New("a model without features has no state to start from")
-	}
 	if err == nil {
 		s.Seed, err = decodeSeed(x.Seed)
 	}
@@ -200,7 +197,7 @@ func (s *Saved) Size() Size {
 // importing notes an import.
 func (f *Fold) importing(d eventlog.Delivery, r *eventlog.Control, cfg *model.Compiled) Outcome {
 	f.incoming = nil
-	if f.names[r.Name] != nil || f.models[r.Model] != nil || cfg == nil || !cfg.Ready() || cfg.Config.ID != r.Name {
+	if f.names[r.Name] != nil || f.models[r.Model] != nil || cfg == nil || cfg.Config.ID != r.Name {
 		return Conflict
 	}
 	f.incoming = &incoming{model: r.Model, config: bytes.Clone(r.Config), epoch: d.Epoch, clock: f.clock}

@@ -55,7 +55,7 @@ func (f *Fold) behind(from *Model, seq uint64, cfg *model.Compiled) (bool, error
 	if f.base.Seq == 0 || seq < f.base.Seq {
 		return f.base.Seq > 0, nil
 	}
-	if cfg == nil || !cfg.Ready() || !from.ownConfig().Ready() {
+	if cfg == nil {
 		return false, nil
 	}
 	then, err := from.ConfigAt(seq)

@@ -123,9 +123,6 @@ func (c *Compiled) CheckBudget() error {
 			return err
 		}
 	}
-	if !c.Ready() {
-		return nil
-	}
 	p, err := c.NewPolicy(rng.NewKey(0))
 	if err != nil {
 		return err

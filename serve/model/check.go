@@ -35,7 +35,7 @@ func (c Config) Check() error {
 
 // Admit is Compile for a configuration that comes from outside. It also refuses what would only fail at a
 // decision; logs may hold such configurations, and Logged must read them. It writes out the options of the
-// policy whose defaults have changed since version 1 of the log.
+// policy.
 func (c Config) Admit(limits Limits) (*Compiled, error) {
 	if err := c.settle(); err != nil {
 		return nil, err

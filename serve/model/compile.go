@@ -14,12 +14,8 @@ import (
 	"troupe/spec"
 )
 
-// Ready returns whether requests can be encoded: always, but for models of version 1 whose schema the first request
-// gives.
-func (c *Compiled) Ready() bool { return c.Encoder != nil || c.Hashed != nil }
-
 // Remembers returns whether the state of the model has more than that of its policy: statistics of features, the
-// range of rewards, a default reward from the data. Models of logs of version 1 have none.
+// range of rewards, a default reward from the data.
 func (c *Compiled) Remembers() bool {
 	r := c.Config.Reward
 	return c.Hashed != nil || r.Adapt || r.Default.Word == "auto" && !r.Default.Set
@@ -101,8 +97,7 @@ func (c Config) compile(limits Limits, known *Shapes) (*Compiled, error) {
 	return out, nil
 }
 
-// Logged is Compile for a configuration in a log of version 1, where an absent option of the policy has the
-// default of that time. It allows whatever any server may be told to allow.
+// Logged is Compile for a configuration in a log. It allows whatever any server may be told to allow.
 func (c Config) Logged() (*Compiled, error) { return (*Shapes)(nil).Logged(c) }
 
 // fill replaces the table by complete(table).

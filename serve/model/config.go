@@ -29,7 +29,6 @@ type Config struct {
 
 	noFloor bool // Decode found none; see Keep
 
-	noFields bool // of hashed features: those of a model that was made before there were fields
 }
 
 // Reward is the range of rewards and when they count.

@@ -25,9 +25,6 @@ func (x Change) Recast(own Config, lo, hi float64, limits Limits) (*Compiled, er
 					"requests; make a new model, and let it learn from the same decisions in the mode apprentice")
 		}
 	}
-	if old := x.Policy.old; old != "" {
-		return nil, Invalid("policy."+old, x.Policy.Raw[renamed[old]], "is called %s now", renamed[old])
-	}
 	raw := x.Policy.Raw
 	// the options of today, but for what the features say
 	if raw == nil && !SameJSON(c.Features.Hashed, own.Features.Hashed) {

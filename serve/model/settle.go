@@ -25,15 +25,6 @@ func sparseKindOf(raw spec.Raw) bool { return raw["kind"] == hashedKind || raw["
 // settle writes out what a new configuration leaves open: features, policy and its options, the range of
 // rewards, and what a missing reward means.
 func (c *Config) settle() error {
-	if c.Features.Learn {
-		return Invalid("config.features.learn", true,
-			"a schema from one request is no longer made: it would not know most of what follows; leave features out "+
-				"({ model = \"hashed\" } reads any request), give { learn = { after = 200 } } for a schema from that "+
-				"many rewards, or give a schema")
-	}
-	if old := c.Policy.old; old != "" {
-		return Invalid("config.policy."+old, c.Policy.Raw[renamed[old]], "is called %s now", renamed[old])
-	}
 	kind := c.Policy.Raw["kind"]
 	open := c.Dim == 0 && c.Features.Schema == nil
 	switch {
@@ -52,7 +43,7 @@ func (c *Config) settle() error {
 			return ErrorAt("config", err)
 		}
 	}
-	if h := c.Features.Hashed; h != nil && !c.noFields {
+	if h := c.Features.Hashed; h != nil {
 		with := *h
 		with.Fields = true
 		// said of the policy, it is what is wanted of the features, unless these say another one
@@ -203,14 +194,12 @@ func (c *Config) written(raw spec.Raw) spec.Raw {
 }
 
 // Keep completes a new configuration of a model from its own one: features, policy, the range of rewards, what a
-// missing reward means and the floor stay when nothing is said of them, because the defaults of an earlier version were
-// others; and a policy table that says the same is the model's own. An absent option has the default of today, or that
-// of the time when the model was made.
+// missing reward means and the floor stay when nothing is said of them; and a policy table that says the same is the
+// model's own, with its options absent or written out.
 func (c *Config) Keep(own Config) {
 	if c.Features.IsZero() && c.Dim == 0 {
 		c.Features, c.Dim = own.Features, own.Dim
 	}
-	c.noFields = own.Features.Hashed != nil && !own.Features.Hashed.Fields
 	if c.Features.Schema != nil && own.Features.Learned && SameJSON(c.Features.Schema, own.Features.Schema) {
 		c.Features.Learned = true
 	}
@@ -228,10 +217,8 @@ func (c *Config) Keep(own Config) {
 		raw = maps.Clone(raw)
 		delete(raw, changeKey)
 	}
-	if raw == nil || SameJSON(policy.Written(raw), own.Policy.Raw) || SameJSON(policy.Version1(raw), own.Policy.Raw) ||
-		SameJSON(own.written(raw), own.Policy.Raw) {
+	if raw == nil || SameJSON(policy.Written(raw), own.Policy.Raw) || SameJSON(own.written(raw), own.Policy.Raw) {
 		c.Policy = own.Policy
-		c.Policy.old = ""
 	}
 	if d := &c.Reward.Default; !d.Set && d.Word == "" {
 		d.Word = own.Reward.Default.Word

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 
 	"troupe/feature"
-	"troupe/policy"
 	"troupe/rng"
 )
 
@@ -27,9 +26,6 @@ const maxShapes = 256
 
 // Logged is Config.Logged.
 func (s *Shapes) Logged(c Config) (*Compiled, error) {
-	if err := c.Policy.fill(policy.Version1); err != nil {
-		return nil, err
-	}
 	return c.compile(Limits{Members: 1 << 31, Feature: feature.Limits{Actions: MaxActions, Bytes: MaxBytes}}, s)
 }
 
@@ -38,8 +34,8 @@ func (s *Shapes) Logged(c Config) (*Compiled, error) {
 func (c *Compiled) Shape() ([]byte, error) {
 	p := c.Problem(rng.Key{})
 	x := c.Config
-	return json.Marshal([]any{x.Policy.Raw, x.Features.Hashed, x.Features.Schema, x.Features.Learned, x.Features.Learn,
-		x.Dim, p.Sigma, p.Low, p.High})
+	return json.Marshal([]any{x.Policy.Raw, x.Features.Hashed, x.Features.Schema, x.Features.Learned, x.Dim,
+		p.Sigma, p.Low, p.High})
 }
 
 // shape fills in what depends on the shape of out.Config alone. A shape that is refused is not remembered.
@@ -81,7 +77,7 @@ func (c *Compiled) shape(limits Limits) error {
 		schema = vectorSchema(c.Config.Dim)
 	}
 	if schema == nil {
-		return nil
+		return Invalid("config.features", "", "is missing; Admit fills in what is not set")
 	}
 	e, err := feature.New(schema, limits.Feature)
 	if err != nil {

@@ -94,8 +94,6 @@ func (c Config) MarshalJSON() ([]byte, error) {
 		out["features"] = c.Features.Schema
 	case c.Features.Hashed != nil:
 		out["features"] = c.Features.Hashed
-	case c.Features.Learn:
-		out["features"] = map[string]any{"learn": true}
 	}
 	if len(c.Actions) > 0 {
 		rows := make([]map[string]any, len(c.Actions))
@@ -183,33 +181,10 @@ func (r *Reward) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: 
 type PolicySpec struct {
 	Raw     spec.Raw
 	Options policy.Options
-
-	old string // the option that was given by its old name; logs have such tables, new models are refused
-}
-
-// renamed are the options of the policy hashed that had another name in logs.
-var renamed = map[string]string{"forget": "compare_over"}
-
-// today returns a policy table with the names of today, and an option that had an old one.
-func today(v any) (_ any, old string) {
-	raw, ok := v.(spec.Raw)
-	if !ok || raw["kind"] != hashedKind {
-		return v, ""
-	}
-	for was, now := range renamed {
-		if _, both := raw[now]; both || raw[was] == nil {
-			continue
-		}
-		raw, old = maps.Clone(raw), was
-		raw[now] = raw[was]
-		delete(raw, was)
-	}
-	return raw, old
 }
 
 // DecodeSpec implements spec.Decoder.
 func (p *PolicySpec) DecodeSpec(v any, path string) (err error) {
-	v, p.old = today(v)
 	if p.Options, err = spec.DecodeTable(policy.Kinds, v, path); err == nil {
 		p.Raw = v.(spec.Raw)
 	}
@@ -224,11 +199,10 @@ func (p *PolicySpec) String() string {
 	return `{ kind = "hashed" }; with a schema or dim { kind = "auto" }`
 }
 
-// FeatureSpec says how requests become vectors: at most one of Hashed, Schema and Learn is set.
+// FeatureSpec says how requests become vectors: at most one of Hashed and Schema is set.
 type FeatureSpec struct {
 	Hashed *Hashed         // any request is read
 	Schema *feature.Schema // named features
-	Learn  bool            // a schema from the first request; only models of logs of version 1 have it
 
 	// Learned: Schema was learned from requests, and no person declared it, so that a value of another type is read and
 	// counted (feature.Batch.Lenient) where a declared schema refuses it.
@@ -245,7 +219,7 @@ type Hashed struct {
 	Learn Learn  `key:"learn" json:"learn,omitzero" doc:"{ after = N }: requests are kept, and after N rewards a schema is learned from them; a model with it takes over when it predicts better"`
 	Pairs string `key:"pairs" json:"pairs" doc:"pairs of values of the context, crossed with the action: auto (models with and without), yes or no; or a list of pairs of namespaces, such as [[\"context\", \"action\"]]" default:"auto"`
 	// Fields is true for a new model: hashes of atoms begin with their field, so that small models can read fields.
-	Fields bool `key:"fields" json:"fields,omitempty" doc:"true, written for a new model: small exact models read the fields of a request; models that were made before fields have none"`
+	Fields bool `key:"fields" json:"fields,omitempty" doc:"true, written for a new model: small exact models read the fields of a request"`
 }
 
 // Learn says after how many rewards a schema is learned from the requests that were kept. The zero value: never.
@@ -368,8 +342,6 @@ func (f *FeatureSpec) DecodeSpec(v any, path string) (err error) {
 	*f = FeatureSpec{}
 	raw, _ := v.(spec.Raw)
 	switch {
-	case raw["learn"] == true && len(raw) == 1: // of an earlier version
-		f.Learn = true
 	case raw["learn"] != nil && raw["model"] == nil:
 		raw = maps.Clone(raw)
 		raw["model"] = hashedKind
