@@ -4,14 +4,114 @@ import (
 	"bytes"
 	"slices"
 
+	"troupe/feature"
 	"troupe/policy"
+	"troupe/rng"
 	"troupe/serve/model"
 )
 
-// This file lets models be laid aside. A policy takes several times the bytes of its snapshot, and a server may have
-// thousands of models of which few are asked in an hour. Of a model that is laid aside the fold keeps the snapshot and
-// its digest; the policy is built anew when the model is to learn. A model begins laid aside, and so does one that a
-// fold is restored with. What comes out is the same, bit for bit, because a snapshot is exact.
+// keeper has the policy of a model, built or laid aside, and the newest state of it.
+//
+// A policy takes several times the bytes of its snapshot, and a server may have thousands of models of which few are
+// asked in an hour. Of a model that is laid aside the fold keeps the snapshot and its digest; the policy is built anew
+// when the model is to learn. A model begins laid aside, and so does one that a fold is restored with. What comes out is
+// the same, bit for bit, because a snapshot is exact.
+type keeper struct {
+	policy model.Policy // nil: laid aside, rolled back, deleted, or not in Fold.only
+	state  *State       // of the policy; nil when the policy has changed since
+	aside  bool         // the policy is to be built from state, see LayAside
+	used   bool         // it has learned since TakeUsed
+
+	learners []policy.HashedModel // of a model that is laid aside
+	noticed  policy.MeanChange    // the same
+	back     uint64               // the same, of SteppedBack
+	bytes    int                  // of the snapshot, as it was last seen
+	touched  int                  // coordinates of a sparse policy, as they were last seen
+	dense    int                  // bytes of its small models
+	buffers  buffers              // of states
+}
+
+// HasPolicy reports whether the fold keeps a policy for the model, built or laid aside.
+func (k *keeper) HasPolicy() bool { return k.policy != nil || k.aside }
+
+// Awake reports whether the policy of a model is built.
+func (k *keeper) Awake() bool { return k.policy != nil }
+
+// Policy returns the policy, nil without one and while it is laid aside, for readers of its state. They must not change
+// it.
+func (k *keeper) Policy() model.Policy { return k.policy }
+
+// TakeUsed reports whether the model has learned since the last call.
+func (k *keeper) TakeUsed() bool {
+	used := k.used
+	k.used = false
+	return used
+}
+
+// take makes the state of the policy. memory is what the digest has beside it.
+func (k *keeper) take(memory []byte, s *feature.Statistics) (*State, error) {
+	if p, ok := k.policy.(policy.Sharer); ok {
+		k.touched, k.dense = p.Touched(), p.Dense()
+		d := p.Digest()
+		k.state = newShared(p.Share(), s, Digest(append(d[:], memory...)))
+		return k.state, nil
+	}
+	b, err := k.policy.AppendSnapshot(k.buffers.take())
+	if err != nil {
+		return nil, err
+	}
+	k.state, k.bytes = k.buffers.newState(b), len(b)
+	k.state.remember(memory)
+	return k.state, nil
+}
+
+// dropState releases the state after the policy has changed.
+func (k *keeper) dropState() {
+	k.state.Release()
+	k.state = nil
+}
+
+// drop gives up the policy for good.
+func (k *keeper) drop() {
+	k.policy, k.aside = nil, false
+	k.remembers(nil)
+	k.dropState()
+}
+
+// layAside gives up the policy, whose state is taken, and keeps its bytes. It reports whether these are another state.
+func (k *keeper) layAside() (other bool, err error) {
+	if s := k.state; s.shared != nil { // pages hold much more than what was written to them
+		b, err := k.policy.AppendSnapshot(nil)
+		if err != nil {
+			return false, err
+		}
+		k.dropState()
+		k.state = &State{bytes: slices.Clone(b), stats: s.stats, digest: s.digest, buffers: &k.buffers}
+		k.state.holders.Store(1)
+		k.bytes, other = len(b), true
+	}
+	k.remembers(k.policy)
+	k.policy, k.aside = nil, true
+	k.buffers.drop()
+	return other, nil
+}
+
+// wake builds a policy that was laid aside. It reports false where there was none.
+func (k *keeper) wake(c *model.Compiled, seed rng.Key) (built bool, err error) {
+	if k.used = true; !k.aside {
+		return false, nil
+	}
+	p, err := c.NewPolicy(seed)
+	if err == nil {
+		err = p.Restore(k.state.bytes)
+	}
+	if err != nil {
+		return false, err
+	}
+	k.policy, k.aside = p, false
+	k.remembers(nil)
+	return true, nil
+}
 
 // LayAside gives up the policy of a model and keeps its bytes. A model that lags stays as it is. TakeChanged has the
 // model when its published version is to be replaced.
@@ -19,84 +119,48 @@ func (f *Fold) LayAside(m *Model) error {
 	if m.policy == nil || m.lagging {
 		return nil
 	}
-	s, err := m.State()
+	_, err := m.State()
 	if err != nil {
 		return err
 	}
-	if s.shared != nil { // pages hold much more than what was written to them
-		b, err := m.policy.AppendSnapshot(nil)
-		if err != nil {
-			return err
-		}
-		m.dropState()
-		m.state = &State{bytes: slices.Clone(b), stats: s.stats, digest: s.digest, buffers: &m.buffers}
-		m.state.holders.Store(1)
-		m.bytes = len(b)
+	other, err := m.layAside()
+	if other {
 		f.markChanged(m)
 	}
-	m.remembers(m.policy)
-	m.policy, m.aside = nil, true
-	m.buffers.drop()
-	return nil
-}
-
-// Awake reports whether the policy of a model is built.
-func (m *Model) Awake() bool { return m.policy != nil }
-
-// TakeUsed reports whether the model has learned since the last call.
-func (m *Model) TakeUsed() bool {
-	used := m.used
-	m.used = false
-	return used
+	return err
 }
 
 // wake builds the policy of a model that was laid aside.
 func (f *Fold) wake(m *Model) error {
-	if m.used = true; !m.aside {
-		return nil
+	built, err := m.wake(m.Compiled, m.Seed)
+	if built {
+		f.defers(m)
 	}
-	p, err := m.Compiled.NewPolicy(m.Seed)
-	if err == nil {
-		err = p.Restore(m.state.bytes)
-	}
-	if err != nil {
-		return err
-	}
-	m.policy, m.aside = p, false
-	m.remembers(nil)
-	f.defers(m)
-	return nil
-}
-
-// drop gives up a policy for good.
-func (m *Model) drop() {
-	m.policy, m.aside = nil, false
-	m.remembers(nil)
-	m.settled()
+	return err
 }
 
 // Learners returns the models that learn side by side in the policy, nil where there are none.
-func (m *Model) Learners() []policy.HashedModel {
-	if m.aside {
-		return m.learners
+func (k *keeper) Learners() []policy.HashedModel {
+	if k.aside {
+		return k.learners
 	}
-	return learnersOf(m.policy)
+	return learnersOf(k.policy)
 }
 
 // Noticed returns the last change of the rewards that the policy noticed; Seen is 0 without one.
-func (m *Model) Noticed() policy.MeanChange {
-	if m.aside {
-		return m.noticed
+func (k *keeper) Noticed() policy.MeanChange {
+	if k.aside {
+		return k.noticed
 	}
-	return noticedBy(m.policy)
+	return noticedBy(k.policy)
 }
 
 // SteppedBack returns how often the time of the log was before an earlier one, as a policy that forgets by it has seen.
-func (m *Model) SteppedBack() uint64 {
-	if m.aside {
-		return m.back
+func (k *keeper) SteppedBack() uint64 {
+	if k.aside {
+		return k.back
 	}
-	return steppedBack(m.policy)
+	return steppedBack(k.policy)
 }
 
 func steppedBack(p model.Policy) uint64 {
@@ -107,8 +171,8 @@ func steppedBack(p model.Policy) uint64 {
 }
 
 // remembers keeps what a policy that is laid aside says of itself, nothing of nil.
-func (m *Model) remembers(p model.Policy) {
-	m.learners, m.noticed, m.back = learnersOf(p), noticedBy(p), steppedBack(p)
+func (k *keeper) remembers(p model.Policy) {
+	k.learners, k.noticed, k.back = learnersOf(p), noticedBy(p), steppedBack(p)
 }
 
 func noticedBy(p model.Policy) policy.MeanChange {
@@ -123,61 +187,6 @@ func learnersOf(p model.Policy) []policy.HashedModel {
 		return l.Models()
 	}
 	return nil
-}
-
-// Size is about how many bytes of memory a model takes.
-type Size struct {
-	Aside int64 `json:"aside" doc:"while it is laid aside: its configuration and the snapshot of its policy"`
-	Used  int64 `json:"used" doc:"while it learns and decides"`
-}
-
-// What a model takes beside its snapshot, in bytes and in multiples of the snapshot. TestSize compares them with the
-// heap.
-const (
-	sizeOfModel = 6 << 10 // the model, its published version, its configuration
-	timesUsed   = 9       // the policy, its states, two that decide
-	sizeOfPages = 12 << 10
-	sizeOfPage  = 60      // of a table, for a touched coordinate
-	sizeOfEntry = 27      // a touched coordinate in a snapshot
-	sizeOfSeen  = 8 << 10 // what is remembered of a sparse model's requests: names, numbers, learners
-	timesDense  = 2       // small models beside their bytes in a snapshot
-)
-
-// StartSize returns what a model takes before its first event.
-func StartSize(c *model.Compiled) Size { return sizeOf(c, c.Start, 0, 0) }
-
-// sizeOf is the size of a model whose snapshot has so many bytes, touched coordinates, and bytes of small models.
-func sizeOf(c *model.Compiled, snapshot, touched, dense int) Size {
-	s := Size{Aside: sizeOfModel + 2*int64(len(c.JSON))}
-	s.Used = s.Aside
-	switch {
-	case c.Sparse():
-		s.Aside += int64(sizeOfEntry*touched + dense)
-		s.Used += sizeOfPages + int64((sizeOfPage+sizeOfEntry)*touched+timesDense*dense)
-		if touched > 0 {
-			s.Aside += sizeOfSeen
-			s.Used += sizeOfSeen
-		}
-	default:
-		s.Aside += int64(snapshot)
-		s.Used += timesUsed * int64(snapshot)
-	}
-	return s
-}
-
-// Size returns about how many bytes the model takes. Only the goroutine that applies entries may change a model
-// meanwhile.
-func (m *Model) Size() Size { return sizeOf(m.Compiled, m.bytes, m.touched, m.dense) }
-
-// Now returns about how many bytes the model takes as it is.
-func (m *Model) Now() int64 {
-	switch {
-	case m.policy != nil:
-		return m.Size().Used
-	case m.aside || !m.Deleted && m.Successor == 0:
-		return m.Size().Aside
-	}
-	return 0
 }
 
 // laid gives m the state of a snapshot without a policy of its own. It reports false when that is not possible, and has

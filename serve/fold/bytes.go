@@ -273,10 +273,9 @@ func older(b []byte) bool {
 
 func (r *reader) model(f *Fold, laying *scratch) (*Model, error) {
 	m := &Model{
-		ID: eventlog.ID(r.fixed()), Parent: eventlog.ID(r.fixed()), Root: eventlog.ID(r.fixed()),
-		Successor: eventlog.ID(r.fixed()),
-		Cut:       r.uint(), KeepLater: r.bool(), Since: r.uint(), Last: r.uint(), Version: r.uint(),
-		Paused: r.bool(), Deleted: r.bool(), Failed: string(r.bytes()),
+		ID: eventlog.ID(r.fixed()), Lineage: Lineage{Parent: eventlog.ID(r.fixed()), Root: eventlog.ID(r.fixed()),
+			Successor: eventlog.ID(r.fixed()), Cut: r.uint(), KeepLater: r.bool(), Since: r.uint()},
+		Last: r.uint(), Version: r.uint(), Paused: r.bool(), Deleted: r.bool(), Failed: string(r.bytes()),
 	}
 	for i := range m.Seed {
 		if v := r.take(4); v != nil {

@@ -132,8 +132,8 @@ func (f *Fold) create(r *eventlog.Control, cfg *model.Compiled, text string, at 
 	if err != nil {
 		return None, err
 	}
-	m := &Model{ID: r.Model, Compiled: cfg, Version: 1, Seed: seed, Created: at, Changed: at, Since: f.seq,
-		Root: r.Model}
+	m := &Model{ID: r.Model, Compiled: cfg, Version: 1, Seed: seed, Created: at, Changed: at,
+		Lineage: Lineage{Since: f.seq, Root: r.Model}}
 	if err := f.recast(m, cfg); err != nil {
 		return None, err
 	}
@@ -155,7 +155,7 @@ func (f *Fold) clone(r *eventlog.Control, cfg *model.Compiled, at Stamp) (Outcom
 	}
 	m := &Model{
 		ID: r.Model, Compiled: cfg, Version: 1, Seed: from.Seed, Created: at, Changed: at,
-		Since: f.seq, Parent: from.ID, Root: r.Model,
+		Lineage: Lineage{Since: f.seq, Parent: from.ID, Root: r.Model},
 	}
 	if err := f.recast(m, cfg); err != nil {
 		return None, err
@@ -178,10 +178,10 @@ func (f *Fold) rollback(r *eventlog.Control, at Stamp) (Outcome, error) {
 	}
 	m := &Model{
 		ID: r.Model, Compiled: from.Compiled, Version: from.Version, Seed: from.Seed, Created: from.Created,
-		Changed: at,
-		Since:   f.seq, Parent: from.ID, Root: from.Root, Paused: from.Paused, uncast: from.uncast,
+		Changed: at, Paused: from.Paused, uncast: from.uncast,
+		Lineage: Lineage{Since: f.seq, Parent: from.ID, Root: from.Root},
 	}
-	if from.learnedAfter(r.AtSeq) { // back to hashed features
+	if from.Learning.adoptedAfter(r.AtSeq) { // back to hashed features
 		cfg, err := from.ConfigAt(r.AtSeq)
 		if err != nil {
 			return None, err
@@ -294,7 +294,7 @@ func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 			cast = m.Compiled
 		}
 	}
-	if cast == f.cast && !from.learnedAfter(r.AtSeq) && from.HasPolicy() && from.Last <= r.AtSeq &&
+	if cast == f.cast && !from.Learning.adoptedAfter(r.AtSeq) && from.HasPolicy() && from.Last <= r.AtSeq &&
 		from.Since <= r.AtSeq {
 		s, err := from.State()
 		if err == nil {

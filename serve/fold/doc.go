@@ -10,7 +10,9 @@
 //     equal, bit for bit.
 //   - [History] folds the log once more up to an earlier entry, for clones, rollbacks and replays.
 //
-// The files: fold.go (entries and models), events.go (decisions, rewards, windows), control.go (one method
-// for each act), keys.go (idempotency keys), nodes.go (several
-// writers), model.go, state.go, bytes.go (the format), history.go, files.go.
+// The files: fold.go (entries: a row for each kind of record), registry.go (models by id and by name), events.go
+// (decisions, rewards, windows), control.go (one method for each act), saved.go (imports), keys.go (idempotency keys),
+// nodes.go and trim.go (several writers). Of a model: model.go, lineage.go (copies and rollbacks), aside.go (its policy,
+// built or laid aside), later.go (what it has not learned yet), memory.go, budget.go, learning.go, requests.go and fit.go
+// (a schema that is learned), size.go. The bytes: bytes.go (the format), files.go; state.go, history.go.
 package fold

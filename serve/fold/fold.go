@@ -184,73 +184,6 @@ func (f *Fold) record(d eventlog.Delivery, i uint32, r eventlog.Record) (Outcome
 	return None, fmt.Errorf("a record of kind %v", r.Kind())
 }
 
-// Current follows the rollbacks of a model to its newest incarnation.
-func (f *Fold) Current(m *Model) *Model {
-	for m.Successor != 0 {
-		m = f.models[m.Successor]
-	}
-	return m
-}
-
-// learner returns the incarnation that learns from an event that m decided in entry seq, or nil.
-func (f *Fold) learner(m *Model, seq uint64) *Model {
-	for m.Successor != 0 {
-		if seq > m.Cut && !m.KeepLater {
-			return nil
-		}
-		m = f.models[m.Successor]
-	}
-	if m.Deleted {
-		return nil
-	}
-	return m
-}
-
-// Lineage lists an incarnation and its ancestors.
-func (f *Fold) Lineage(m *Model) []eventlog.ID {
-	chain := []eventlog.ID{m.ID}
-	for m.Parent != 0 {
-		m = f.models[m.Parent]
-		chain = append(chain, m.ID)
-	}
-	return chain
-}
-
-// Inherited is an incarnation that began with the state of another one.
-type Inherited struct {
-	Model eventlog.ID
-	Since uint64 // entry of its control record
-	At    uint64 // entry whose state it began with; 0 for a clone, whose record says it
-	Whole bool   // it began with another policy, which learned from the whole log
-}
-
-// Inherited yields the clones and rollbacks, and the models that a learned schema has taken over, in no order.
-func (f *Fold) Inherited() iter.Seq[Inherited] {
-	return func(yield func(Inherited) bool) {
-		for id, m := range f.models {
-			if l := m.Learning; l != nil && l.Adopted > m.Since { // its record needs the requests that it learned from
-				if try := l.Tries[len(l.Tries)-1]; !yield(Inherited{Model: id, Since: l.Adopted,
-					At: max(1, try.From-1)}) {
-					return
-				}
-			}
-			if m.Parent == 0 {
-				continue
-			}
-			x := Inherited{Model: id, Since: m.Since}
-			if p := f.models[m.Parent]; p != nil {
-				if p.Successor == id {
-					x.At = p.Cut
-				}
-				x.Whole = p.Compiled.SameState(m.Compiled) != nil
-			}
-			if !yield(x) {
-				return
-			}
-		}
-	}
-}
-
 // learn moves a model by one event. A policy that refuses has failed for good: every replica finds the same, nothing is
 // skipped silently, and the other models go on. given is false for a default reward. An error is that of the log, from
 // which the request of an event may be needed, or of a snapshot that no policy can be built from.
@@ -273,8 +206,7 @@ func (f *Fold) learn(m *Model, x Features, y float64, given bool, key eventlog.E
 	}
 	f.rewarded(m, y, given)
 	u := update{x, y, key, f.seq}
-	if m.lagging && len(m.waiting) < maxWaiting {
-		m.wait(u)
+	if m.wait(u) {
 		m.Last = f.seq
 		return nil
 	}

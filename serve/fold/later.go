@@ -27,6 +27,33 @@ type update struct {
 	seq uint64 // entry of the reward, or that closed the window
 }
 
+// lag is what the policy of a model has not learned yet.
+type lag struct {
+	lagging bool     // a choice of λ is under way, see Fold.Defer
+	waiting []update // events since then
+}
+
+// Lagging reports whether the state of the model misses events that were applied.
+func (l *lag) Lagging() bool { return l.lagging }
+
+// wait queues an event, and reports false when as many wait as may. The record that it is from may be used again.
+func (l *lag) wait(u update) bool {
+	if !l.lagging || len(l.waiting) >= maxWaiting {
+		return false
+	}
+	u.x.X = slices.Clone(u.x.X)
+	l.waiting = append(l.waiting, u)
+	return true
+}
+
+// next takes the event that waits longest.
+func (l *lag) next() update {
+	u := l.waiting[0]
+	l.waiting[0] = update{}
+	l.waiting = l.waiting[1:]
+	return u
+}
+
 // Defer lets models lag from here on. The caller looks for Lagging models after every Apply, does the work that
 // Advance returns, and calls Advance again until it says that the model is there.
 func (f *Fold) Defer() {
@@ -48,9 +75,6 @@ func (m *Model) deferrer() bandit.Deferrer {
 	d, _ := m.policy.(bandit.Deferrer)
 	return d
 }
-
-// Lagging reports whether the state of the model misses events that were applied.
-func (m *Model) Lagging() bool { return m.lagging }
 
 // Lagging returns how many models lag.
 func (f *Fold) Lagging() (n int) {
@@ -77,9 +101,7 @@ func (f *Fold) Advance(m *Model, done bandit.Work) bandit.Work {
 	a.Finish() // takes what was chosen
 	d := m.Compiled.Dim
 	for n := max(1, slice/(d*d)); n > 0 && len(m.waiting) > 0; n-- {
-		u := m.waiting[0]
-		m.waiting[0] = update{}
-		m.waiting = m.waiting[1:]
+		u := m.next()
 		m.update(u, bandit.Action{X: u.x.X, Index: bandit.NoIndex}, nil)
 		if c := a.Pending(); c != nil {
 			return c
@@ -112,16 +134,10 @@ func (m *Model) settle() {
 }
 
 func (m *Model) settled() {
-	m.lagging, m.waiting = false, nil
+	m.lag = lag{}
 	if !m.aside { // its state is all that there is of it
 		m.dropState()
 	}
-}
-
-// wait queues an event of a lagging model. The record that it is from may be used again.
-func (m *Model) wait(u update) {
-	u.x.X = slices.Clone(u.x.X)
-	m.waiting = append(m.waiting, u)
 }
 
 // update moves the policy by one event. err, if any, is why the event has no vector.

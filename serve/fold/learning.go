@@ -8,12 +8,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 
 	"troupe/bandit"
 	"troupe/eventlog"
-	"troupe/feature"
-	"troupe/rng"
 	"troupe/serve/model"
 )
 
@@ -73,9 +70,6 @@ const maxKept = 8
 // LearnedDim is the most coordinates of a schema that is learned.
 const LearnedDim = 512
 
-// sampleBytes bounds the requests that a schema is learned from at once.
-const sampleBytes = 64 << 20
-
 // learnAfter returns N, 0 for a model that learns no schema.
 func learnAfter(c *model.Compiled) int {
 	if h := c.Config.Features.Hashed; h != nil {
@@ -93,7 +87,10 @@ func (m *Model) ownConfig() *model.Compiled {
 }
 
 // Keeps reports whether decisions of the model keep their requests.
-func (m *Model) Keeps() bool { return m.Learning != nil && !m.Learning.Done }
+func (m *Model) Keeps() bool { return m.Learning.keeps() }
+
+// keeps reports whether requests are kept, for a model without a Learning not.
+func (l *Learning) keeps() bool { return l != nil && !l.Done }
 
 // beginLearning gives a model that is to learn a schema its list, and takes one away that its configuration does not
 // want: what it was copied from may have another.
@@ -130,13 +127,13 @@ func (l *Learning) at(seq uint64) *Learning {
 	return c
 }
 
-// learnedAfter reports whether a learned model took over after an entry.
-func (m *Model) learnedAfter(seq uint64) bool { return m.Learning != nil && m.Learning.Adopted > seq }
+// adoptedAfter reports whether a learned model took over after an entry.
+func (l *Learning) adoptedAfter(seq uint64) bool { return l != nil && l.Adopted > seq }
 
 // ConfigAt returns the present configuration with the features and the policy of the time after an entry.
 func (m *Model) ConfigAt(seq uint64) (*model.Compiled, error) {
 	own := m.ownConfig()
-	if !m.learnedAfter(seq) {
+	if !m.Learning.adoptedAfter(seq) {
 		return own, nil
 	}
 	var was model.Config
@@ -204,124 +201,6 @@ func (k *Kept) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, math.Float64bits(k.Error))
 }
 
-// Request is the form in which a decision keeps its request, and one that can be sent again.
-type Request struct {
-	Actions []RequestAction `json:"actions"` // the candidates, or only the one that was chosen where all are too many
-	Context json.RawMessage `json:"context,omitempty"`
-}
-
-// RequestAction is a candidate of a Request.
-type RequestAction struct {
-	Features json.RawMessage `json:"features,omitempty"`
-	ID       string          `json:"id,omitempty"`
-}
-
-// Bytes returns what a decision keeps of a request: with all candidates, with the chosen one alone where that is more
-// than limit bytes, or nil.
-func (r Request) Bytes(chosen, limit int) []byte {
-	if b, err := json.Marshal(r); err == nil && len(b) <= limit {
-		return b
-	}
-	r.Actions = r.Actions[chosen : chosen+1]
-	if b, err := json.Marshal(r); err == nil && len(b) <= limit {
-		return b
-	}
-	return nil
-}
-
-// keptRequest is the request of a decision and the action that was chosen.
-type keptRequest struct {
-	Request
-	size   int
-	chosen RequestAction
-}
-
-func readRequest(d *eventlog.Decision) (r keptRequest, err error) {
-	if err = json.Unmarshal(d.Request, &r.Request); err != nil {
-		return r, err
-	}
-	r.size = len(d.Request)
-	switch n := len(r.Actions); {
-	case n == 1:
-		r.chosen = r.Actions[0]
-	case int(d.Index) < n:
-		r.chosen = r.Actions[d.Index]
-	default:
-		err = errors.New("a kept request without the action that was chosen")
-	}
-	return r, err
-}
-
-// schemaEncoder makes vectors of kept requests.
-type schemaEncoder struct{ b *feature.Batch }
-
-func newSchemaEncoder(c *model.Compiled) schemaEncoder {
-	b := feature.NewBatch(c.Encoder)
-	b.Lenient(true)
-	return schemaEncoder{b}
-}
-
-// vector returns that of the chosen action, valid until the next call. A request that the schema cannot read has none.
-func (e schemaEncoder) vector(r *keptRequest) ([]float64, error) {
-	if err := e.b.Begin(r.Context); err != nil {
-		return nil, err
-	}
-	if err := e.b.Add(r.chosen.ID, r.chosen.Features); err != nil {
-		return nil, err
-	}
-	return e.b.Row(0), nil
-}
-
-// RequestEncoder makes vectors of the requests that decisions keep. It is the scratch space of one goroutine.
-type RequestEncoder struct{ e schemaEncoder }
-
-// NewRequestEncoder returns the encoder of a configuration with a schema.
-func NewRequestEncoder(c *model.Compiled) *RequestEncoder {
-	return &RequestEncoder{newSchemaEncoder(c)}
-}
-
-// Vector returns what the schema makes of the action that was chosen, valid until the next call. It returns nil for a
-// decision that keeps no request, and for one that the schema cannot read: the fold does not learn these either.
-func (e *RequestEncoder) Vector(d *eventlog.Decision) []float64 {
-	if len(d.Request) == 0 {
-		return nil
-	}
-	r, err := readRequest(d)
-	if err != nil {
-		return nil
-	}
-	x, err := e.e.vector(&r)
-	if err != nil {
-		return nil
-	}
-	return x
-}
-
-// requestReader reads kept requests from the log, one entry at a time.
-type requestReader struct {
-	h         *History
-	seq       uint64
-	header    eventlog.Header
-	decisions []eventlog.Record
-}
-
-func (r *requestReader) read(key eventlog.Event, seq uint64) (*eventlog.Decision, error) {
-	if r.decisions == nil || r.seq != seq {
-		e, err := r.h.Log.Get(seq)
-		if err != nil {
-			return nil, err
-		}
-		if r.header, r.decisions, err = eventlog.ParseRecords(e.Data); err != nil {
-			return nil, fmt.Errorf("entry %d: %w", seq, err)
-		}
-		r.seq = seq
-	}
-	if int(key.Index) >= len(r.decisions) {
-		return nil, fmt.Errorf("entry %d has no record %d: %w", seq, key.Index, eventlog.ErrNotFound)
-	}
-	return isDecision(r.header, r.decisions[key.Index], key, seq)
-}
-
 // toSchema gives an event that was decided with hashed features the vector of the schema that the model has since. It
 // returns false when the request was not kept, so that the event cannot be learned.
 func (f *Fold) toSchema(m *Model, x *Features, key eventlog.Event) (bool, error) {
@@ -351,110 +230,6 @@ func (f *Fold) toSchema(m *Model, x *Features, key eventlog.Event) (bool, error)
 	return true, nil
 }
 
-// Fit is a learned model under way: a policy that learned the first events of a list.
-type Fit struct {
-	compiled *model.Compiled
-	policy   model.Policy
-	encode   schemaEncoder
-	read     requestReader
-	n        int          // events of the list that were looked at
-	Learned  uint64       // of these were learned
-	errors   [][2]float64 // squares of one-step errors on these: of the hashed model, of this one
-}
-
-func (h *History) newFit(c *model.Compiled, seed rng.Key) (*Fit, error) {
-	p, err := c.NewPolicy(seed)
-	if err != nil {
-		return nil, err
-	}
-	return &Fit{compiled: c, policy: p, encode: newSchemaEncoder(c), read: requestReader{h: h}}, nil
-}
-
-// learn goes on to the end of events, of which the first f.n were learned. With lost an event that is not in the log is
-// left out.
-func (f *Fit) learn(ctx context.Context, events []Kept, seed rng.Key, lost bool) error {
-	m := Model{Seed: seed}
-	for _, e := range events[f.n:] {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		f.n++
-		d, err := f.read.read(e.Key, e.Seq)
-		if lost && errors.Is(err, eventlog.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		r, err := readRequest(d)
-		if err != nil {
-			continue
-		}
-		x, err := f.encode.vector(&r)
-		if err != nil {
-			continue
-		}
-		if p, ok := f.policy.(interface{ Estimate([]float64) float64 }); ok {
-			v := e.Y - p.Estimate(x)
-			f.errors = append(f.errors, [2]float64{e.Error, float64(v * v)})
-		}
-		if err := f.policy.Update(bandit.Action{X: x, Index: bandit.NoIndex}, e.Y, m.Targets(e.Key)); err != nil {
-			return err
-		}
-		f.Learned++
-	}
-	return nil
-}
-
-// fits keeps the newest fit, so that a fold that applies its record need not repeat it.
-type fits struct {
-	mu  sync.Mutex
-	key fitKey
-	fit *Fit
-}
-
-type fitKey struct {
-	model  eventlog.ID
-	config eventlog.ID
-	number int
-}
-
-func (h *History) fitKey(id eventlog.ID, c *model.Compiled, number int) fitKey {
-	return fitKey{id, Digest(c.JSON), number}
-}
-
-func (x *fits) put(k fitKey, f *Fit) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.key, x.fit = k, f
-}
-
-// take returns a fit, to the first caller.
-func (x *fits) take(k fitKey) (f *Fit) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.key == k {
-		f, x.fit = x.fit, nil
-	}
-	return f
-}
-
-// Learner is what a try needs to know of a model, taken while its fold does not move.
-type Learner struct {
-	ID       eventlog.ID
-	Name     string
-	Compiled *model.Compiled
-	Version  uint64
-	Seed     rng.Key
-	Number   int
-	Low      float64 // range of rewards
-	High     float64
-	Events   []Kept
-	Dropped  uint64
-	From     uint64
-	Lost     bool
-}
-
 // Learner returns it for a model that is Due.
 func (f *Fold) Learner(m *Model, first uint64) Learner {
 	lo, hi := m.Range()
@@ -473,135 +248,6 @@ func (l *Learning) from(first uint64) (out []Kept) {
 		}
 	}
 	return out
-}
-
-// Learn learns a schema from the requests of the model, lets auto learn its events, and returns the record of what came
-// of it. It reads the log and no fold.
-func (h *History) Learn(ctx context.Context, l Learner, limits model.Limits) (*eventlog.Control, error) {
-	try := Try{Number: l.Number, From: l.From, Dropped: l.Dropped, Events: len(l.Events), Version: l.Version}
-	var digest eventlog.ID
-	cfg, err := h.propose(ctx, l, limits, &try)
-	if err == nil {
-		digest, err = h.judge(ctx, l, cfg, &try)
-	}
-	var f *unlearned
-	if errors.As(err, &f) {
-		try.Why, err = "no model: "+f.Error(), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	c := &eventlog.Control{Act: eventlog.Adopt, Model: l.ID, Name: l.Name}
-	if try.TookOver {
-		if c.Config, err = ControlConfig(cfg.Config, nil); err != nil {
-			return nil, err
-		}
-		c.Digest = digest
-	}
-	for len(try.Reasons) > 0 {
-		if c.Data, err = json.Marshal(try); err != nil || len(c.Data) <= maxTry {
-			break
-		}
-		try.Reasons = try.Reasons[:len(try.Reasons)/2]
-	}
-	if len(try.Reasons) == 0 {
-		c.Data, err = json.Marshal(try)
-	}
-	return c, err
-}
-
-// maxTry bounds the data of an Adopt record.
-const maxTry = 64 << 10
-
-// unlearned is why no model came of the requests.
-type unlearned struct{ error }
-
-// propose learns the schema.
-func (h *History) propose(ctx context.Context, l Learner, limits model.Limits, try *Try) (*model.Compiled, error) {
-	read := requestReader{h: h}
-	var samples []feature.Sample
-	size, left := 0, 0
-	for i := len(l.Events) - 1; i >= 0; i-- { // the newest first
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		d, err := read.read(l.Events[i].Key, l.Events[i].Seq)
-		if l.Lost && errors.Is(err, eventlog.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		r, err := readRequest(d)
-		if err != nil {
-			continue
-		}
-		if size += r.size; size > sampleBytes {
-			left = i + 1
-			break
-		}
-		s := feature.Sample{Context: r.Context}
-		for _, a := range r.Actions {
-			s.Actions = append(s.Actions, feature.SampleAction{ID: a.ID, Features: a.Features})
-		}
-		samples = append(samples, s)
-	}
-	p, err := feature.Learn(samples, feature.LearnOptions{MaxDim: LearnedDim, MaxLevels: 64, Limits: limits.Feature})
-	if err != nil {
-		return nil, &unlearned{err}
-	}
-	for _, r := range p.Reasons {
-		try.Reasons = append(try.Reasons, r.Feature+": "+r.Words)
-	}
-	if left > 0 {
-		try.Reasons = append(try.Reasons, fmt.Sprintf("the %d oldest requests were left out, because the others have "+
-			"%d MiB", left, sampleBytes>>20))
-	}
-	cfg, err := l.Compiled.Config.Learned(p.Schema, l.Low, l.High, limits)
-	if err != nil {
-		return nil, &unlearned{err}
-	}
-	try.Dim, try.Schema = cfg.Dim, fmt.Sprint(p.Schema.ID())
-	return cfg, nil
-}
-
-// judge lets the learned model predict and learn every event, and compares its errors with those of the hashed model.
-func (h *History) judge(ctx context.Context, l Learner, cfg *model.Compiled, try *Try) (eventlog.ID, error) {
-	fit, err := h.newFit(cfg, l.Seed)
-	if err == nil {
-		err = fit.learn(ctx, l.Events, l.Seed, l.Lost)
-	}
-	if errors.Is(err, bandit.ErrNumerical) {
-		return 0, &unlearned{err}
-	}
-	if err != nil {
-		return 0, err
-	}
-	if fit.Learned == 0 {
-		return 0, &unlearned{errors.New("no request could be encoded")}
-	}
-	later := fit.errors[len(fit.errors)/2:] // both began with nothing
-	for _, e := range later {
-		try.Hashed += e[0] / float64(len(later))
-		try.Learned += e[1] / float64(len(later))
-	}
-	try.Rewards, try.TookOver = int(fit.Learned), try.Learned < try.Hashed
-	verdict := "not below"
-	if try.TookOver {
-		verdict = "below"
-	}
-	try.Why = fmt.Sprintf("its mean squared one-step error on the later half of %d kept requests, %.6g, is %s that "+
-		"of the hashed model, %.6g", try.Rewards, try.Learned, verdict, try.Hashed)
-	digest, err := fit.digest()
-	if err == nil && try.TookOver {
-		h.fits.put(h.fitKey(l.ID, cfg, l.Number), fit)
-	}
-	return digest, err
-}
-
-func (f *Fit) digest() (eventlog.ID, error) {
-	b, err := f.policy.AppendSnapshot(nil)
-	return Digest(b), err
 }
 
 // adopt folds what came of a try. A record that is not about the present list and configuration came too late.

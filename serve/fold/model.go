@@ -22,43 +22,20 @@ type Model struct {
 	Created  Stamp
 	Changed  Stamp // the last control record
 	Counts   Counts
-	Since    uint64 // entry that began this incarnation
-	Parent   eventlog.ID
-	Root     eventlog.ID // the incarnation that was created or cloned; rollbacks keep it
-	// A rollback made Successor of this one. Rewards of decisions up to entry Cut go there, and of later
-	// decisions when KeepLater is set.
-	Successor eventlog.ID
-	Cut       uint64
-	KeepLater bool
-	Last      uint64 // entry of the last update
-
-	Memory Memory // what it keeps beside its policy
-	// Learning is of a model that learns a schema from requests, nil for others.
-	Learning *Learning
-	// Spending is the state of its budget, nil for a model without one.
-	Spending *Spending
 	Notes    [5]uint64 // decisions with each note of eventlog.Notes, in the order of its bits
+	Last     uint64    // entry of the last update
+	Lineage
 
-	policy model.Policy // nil: laid aside, features not learned, rolled back, deleted, or not in Fold.only
-	state  *State       // of the policy; nil when the policy has changed since
-	aside  bool         // the policy is to be built from state, see LayAside
-	used   bool         // it has learned since TakeUsed
+	Memory   Memory    // what it keeps beside its policy
+	Learning *Learning // of a model that learns a schema from requests, nil for others
+	Spending *Spending // the state of its budget, nil for a model without one
 
-	learners []policy.HashedModel // of a model that is laid aside
-	noticed  policy.MeanChange    // the same
-	back     uint64               // the same, of SteppedBack
-	bytes    int                  // of the snapshot, as it was last seen
-	touched  int                  // coordinates of a sparse policy, as they were last seen
-	dense    int                  // bytes of its small models
-
-	buffers buffers // of states
-	changed bool    // it is in Fold.changed
+	keeper // its policy
+	lag    // what the policy has not learned yet
 
 	// uncast is the configuration of the log where Compiled has another policy (Fold.cast), nil otherwise.
-	uncast *model.Compiled
-
-	lagging bool     // a choice of λ is under way, see Fold.Defer
-	waiting []update // events since then
+	uncast  *model.Compiled
+	changed bool // it is in models.changed
 }
 
 // Stamp is a place in the log and the time of its record.
@@ -85,31 +62,16 @@ type Counts struct {
 // Name returns the public name of the model.
 func (m *Model) Name() string { return m.Compiled.Config.ID }
 
-// HasPolicy reports whether the fold keeps a policy for the model, built or laid aside.
-func (m *Model) HasPolicy() bool { return m.policy != nil || m.aside }
-
 // State returns the state of the policy, nil without a policy. The fold holds it until the model changes;
 // a caller that wants it for longer calls Hold. A model that lags catches up first.
 func (m *Model) State() (*State, error) {
 	if m.lagging {
 		m.settle()
 	}
-	if m.state == nil && m.policy != nil {
-		memory := m.remembered()
-		if p, ok := m.policy.(policy.Sharer); ok {
-			m.touched, m.dense = p.Touched(), p.Dense()
-			d := p.Digest()
-			m.state = newShared(p.Share(), m.Memory.Statistics, Digest(append(d[:], memory...)))
-			return m.state, nil
-		}
-		b, err := m.policy.AppendSnapshot(m.buffers.take())
-		if err != nil {
-			return nil, err
-		}
-		m.state, m.bytes = m.buffers.newState(b), len(b)
-		m.state.remember(memory)
+	if m.state != nil || m.policy == nil {
+		return m.state, nil
 	}
-	return m.state, nil
+	return m.take(m.remembered(), m.Memory.Statistics)
 }
 
 // remembered returns what the digest of the state has beside the policy.
@@ -133,14 +95,10 @@ func (m *Model) snapshot() ([]byte, error) {
 	return s.Bytes(), err
 }
 
-// Policy returns the policy, nil without one and while it is laid aside, for readers of its state. They must not change
-// it.
-func (m *Model) Policy() model.Policy { return m.policy }
-
-// dropState releases the state after the policy has changed.
-func (m *Model) dropState() {
-	m.state.Release()
-	m.state = nil
+// drop gives up the policy for good, with what it has not learned.
+func (m *Model) drop() {
+	m.keeper.drop()
+	m.lag = lag{}
 }
 
 // Targets returns the source of the random targets U_t^1, …, U_t^m of an event. The event's key is the

@@ -230,8 +230,8 @@ func (f *Fold) piece(d eventlog.Delivery, r *eventlog.Piece, now int64) Outcome 
 	}
 	at := Stamp{f.seq, time.Unix(0, now).UTC()}
 	m := &Model{
-		ID: r.Model, Compiled: s.Compiled, Version: 1, Seed: s.Seed, Created: at, Changed: at, Since: f.seq,
-		Root: r.Model, Last: f.seq, Memory: s.Memory,
+		ID: r.Model, Compiled: s.Compiled, Version: 1, Seed: s.Seed, Created: at, Changed: at, Last: f.seq, Memory: s.Memory,
+		Lineage: Lineage{Since: f.seq, Root: r.Model},
 	}
 	m.Counts.Learned = s.Learned
 	m.beginLearning()

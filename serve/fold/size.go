@@ -13,11 +13,11 @@ type Size struct {
 const (
 	sizeOfModel = 6 << 10 // the model, its published version, its configuration
 	timesUsed   = 9       // the policy, its states, two that decide
-	sizeOfPages = 24 << 10
-	sizeOfPage  = 800     // a page and its nodes, for a touched coordinate
+	sizeOfPages = 12 << 10
+	sizeOfPage  = 60      // of a table, for a touched coordinate
 	sizeOfEntry = 27      // a touched coordinate in a snapshot
 	sizeOfSeen  = 8 << 10 // what is remembered of a sparse model's requests: names, numbers, learners
-	timesDense  = 6       // small models beside their bytes in a snapshot
+	timesDense  = 2       // small models beside their bytes in a snapshot
 )
 
 // StartSize returns what a model takes before its first event.

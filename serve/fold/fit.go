@@ -1,0 +1,253 @@
+package fold
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"troupe/bandit"
+	"troupe/eventlog"
+	"troupe/feature"
+	"troupe/rng"
+	"troupe/serve/model"
+)
+
+// This file learns a schema from kept requests, and lets a model with it learn the events of a list.
+
+// sampleBytes bounds the requests that a schema is learned from at once.
+const sampleBytes = 64 << 20
+
+// Fit is a learned model under way: a policy that learned the first events of a list.
+type Fit struct {
+	compiled *model.Compiled
+	policy   model.Policy
+	encode   schemaEncoder
+	read     requestReader
+	n        int          // events of the list that were looked at
+	Learned  uint64       // of these were learned
+	errors   [][2]float64 // squares of one-step errors on these: of the hashed model, of this one
+}
+
+func (h *History) newFit(c *model.Compiled, seed rng.Key) (*Fit, error) {
+	p, err := c.NewPolicy(seed)
+	if err != nil {
+		return nil, err
+	}
+	return &Fit{compiled: c, policy: p, encode: newSchemaEncoder(c), read: requestReader{h: h}}, nil
+}
+
+// learn goes on to the end of events, of which the first f.n were learned. With lost an event that is not in the log is
+// left out.
+func (f *Fit) learn(ctx context.Context, events []Kept, seed rng.Key, lost bool) error {
+	m := Model{Seed: seed}
+	for _, e := range events[f.n:] {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		f.n++
+		d, err := f.read.read(e.Key, e.Seq)
+		if lost && errors.Is(err, eventlog.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r, err := readRequest(d)
+		if err != nil {
+			continue
+		}
+		x, err := f.encode.vector(&r)
+		if err != nil {
+			continue
+		}
+		if p, ok := f.policy.(interface{ Estimate([]float64) float64 }); ok {
+			v := e.Y - p.Estimate(x)
+			f.errors = append(f.errors, [2]float64{e.Error, float64(v * v)})
+		}
+		if err := f.policy.Update(bandit.Action{X: x, Index: bandit.NoIndex}, e.Y, m.Targets(e.Key)); err != nil {
+			return err
+		}
+		f.Learned++
+	}
+	return nil
+}
+
+// fits keeps the newest fit, so that a fold that applies its record need not repeat it.
+type fits struct {
+	mu  sync.Mutex
+	key fitKey
+	fit *Fit
+}
+
+type fitKey struct {
+	model  eventlog.ID
+	config eventlog.ID
+	number int
+}
+
+func (h *History) fitKey(id eventlog.ID, c *model.Compiled, number int) fitKey {
+	return fitKey{id, Digest(c.JSON), number}
+}
+
+func (x *fits) put(k fitKey, f *Fit) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.key, x.fit = k, f
+}
+
+// take returns a fit, to the first caller.
+func (x *fits) take(k fitKey) (f *Fit) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.key == k {
+		f, x.fit = x.fit, nil
+	}
+	return f
+}
+
+// Learner is what a try needs to know of a model, taken while its fold does not move.
+type Learner struct {
+	ID       eventlog.ID
+	Name     string
+	Compiled *model.Compiled
+	Version  uint64
+	Seed     rng.Key
+	Number   int
+	Low      float64 // range of rewards
+	High     float64
+	Events   []Kept
+	Dropped  uint64
+	From     uint64
+	Lost     bool
+}
+
+// Learn learns a schema from the requests of the model, lets auto learn its events, and returns the record of what came
+// of it. It reads the log and no fold.
+func (h *History) Learn(ctx context.Context, l Learner, limits model.Limits) (*eventlog.Control, error) {
+	try := Try{Number: l.Number, From: l.From, Dropped: l.Dropped, Events: len(l.Events), Version: l.Version}
+	var digest eventlog.ID
+	cfg, err := h.propose(ctx, l, limits, &try)
+	if err == nil {
+		digest, err = h.judge(ctx, l, cfg, &try)
+	}
+	var f *unlearned
+	if errors.As(err, &f) {
+		try.Why, err = "no model: "+f.Error(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &eventlog.Control{Act: eventlog.Adopt, Model: l.ID, Name: l.Name}
+	if try.TookOver {
+		if c.Config, err = ControlConfig(cfg.Config, nil); err != nil {
+			return nil, err
+		}
+		c.Digest = digest
+	}
+	for len(try.Reasons) > 0 {
+		if c.Data, err = json.Marshal(try); err != nil || len(c.Data) <= maxTry {
+			break
+		}
+		try.Reasons = try.Reasons[:len(try.Reasons)/2]
+	}
+	if len(try.Reasons) == 0 {
+		c.Data, err = json.Marshal(try)
+	}
+	return c, err
+}
+
+// maxTry bounds the data of an Adopt record.
+const maxTry = 64 << 10
+
+// unlearned is why no model came of the requests.
+type unlearned struct{ error }
+
+// propose learns the schema.
+func (h *History) propose(ctx context.Context, l Learner, limits model.Limits, try *Try) (*model.Compiled, error) {
+	read := requestReader{h: h}
+	var samples []feature.Sample
+	size, left := 0, 0
+	for i := len(l.Events) - 1; i >= 0; i-- { // the newest first
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		d, err := read.read(l.Events[i].Key, l.Events[i].Seq)
+		if l.Lost && errors.Is(err, eventlog.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		r, err := readRequest(d)
+		if err != nil {
+			continue
+		}
+		if size += r.size; size > sampleBytes {
+			left = i + 1
+			break
+		}
+		s := feature.Sample{Context: r.Context}
+		for _, a := range r.Actions {
+			s.Actions = append(s.Actions, feature.SampleAction{ID: a.ID, Features: a.Features})
+		}
+		samples = append(samples, s)
+	}
+	p, err := feature.Learn(samples, feature.LearnOptions{MaxDim: LearnedDim, MaxLevels: 64, Limits: limits.Feature})
+	if err != nil {
+		return nil, &unlearned{err}
+	}
+	for _, r := range p.Reasons {
+		try.Reasons = append(try.Reasons, r.Feature+": "+r.Words)
+	}
+	if left > 0 {
+		try.Reasons = append(try.Reasons, fmt.Sprintf("the %d oldest requests were left out, because the others have "+
+			"%d MiB", left, sampleBytes>>20))
+	}
+	cfg, err := l.Compiled.Config.Learned(p.Schema, l.Low, l.High, limits)
+	if err != nil {
+		return nil, &unlearned{err}
+	}
+	try.Dim, try.Schema = cfg.Dim, fmt.Sprint(p.Schema.ID())
+	return cfg, nil
+}
+
+// judge lets the learned model predict and learn every event, and compares its errors with those of the hashed model.
+func (h *History) judge(ctx context.Context, l Learner, cfg *model.Compiled, try *Try) (eventlog.ID, error) {
+	fit, err := h.newFit(cfg, l.Seed)
+	if err == nil {
+		err = fit.learn(ctx, l.Events, l.Seed, l.Lost)
+	}
+	if errors.Is(err, bandit.ErrNumerical) {
+		return 0, &unlearned{err}
+	}
+	if err != nil {
+		return 0, err
+	}
+	if fit.Learned == 0 {
+		return 0, &unlearned{errors.New("no request could be encoded")}
+	}
+	later := fit.errors[len(fit.errors)/2:] // both began with nothing
+	for _, e := range later {
+		try.Hashed += e[0] / float64(len(later))
+		try.Learned += e[1] / float64(len(later))
+	}
+	try.Rewards, try.TookOver = int(fit.Learned), try.Learned < try.Hashed
+	verdict := "not below"
+	if try.TookOver {
+		verdict = "below"
+	}
+	try.Why = fmt.Sprintf("its mean squared one-step error on the later half of %d kept requests, %.6g, is %s that "+
+		"of the hashed model, %.6g", try.Rewards, try.Learned, verdict, try.Hashed)
+	digest, err := fit.digest()
+	if err == nil && try.TookOver {
+		h.fits.put(h.fitKey(l.ID, cfg, l.Number), fit)
+	}
+	return digest, err
+}
+
+func (f *Fit) digest() (eventlog.ID, error) {
+	b, err := f.policy.AppendSnapshot(nil)
+	return Digest(b), err
+}
