@@ -89,8 +89,8 @@ func (f *Fold) close(h *Model, e *openEvent) {
 }
 
 // Prices lists the models with a budget, ascending.
-func (f *Fold) Prices() (out []eventlog.Price) {
-	for id, m := range f.models {
+func (g *registry) Prices() (out []eventlog.Price) {
+	for id, m := range g.models {
 		if m.Spending != nil && !m.Deleted && m.Successor == 0 {
 			out = append(out, m.price(id))
 		}

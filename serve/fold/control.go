@@ -65,7 +65,7 @@ func decodeSeed(s string) (k rng.Key, err error) {
 
 // control folds a control record. An act on a model that is gone, or whose name is taken, is a Conflict:
 // two callers may have written at the same time.
-func (f *Fold) control(d eventlog.Delivery, r *eventlog.Control) (Outcome, error) {
+func (f *Fold) control(r *eventlog.Control) (Outcome, error) {
 	var cfg *model.Compiled
 	var seed string
 	if len(r.Config) > 0 {
@@ -92,7 +92,7 @@ func (f *Fold) control(d eventlog.Delivery, r *eventlog.Control) (Outcome, error
 	case eventlog.Members:
 		return f.members(r), nil
 	case eventlog.Import:
-		return f.importing(d, r, cfg), nil
+		return f.importing(r, cfg), nil
 	case eventlog.Trim:
 		return f.trim(r), nil
 	case eventlog.VoidEntry: // readers have looked for it where they could not use the entry
@@ -106,7 +106,7 @@ func (f *Fold) control(d eventlog.Delivery, r *eventlog.Control) (Outcome, error
 		if r.Base != 0 && r.Base != m.Version { // made from a configuration that is not the present one
 			return Conflict, nil
 		}
-		return f.configure(d, m, cfg, at)
+		return f.configure(m, cfg, at)
 	}
 	if r.Act == eventlog.Adopt {
 		return f.adopt(m, cfg, r, at)
@@ -209,7 +209,7 @@ func (f *Fold) rollback(r *eventlog.Control, at Stamp) (Outcome, error) {
 }
 
 // configure replaces a configuration.
-func (f *Fold) configure(d eventlog.Delivery, m *Model, cfg *model.Compiled, at Stamp) (Outcome, error) {
+func (f *Fold) configure(m *Model, cfg *model.Compiled, at Stamp) (Outcome, error) {
 	shape := m.Compiled
 	if m.uncast != nil {
 		shape = m.uncast
@@ -227,7 +227,7 @@ func (f *Fold) configure(d eventlog.Delivery, m *Model, cfg *model.Compiled, at 
 	m.Version++
 	m.Changed = at
 	f.markChanged(m)
-	return Accepted, f.priors(d, m, was)
+	return Accepted, f.priors(m, was)
 }
 
 // priorEpoch tells the random targets of priors from those of events.
@@ -235,12 +235,13 @@ const priorEpoch = eventlog.ID(0x70726965725f6576)
 
 // priors teaches a model the guesses of actions that have entered since an earlier configuration: so many events
 // without a context, of the mean reward.
-func (f *Fold) priors(d eventlog.Delivery, m *Model, since *model.Compiled) error {
+func (f *Fold) priors(m *Model, since *model.Compiled) error {
 	atoms, priors := m.Compiled.Priors(since)
 	for i, p := range priors {
 		x := Features{Atoms: feature.AppendAtoms(feature.AppendAtoms(nil, nil), atoms[i:i+1])}
 		for n := range p.Events {
-			key := eventlog.Event{Epoch: d.Epoch ^ priorEpoch ^ eventlog.ID(i), Batch: d.No, Index: uint32(n)}
+			key := f.entry.event(uint32(n))
+			key.Epoch ^= priorEpoch ^ eventlog.ID(i)
 			if err := f.learn(m, x, p.Mean, false, key); err != nil {
 				return err
 			}

@@ -26,6 +26,24 @@ type OpenEntry struct {
 	keys map[uint32][]eventlog.ID
 }
 
+// windows are the events that wait for a reward.
+type windows struct {
+	open    map[batchKey]*OpenEntry
+	opened  []*OpenEntry // new entries with open events, since the caller took them
+	waiting int64        // open events
+}
+
+// Waiting returns how many events have open windows.
+func (w *windows) Waiting() int64 { return w.waiting }
+
+// TakeOpened returns the entries with new open events since the last call. The slice is valid until the next
+// Apply.
+func (w *windows) TakeOpened() []*OpenEntry {
+	out := w.opened
+	w.opened = w.opened[:0]
+	return out
+}
+
 type openEvent struct {
 	deadline int64
 	y        float64
@@ -63,9 +81,20 @@ func (b *OpenEntry) find(index uint32) *openEvent {
 	return &b.events[i]
 }
 
+// await returns the open entry of a batch, a new one at its first event.
+func (w *windows) await(k batchKey, seq uint64, hash eventlog.Hash) *OpenEntry {
+	b := w.open[k]
+	if b == nil {
+		b = &OpenEntry{batchKey: k, seq: seq, hash: hash}
+		w.open[k] = b
+		w.opened = append(w.opened, b)
+	}
+	return b
+}
+
 // lookup returns the open event of a key, or nil.
-func (f *Fold) lookup(key eventlog.Event) (*OpenEntry, *openEvent) {
-	if b := f.open[batchKey{key.Epoch, key.Batch}]; b != nil {
+func (w *windows) lookup(key eventlog.Event) (*OpenEntry, *openEvent) {
+	if b := w.open[batchKey{key.Epoch, key.Batch}]; b != nil {
 		return b, b.find(key.Index)
 	}
 	return nil, nil
@@ -130,8 +159,8 @@ const (
 )
 
 // Event returns the status of an event and its reward so far.
-func (f *Fold) Event(key eventlog.Event) (status Status, y float64) {
-	_, e := f.lookup(key)
+func (w *windows) Event(key eventlog.Event) (status Status, y float64) {
+	_, e := w.lookup(key)
 	switch {
 	case e == nil:
 		return Closed, 0
@@ -144,22 +173,22 @@ func (f *Fold) Event(key eventlog.Event) (status Status, y float64) {
 }
 
 // Cost returns what an event with an open window has cost so far, not ok where no call has said it.
-func (f *Fold) Cost(key eventlog.Event) (cost float64, ok bool) {
-	if _, e := f.lookup(key); e != nil && e.state&costed != 0 {
+func (w *windows) Cost(key eventlog.Event) (cost float64, ok bool) {
+	if _, e := w.lookup(key); e != nil && e.state&costed != 0 {
 		return e.cost, true
 	}
 	return 0, false
 }
 
 // KnownCost is Known for a cost without a reward.
-func (f *Fold) KnownCost(event eventlog.Event, key eventlog.ID) bool {
-	b, e := f.lookup(event)
+func (w *windows) KnownCost(event eventlog.Event, key eventlog.ID) bool {
+	b, e := w.lookup(event)
 	return e != nil && b.knowsCost(e, key)
 }
 
 // Known reports whether a reward with this key (0 for none) would be a duplicate.
-func (f *Fold) Known(event eventlog.Event, key eventlog.ID) bool {
-	b, e := f.lookup(event)
+func (w *windows) Known(event eventlog.Event, key eventlog.ID) bool {
+	b, e := w.lookup(event)
 	return e != nil && b.knows(e, key)
 }
 
@@ -185,7 +214,7 @@ func (b *OpenEntry) remember(e *openEvent, key eventlog.ID) {
 	b.keys[e.index] = append(b.keys[e.index], key)
 }
 
-func (f *Fold) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision) Outcome {
+func (f *Fold) decision(i uint32, r *eventlog.Decision) Outcome {
 	m := f.models[r.Model]
 	if m == nil {
 		return Ignored
@@ -225,19 +254,13 @@ func (f *Fold) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision) Out
 	}
 	e.state = e.state.withRule(m.Compiled.Config.Reward.Rule)
 	f.reserve(h, &e, r)
-	k := batchKey{d.Epoch, d.No}
-	b := f.open[k]
-	if b == nil {
-		b = &OpenEntry{batchKey: k, seq: d.Seq, hash: d.Hash}
-		f.open[k] = b
-		f.opened = append(f.opened, b)
-	}
+	b := f.await(f.entry.batchKey, f.seq, f.entry.hash)
 	b.events = append(b.events, e)
 	if b.uses != nil {
 		b.uses = append(b.uses, [16]byte{})
 	}
 	if len(r.Idempotency) == 32 {
-		f.remember(b, [16]byte(r.Idempotency), KeyUse{[16]byte(r.Idempotency[16:]), d.Key(i), d.Seq})
+		f.remember(b, [16]byte(r.Idempotency), KeyUse{[16]byte(r.Idempotency[16:]), f.entry.event(i), f.seq})
 	}
 	return Accepted
 }

@@ -2,9 +2,6 @@ package fold
 
 import (
 	"fmt"
-	"iter"
-	"maps"
-	"slices"
 
 	"troupe/eventlog"
 	"troupe/feature"
@@ -15,18 +12,14 @@ import (
 // Fold is the state of all models after a sequence of the log: what Apply has made of entries 1, …, Seq. It
 // reads no clock and draws nothing. Not safe for concurrent use.
 type Fold struct {
-	seq    uint64
-	lost   uint64 // entries that an operator has given up (Loss)
-	models map[eventlog.ID]*Model
-	names  map[string]*Model
-	open   map[batchKey]*OpenEntry
-	keys   map[[16]byte]KeyUse
-	closed []closedKey // of keys, in the order in which their windows were closed
-	gone   int         // closed[:gone] were forgotten
-	clock  int64       // the latest time of a batch; in a cluster the median of the nodes' clocks
-	now    int64       // the time of the entry that is applied, in a cluster clock
-	nodes  *nodes      // of a cluster, nil on a single machine
-	base   Base        // of a cluster that has trimmed its log
+	seq      uint64
+	entry    entry  // that is being folded
+	lost     uint64 // entries that an operator has given up (Loss)
+	registry        // models by id and by name
+	windows         // of events that wait for a reward
+	usedKeys        // idempotency keys
+	cluster         // nodes and time
+	base     Base   // of a cluster that has trimmed its log
 
 	incoming *incoming // nil: no import is under way
 
@@ -37,13 +30,6 @@ type Fold struct {
 	deferring bool            // see Defer
 	brief     bool            // see Brief
 	cast      *model.Compiled // every policy that is kept is this one, see History.Recast
-
-	// Changes since the caller took them.
-	opened  []*OpenEntry // new entries with open events
-	changed []*Model     // models whose published versions are old
-	renamed bool         // names has changed
-
-	waiting int64 // open events
 
 	shapes model.Shapes // of the configurations that were read
 
@@ -57,8 +43,9 @@ type Fold struct {
 // window of the rules sum and last closes and nothing is cloned or rolled back.
 func New(past *History) *Fold {
 	return &Fold{
-		models: map[eventlog.ID]*Model{}, names: map[string]*Model{}, open: map[batchKey]*OpenEntry{},
-		keys: map[[16]byte]KeyUse{}, past: past,
+		registry: registry{models: map[eventlog.ID]*Model{}, names: map[string]*Model{}},
+		windows:  windows{open: map[batchKey]*OpenEntry{}},
+		usedKeys: usedKeys{keys: map[[16]byte]KeyUse{}}, past: past,
 	}
 }
 
@@ -73,48 +60,6 @@ func (f *Fold) DropPolicies() {
 
 // Seq returns the last entry that was applied.
 func (f *Fold) Seq() uint64 { return f.seq }
-
-// Model returns an incarnation, nil when there is none.
-func (f *Fold) Model(id eventlog.ID) *Model { return f.models[id] }
-
-// Named returns the model that has a name now, nil when there is none.
-func (f *Fold) Named(name string) *Model { return f.names[name] }
-
-// Names returns the names of all models in alphabetical order.
-func (f *Fold) Names() []string { return slices.Sorted(maps.Keys(f.names)) }
-
-// Models yields every incarnation, of deleted models too, in no order.
-func (f *Fold) Models() iter.Seq[*Model] { return maps.Values(f.models) }
-
-// Waiting returns how many events have open windows.
-func (f *Fold) Waiting() int64 { return f.waiting }
-
-// TakeChanged returns the models that have changed since the last call. The slice is valid until the next
-// Apply.
-func (f *Fold) TakeChanged() []*Model {
-	out := f.changed
-	for _, m := range out {
-		m.changed = false
-	}
-	f.changed = f.changed[:0]
-	return out
-}
-
-// TakeRenamed reports whether the set of names, or the incarnation behind a name, has changed since the last
-// call.
-func (f *Fold) TakeRenamed() bool {
-	out := f.renamed
-	f.renamed = false
-	return out
-}
-
-// TakeOpened returns the entries with new open events since the last call. The slice is valid until the next
-// Apply.
-func (f *Fold) TakeOpened() []*OpenEntry {
-	out := f.opened
-	f.opened = f.opened[:0]
-	return out
-}
 
 // Outcome is what the fold made of a record.
 type Outcome uint8
@@ -138,31 +83,40 @@ func (f *Fold) Apply(d eventlog.Delivery) ([]Outcome, error) {
 	if d.Repeat {
 		return nil, nil
 	}
-	if f.nodes == nil {
-		f.clock = max(f.clock, d.Time)
-	}
-	if f.now = d.Time; f.nodes != nil {
-		f.now = f.clock
-	}
-	if in := f.incoming; in != nil && in.over(f, d) {
+	f.entry = entry{batchKey{d.Epoch, d.No}, d.Hash, d.Time, f.tick(d.Time)}
+	if in := f.incoming; in != nil && in.over(f) {
 		f.incoming = nil
 	}
 	out := make([]Outcome, 0, d.Count)
 	for i, r := range d.Events() {
-		o, err := f.record(d, i, r)
+		o, err := f.record(i, r)
 		if err != nil {
 			return nil, fmt.Errorf("entry %d, record %d (%v): %w", d.Seq, i, r.Kind(), err)
 		}
 		out = append(out, o)
 	}
-	f.forget()
+	f.forget(f.keysKept(), f.clock)
 	return out, nil
 }
 
-func (f *Fold) record(d eventlog.Delivery, i uint32, r eventlog.Record) (Outcome, error) {
+// entry is what records need of their entry, beside its sequence.
+type entry struct {
+	batchKey
+	hash eventlog.Hash
+	time int64
+	now  int64 // what policies that forget by time are told: time, in a cluster the clock
+}
+
+// event returns the key of the event of record i.
+func (e *entry) event(i uint32) eventlog.Event {
+	return eventlog.Event{Epoch: e.epoch, Batch: e.no, Index: i}
+}
+
+// record folds record i of the entry: a row for each kind.
+func (f *Fold) record(i uint32, r eventlog.Record) (Outcome, error) {
 	switch r := r.(type) {
 	case *eventlog.Decision:
-		return f.decision(d, i, r), nil
+		return f.decision(i, r), nil
 	case *eventlog.Reward:
 		return f.reward(r)
 	case *eventlog.Activate:
@@ -170,9 +124,9 @@ func (f *Fold) record(d eventlog.Delivery, i uint32, r eventlog.Record) (Outcome
 	case *eventlog.Expire:
 		return f.expire(r)
 	case *eventlog.Control:
-		return f.control(d, r)
+		return f.control(r)
 	case *eventlog.Piece:
-		return f.piece(d, r, d.Time), nil
+		return f.piece(r), nil
 	case *eventlog.Loss:
 		f.lost++
 		return Accepted, nil
@@ -220,7 +174,7 @@ func (f *Fold) learn(m *Model, x Features, y float64, given bool, key eventlog.E
 		m.dropState()
 	}
 	if c, ok := m.policy.(policy.Clocked); ok {
-		c.Tick(f.now)
+		c.Tick(f.entry.now)
 	}
 	m.update(u, a, err)
 	if m.Failed != "" {
@@ -237,18 +191,10 @@ func (f *Fold) learn(m *Model, x Features, y float64, given bool, key eventlog.E
 // decisions are under way on the version, and in long entries, the pages that change are copied.
 func (f *Fold) Brief(yes bool) { f.brief = yes }
 
-// markChanged notes that a model needs a new version.
-func (f *Fold) markChanged(m *Model) {
-	if !m.changed {
-		m.changed = true
-		f.changed = append(f.changed, m)
-	}
-}
-
 // checkpoint compares digests that a writer recorded for its state after an entry. Only one that
 // was made just before can be compared.
 func (f *Fold) checkpoint(r *eventlog.Checkpoint) (Outcome, error) {
-	f.heard(r)
+	f.heard(r, f.seq)
 	if f.lost > 0 || f.cast != nil { // see inherit
 		return Accepted, nil
 	}

@@ -236,16 +236,6 @@ func (h *History) policyAt(chain []eventlog.ID, seq uint64, cast *model.Compiled
 	return v, nil
 }
 
-// alive returns the first model of the chain that exists.
-func (f *Fold) alive(chain []eventlog.ID) *Model {
-	for _, id := range chain {
-		if m := f.models[id]; m != nil {
-			return m
-		}
-	}
-	return nil
-}
-
 // At folds the log up to seq, from the nearest state before it, keeping the policies of a chain.
 func (h *History) At(chain []eventlog.ID, seq uint64) (*Fold, error) { return h.at(chain, seq, nil) }
 

@@ -29,6 +29,13 @@ const (
 	KeysKept = 1 << 20
 )
 
+// usedKeys are the idempotency keys that are remembered.
+type usedKeys struct {
+	keys   map[[16]byte]KeyUse
+	closed []closedKey // of keys, in the order in which their windows were closed
+	gone   int         // closed[:gone] were forgotten
+}
+
 // keysKept is KeysKept, but in tests.
 func (f *Fold) keysKept() int {
 	if f.past != nil && f.past.KeysKept != 0 {
@@ -38,13 +45,13 @@ func (f *Fold) keysKept() int {
 }
 
 // Key returns what became of an idempotency key, not ok when it is not remembered.
-func (f *Fold) Key(key [16]byte) (use KeyUse, ok bool) {
-	use, ok = f.keys[key]
+func (u *usedKeys) Key(key [16]byte) (use KeyUse, ok bool) {
+	use, ok = u.keys[key]
 	return use, ok
 }
 
 // Keys returns how many idempotency keys are remembered.
-func (f *Fold) Keys() int { return len(f.keys) }
+func (u *usedKeys) Keys() int { return len(u.keys) }
 
 // OldestNeeded returns the oldest entry with a decision that a window or a remembered key needs, one past the
 // fold when there is none.
@@ -57,25 +64,24 @@ func (f *Fold) OldestNeeded() uint64 {
 }
 
 // remember keeps the key of the newest event of b; the first use of a key stays.
-func (f *Fold) remember(b *OpenEntry, key [16]byte, use KeyUse) {
-	if _, twice := f.keys[key]; twice {
+func (u *usedKeys) remember(b *OpenEntry, key [16]byte, use KeyUse) {
+	if _, twice := u.keys[key]; twice {
 		return
 	}
-	f.keys[key] = use
+	u.keys[key] = use
 	if b.uses == nil {
 		b.uses = make([][16]byte, len(b.events))
 	}
 	b.uses[len(b.events)-1] = key
 }
 
-// forget drops the keys that need not be remembered any more.
-func (f *Fold) forget() {
-	kept := f.keysKept()
-	for f.gone < len(f.closed) && (len(f.closed)-f.gone > kept || f.closed[f.gone].at+int64(KeysFor) <= f.clock) {
-		delete(f.keys, f.closed[f.gone].key)
-		f.gone++
+// forget drops the keys that need not be remembered any more: but for kept of them, and those that are old by clock.
+func (u *usedKeys) forget(kept int, clock int64) {
+	for u.gone < len(u.closed) && (len(u.closed)-u.gone > kept || u.closed[u.gone].at+int64(KeysFor) <= clock) {
+		delete(u.keys, u.closed[u.gone].key)
+		u.gone++
 	}
-	if f.gone > 1024 && f.gone > len(f.closed)/2 {
-		f.closed, f.gone = append([]closedKey(nil), f.closed[f.gone:]...), 0
+	if u.gone > 1024 && u.gone > len(u.closed)/2 {
+		u.closed, u.gone = append([]closedKey(nil), u.closed[u.gone:]...), 0
 	}
 }

@@ -77,8 +77,8 @@ func (m *Model) deferrer() bandit.Deferrer {
 }
 
 // Lagging returns how many models lag.
-func (f *Fold) Lagging() (n int) {
-	for _, m := range f.models {
+func (g *registry) Lagging() (n int) {
+	for _, m := range g.models {
 		if m.lagging {
 			n++
 		}

@@ -33,24 +33,40 @@ type nodes struct {
 	keys eventlog.ID
 }
 
+// cluster is what the log says of its nodes, and of the time.
+type cluster struct {
+	nodes *nodes // nil on a single machine
+	clock int64  // the latest time of a batch; in a cluster the median of the nodes' clocks
+}
+
+// tick takes the time of a batch, which is the clock of a single machine, and returns the time of the entry: in a cluster
+// its clock.
+func (c *cluster) tick(time int64) (now int64) {
+	if c.nodes == nil {
+		c.clock = max(c.clock, time)
+		return time
+	}
+	return c.clock
+}
+
 // Nodes returns the nodes of the cluster, nil on a single machine.
-func (f *Fold) Nodes() []Node {
-	if f.nodes == nil {
+func (c *cluster) Nodes() []Node {
+	if c.nodes == nil {
 		return nil
 	}
-	return slices.Clone(f.nodes.list)
+	return slices.Clone(c.nodes.list)
 }
 
 // KeysOfNodes returns the fingerprint of the keys that sign the cluster's event ids, 0 before the first checkpoint.
-func (f *Fold) KeysOfNodes() eventlog.ID {
-	if f.nodes == nil {
+func (c *cluster) KeysOfNodes() eventlog.ID {
+	if c.nodes == nil {
 		return 0
 	}
-	return f.nodes.keys
+	return c.nodes.keys
 }
 
 // Clock returns the time of the log, ns since 1970: the latest of a batch, in a cluster the median of the nodes'.
-func (f *Fold) Clock() int64 { return f.clock }
+func (c *cluster) Clock() int64 { return c.clock }
 
 // NamesDigest names a list of nodes, for the record that replaces it.
 func NamesDigest(names []string) eventlog.ID {
@@ -60,48 +76,61 @@ func NamesDigest(names []string) eventlog.ID {
 
 // members makes the log that of a cluster. The first record counts, and then one that names the list which it replaces:
 // the log has become that of another cluster, or with an empty list of a single machine.
-func (f *Fold) members(r *eventlog.Control) Outcome {
+func (c *cluster) members(r *eventlog.Control) Outcome {
 	names := strings.Split(string(r.Data), "\n")
 	var old []string
-	for _, n := range f.Nodes() {
+	for _, n := range c.Nodes() {
 		old = append(old, n.Name)
 	}
 	switch {
-	case f.nodes != nil && slices.Equal(old, names):
+	case c.nodes != nil && slices.Equal(old, names):
 		return Duplicate
-	case f.nodes != nil && r.Digest != NamesDigest(old), f.nodes == nil && r.Digest != 0:
+	case c.nodes != nil && r.Digest != NamesDigest(old), c.nodes == nil && r.Digest != 0:
 		return Conflict
 	case len(r.Data) == 0:
-		f.nodes = nil
+		c.nodes = nil
 		return Accepted
 	}
-	f.nodes = &nodes{}
+	c.nodes = &nodes{}
 	for _, name := range names {
-		f.nodes.list = append(f.nodes.list, Node{Name: name})
+		c.nodes.list = append(c.nodes.list, Node{Name: name})
 	}
 	return Accepted
 }
 
-// heard takes what a checkpoint says of its node.
-func (f *Fold) heard(r *eventlog.Checkpoint) {
-	if f.nodes == nil || r.Node == "" {
+// heard takes what a checkpoint in entry seq says of its node.
+func (c *cluster) heard(r *eventlog.Checkpoint, seq uint64) {
+	if c.nodes == nil || r.Node == "" {
 		return
 	}
-	i := slices.IndexFunc(f.nodes.list, func(n Node) bool { return n.Name == r.Node })
+	i := slices.IndexFunc(c.nodes.list, func(n Node) bool { return n.Name == r.Node })
 	if i < 0 {
 		return
 	}
-	if f.nodes.keys == 0 {
-		f.nodes.keys = r.Keys
+	if c.nodes.keys == 0 {
+		c.nodes.keys = r.Keys
 	}
-	f.nodes.list[i] = Node{r.Node, r.Time, f.seq, r.Applied, r.Readable, r.KeySet}
+	c.nodes.list[i] = Node{r.Node, r.Time, seq, r.Applied, r.Readable, r.KeySet}
 	// The lower median, with 0 for a node that was never heard: a majority has passed this time. It does not go back.
-	times := make([]int64, len(f.nodes.list))
-	for i, n := range f.nodes.list {
+	times := make([]int64, len(c.nodes.list))
+	for i, n := range c.nodes.list {
 		times[i] = n.Time
 	}
 	slices.Sort(times)
-	f.clock = max(f.clock, times[(len(times)-1)/2])
+	c.clock = max(c.clock, times[(len(times)-1)/2])
+}
+
+// seen returns what the node that writes entry seq had applied, by a checkpoint in it.
+func (c *cluster) seen(seq uint64) (applied uint64, ok bool) {
+	if c.nodes == nil {
+		return 0, false
+	}
+	for _, n := range c.nodes.list {
+		if n.Seq == seq {
+			applied, ok = n.Applied, true
+		}
+	}
+	return applied, ok
 }
 
 func (w *writer) nodes(n *nodes) {

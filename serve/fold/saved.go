@@ -176,9 +176,9 @@ type incoming struct {
 }
 
 // over reports whether the pieces that are missing will not come.
-func (in *incoming) over(f *Fold, d eventlog.Delivery) bool {
+func (in *incoming) over(f *Fold) bool {
 	if f.nodes == nil {
-		return in.epoch != d.Epoch
+		return in.epoch != f.entry.epoch
 	}
 	return f.clock > in.clock+int64(time.Minute)
 }
@@ -195,19 +195,19 @@ func (s *Saved) Size() Size {
 }
 
 // importing notes an import.
-func (f *Fold) importing(d eventlog.Delivery, r *eventlog.Control, cfg *model.Compiled) Outcome {
+func (f *Fold) importing(r *eventlog.Control, cfg *model.Compiled) Outcome {
 	f.incoming = nil
 	if f.names[r.Name] != nil || f.models[r.Model] != nil || cfg == nil || cfg.Config.ID != r.Name {
 		return Conflict
 	}
-	f.incoming = &incoming{model: r.Model, config: bytes.Clone(r.Config), epoch: d.Epoch, clock: f.clock}
+	f.incoming = &incoming{model: r.Model, config: bytes.Clone(r.Config), epoch: f.entry.epoch, clock: f.clock}
 	return Accepted
 }
 
 // piece adds a piece; the last one makes the model. What cannot be made is a Conflict and leaves nothing behind.
-func (f *Fold) piece(d eventlog.Delivery, r *eventlog.Piece, now int64) Outcome {
+func (f *Fold) piece(r *eventlog.Piece) Outcome {
 	in := f.incoming
-	if in == nil || in.model != r.Model || in.epoch != d.Epoch || r.Part != in.next || in.parts != 0 &&
+	if in == nil || in.model != r.Model || in.epoch != f.entry.epoch || r.Part != in.next || in.parts != 0 &&
 		in.parts != r.Parts || len(in.data)+len(r.Data) > MaxSaved {
 		return Conflict
 	}
@@ -228,7 +228,7 @@ func (f *Fold) piece(d eventlog.Delivery, r *eventlog.Piece, now int64) Outcome 
 	if err != nil {
 		return Conflict
 	}
-	at := Stamp{f.seq, time.Unix(0, now).UTC()}
+	at := Stamp{f.seq, time.Unix(0, f.entry.time).UTC()}
 	m := &Model{
 		ID: r.Model, Compiled: s.Compiled, Version: 1, Seed: s.Seed, Created: at, Changed: at, Last: f.seq, Memory: s.Memory,
 		Lineage: Lineage{Since: f.seq, Root: r.Model},

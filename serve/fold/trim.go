@@ -23,7 +23,7 @@ func (f *Fold) Base() Base { return f.base }
 // in the checkpoint before the record in the same entry; when an act has changed a model since, the trim is a conflict,
 // and so it is while a window or a key needs them.
 func (f *Fold) trim(r *eventlog.Control) Outcome {
-	seen, ok := f.seen()
+	seen, ok := f.seen(f.seq)
 	if !ok || r.AtSeq <= f.base.Seq || r.AtSeq > seen || r.AtSeq >= f.OldestNeeded() {
 		return Conflict
 	}
@@ -34,19 +34,6 @@ func (f *Fold) trim(r *eventlog.Control) Outcome {
 	}
 	f.base = Base{Seq: r.AtSeq, Sum: [sha256.Size]byte(r.Data), Record: f.seq}
 	return Accepted
-}
-
-// seen returns what the node that writes the present entry had applied, by a checkpoint in it.
-func (f *Fold) seen() (applied uint64, ok bool) {
-	if f.nodes == nil {
-		return 0, false
-	}
-	for _, n := range f.nodes.list {
-		if n.Seq == f.seq {
-			applied, ok = n.Applied, true
-		}
-	}
-	return applied, ok
 }
 
 // behind reports whether a copy of from that begins with the state after entry seq looks behind the base. With another
