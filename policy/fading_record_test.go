@@ -71,7 +71,11 @@ func TestHalfLifeRecord(t *testing.T) {
 			line := fmt.Sprintf("%-9s half-life %5.0f: regret %.0f", name, half, regretOf(list, 0, s.rounds))
 			if s.at > 0 {
 				var back []int
+				in := 0
 				for _, p := range list {
+					if p.share(s.at+750, s.at+1250) >= .9*p.share(s.at-1000, s.at) {
+						in++
+					}
 					b := s.at / 250
 					for 250*b+500 <= s.rounds && p.share(250*b, 250*b+500) < .9*p.share(s.at-1000, s.at) {
 						b++
@@ -79,9 +83,33 @@ func TestHalfLifeRecord(t *testing.T) {
 					back = append(back, 250*b-s.at)
 				}
 				slices.Sort(back)
-				line += fmt.Sprintf(", after the change %.0f; back after %d (median)", regretOf(list, s.at, s.rounds), back[n/2])
+				line += fmt.Sprintf(", after the change %.0f; back after %d (median), within 1,250 in %d of %d",
+					regretOf(list, s.at, s.rounds), back[n/2], in, n)
 			}
 			t.Logf("%s; last quarter %.3f; %d stated early", line, shareOf(list, s.rounds*3/4, s.rounds), early)
 		}
+	}
+}
+
+// TestHalfLifeTime compares the processor time of a decision and its reward with a half-life and without, in turns.
+func TestHalfLifeTime(t *testing.T) {
+	if os.Getenv("TROUPE_RECORD") == "" {
+		t.Skip("set TROUPE_RECORD=1 to compare times")
+	}
+	for _, name := range []string{"segments", "300 ids, no change", "groups"} {
+		s := streams()[name]
+		s.rounds = 3000
+		var ratios []float64
+		for i := range 7 {
+			var took [2]float64
+			for k, half := range []float64{0, 1400} {
+				begin := processor()
+				s.halves(t, recordFrom+i, 1, half, 1)
+				took[k] = processor() - begin
+			}
+			ratios = append(ratios, took[1]/took[0])
+		}
+		slices.Sort(ratios)
+		t.Logf("%s: %.2f times (median of 7, %.2f to %.2f)", name, ratios[3], ratios[0], ratios[6])
 	}
 }
