@@ -25,10 +25,10 @@ type state struct {
 	fold    *fold.Fold
 	entries map[eventlog.ID]*entry // of the models that have a name, by incarnation
 
-	names nameTable     // what Decide sees
-	based atomic.Uint64 // entry of the newest base that the log of a cluster names
-	open  atomic.Int64  // events whose window is open
-	known atomic.Int64  // idempotency keys
+	names nameTable[*entry] // what Decide sees
+	based atomic.Uint64     // entry of the newest base that the log of a cluster names
+	open  atomic.Int64      // events whose window is open
+	known atomic.Int64      // idempotency keys
 
 	lagging lagging
 	windows windows
