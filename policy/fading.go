@@ -339,7 +339,7 @@ func (f *sparseFold) renew() {
 	old, s := f.cells, f.scale
 	f.cells, f.scale = paged.New(old.Bits()), 1
 	old.Each(func(i uint32, b, a, g float64) {
-		if a *= s; f.lambda+a > f.lambda {
+		if a = float64(a * s); f.lambda+a > f.lambda {
 			f.cells.Set(i, float64(s*b), a, max(float64(s*g), math.SmallestNonzeroFloat64))
 		}
 	})

@@ -8,8 +8,9 @@
 // A table is a hash table with open addressing: a coordinate stands in the first free slot from its home on. Of 2^k
 // slots at most three quarters are taken; then the table is made anew with twice as many, up to one for each coordinate,
 // where every coordinate has a home of its own. So a table takes 45 to 90 bytes for a touched coordinate, whatever the
-// coordinates are, and 34 when all are touched. A page has eight slots, and only pages with a coordinate exist. Homes depend on a number that each
-// process draws, so that no choice of coordinates makes long searches; where a coordinate stands shows nowhere.
+// coordinates are, and 34 when all are touched. A page has eight slots, and only pages with a coordinate exist. Homes
+// depend on a number that each process draws, so that no choice of coordinates makes long searches; where a coordinate
+// stands shows nowhere.
 //
 // The digest of a table is a sum over its touched coordinates, so that keeping it costs the touched
 // coordinates too. It finds accidents: it is no protection against values that were chosen to collide.
