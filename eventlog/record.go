@@ -14,9 +14,9 @@ import (
 const LogVersion = 3
 
 // WayOver says what an operator can do with a log that an earlier program wrote.
-const WayOver = "`troupe log export` of the program that wrote it, and then `troupe train`, carry over what a model " +
-	"learned (of one with hashed features, `troupe train` of that program); idempotency keys, open windows, " +
-	"catalogues of actions and event ids are not carried over"
+const WayOver = "`troupe train` of the program that wrote it makes a file of what a model learned, from which one of " +
+	"this program starts (:createFrom), and `troupe log export` writes its decisions; idempotency keys, open windows " +
+	"and event ids are not carried over, and a catalogue is not in an export"
 
 // newestVersion is LogVersion, but in tests of the version to come.
 func newestVersion() uint16 { return LogVersion + uint16(future.Versions.Load()) }
