@@ -29,6 +29,7 @@ type HashedOptions struct {
 	Change string  `key:"change" doc:"restarts: the small models begin again and again, and those that began at the right time play; none" default:"none"`
 	// HalfLife makes what was learned fade; see fading.go.
 	HalfLife HalfLife  `key:"half_life" doc:"with restarts: an event counts half after so many others, or after a time of the log such as 7d; 0: never forgotten while the world stays"`
+	Rules    int       `key:"rules" doc:"of small models: 1, or 2, by which a new model of a server learns" default:"1"`
 	Range    []float64 `key:"range" doc:"[min, max] of rewards; one outside is refused. Missing: [0, 1], and it widens"`
 	Over     float64   `key:"compare_over" once:"forget" doc:"number of rewards over which the errors of the models are compared; no model forgets by it" default:"5000"`
 }
@@ -52,6 +53,7 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 	fill(&o.Link, "auto")
 	fill(&o.Small, "auto")
 	fill(&o.Change, unchanged)
+	fill(&o.Rules, 1)
 	if o.Range == nil && p.Low < p.High {
 		o.Range = []float64{p.Low, p.High}
 	}
@@ -69,6 +71,12 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 	}
 	if err := oneOf("change", o.Change, restarts, unchanged); err != nil {
 		return o, err
+	}
+	if o.Rules != 1 && o.Rules != 2 {
+		return o, spec.Refuse("rules", o.Rules, "expected 1 or 2")
+	}
+	if o.Rules == 2 && o.Small == "no" {
+		return o, spec.Refuse("rules", o.Rules, `but small is "no": they are rules of the small models`)
 	}
 	if o.Change == restarts && o.Small == "no" {
 		return o, spec.Refuse("change", o.Change, `but small is "no": it is the small models that restart`)
@@ -97,6 +105,11 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 // With change = "restarts" a small model is up to six copies that began at different times (starts.go); its weight is
 // split among them in multiples of 2⁻¹⁶, so the law is the same count. Changed says what was noticed. Models that have
 // left come back, empty, when a change was noticed and every 2.84·compare_over events (returns.go); otherwise never.
+//
+// Rules 2 differ from rules 1, of models that were made before there were two, in three points. Sparse models begin 4
+// behind, which is more than log 32: they play only after they have predicted better. Of a field with more than 32
+// values the first 32 are read, and its numbers. And prior variances are in units of two rewards only after 100 events:
+// with change = "restarts", two first rewards that differ were taken for the only ones that there are.
 //
 // Without lists the model with the smallest errors plays alone. A set has dimension 2·2^bits. Coordinates from 2^bits
 // on are pairs: only the models with pairs read them, modulo 2^bits. Nonzeros lists them last. Each model divides the
@@ -161,7 +174,7 @@ func NewHashed(o HashedOptions, p Problem) (*Hashed, error) {
 		h.numbers = append(h.numbers, make([]float64, fadeNumbers(len(h.folds)))...)
 	}
 	if lists && o.Small == "auto" {
-		h.mix = newMixture(2<<o.Bits, len(h.folds), o.Change == restarts, h.fade)
+		h.mix = newMixture(2<<o.Bits, len(h.folds), o.Change == restarts, o.Rules, h.fade)
 		h.blend.sparseMembers = &h.members
 	}
 	return h, nil
@@ -566,7 +579,7 @@ func (h *Hashed) Restore(b []byte) error {
 	if err != nil {
 		return err
 	}
-	mix, err := readMixture(rest, h.mix.first, len(h.folds), h.mix.changes.on, h.fade)
+	mix, err := readMixture(rest, h.mix.first, len(h.folds), h.mix.changes.on, h.opts.Rules, h.fade)
 	if err != nil {
 		return err
 	}

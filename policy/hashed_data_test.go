@@ -68,6 +68,8 @@ type service struct {
 	obs   feature.Observer
 	n     uint64
 	draw  rng.Stream
+
+	features []string // of the actions of a request; one that is not there has none
 }
 
 func newService(t testing.TB, seed uint64) *service {
@@ -88,8 +90,12 @@ func (w *service) decide(t testing.TB, context string, ids []string) bandit.Acti
 	if err := w.b.Begin([]byte(context)); err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range ids {
-		if err := w.b.Add(id, nil); err != nil {
+	for i, id := range ids {
+		var features []byte
+		if i < len(w.features) && w.features[i] != "" {
+			features = []byte(w.features[i])
+		}
+		if err := w.b.Add(id, features); err != nil {
 			t.Fatal(err)
 		}
 	}

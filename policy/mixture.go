@@ -42,22 +42,27 @@ type mixture struct {
 
 // Constants of the mixture. docs/record/does-it-learn.md says how they were chosen.
 const (
-	weightTotal = 1 << 16
-	weightLow   = 1. / 32 // a model with a smaller weight does not play
-	handicap    = 2       // log likelihood that sparse models begin behind
-	newcomer    = 2       // and small ones that are added later
-	givenUp     = 60      // a small model that is so far behind the best one leaves, and so does a sparse one behind its twin
-	smallScale  = .5      // of the members, in units of the standard deviation
-	aloneScale  = 1       // where requests have ids only: half would leave some runs with the wrong action for long
-	sparseScale = .5
+	weightTotal    = 1 << 16
+	weightLow      = 1. / 32 // a model with a smaller weight does not play
+	handicap       = 2       // log likelihood that sparse models begin behind
+	secondHandicap = 4       // with rules 2: more than log 1/weightLow, so they play only after they have predicted better
+	newcomer       = 2       // and small ones that are added later
+	givenUp        = 60      // a small model that is so far behind the best one leaves, and so does a sparse one behind its twin
+	smallScale     = .5      // of the members, in units of the standard deviation
+	aloneScale     = 1       // where requests have ids only: half would leave some runs with the wrong action for long
+	sparseScale    = .5
 )
 
-func newMixture(first uint32, folds int, restarts bool, fade *fading) *mixture {
+func newMixture(first uint32, folds int, restarts bool, rules int, fade *fading) *mixture {
 	x := &mixture{first: first, sum: .5, fields: &fieldTable{}, likes: make([]float64, folds), gone: make([]bool, folds),
 		trial: make([]bool, folds), changes: changes{on: restarts, unit: 1}, fade: fade}
 	x.smalls = []*smallModel{x.newSmall(smallIDs, 0)}
+	behind := float64(handicap)
+	if rules == 2 {
+		x.fields.second, behind = true, secondHandicap
+	}
 	for k := range x.likes {
-		x.likes[k] = -handicap
+		x.likes[k] = -behind
 	}
 	return x
 }

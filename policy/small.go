@@ -193,7 +193,7 @@ type fieldEntry struct {
 	action bool
 	number bool
 	out    bool     // it has more values
-	levels []uint32 // ascending
+	levels []uint32 // ascending; none where it has more, but with rules 2 those that came first
 }
 
 // fieldTable lists fields in the order of their first event. It is replaced, never changed, because readers share it.
@@ -201,6 +201,7 @@ type fieldTable struct {
 	entries []fieldEntry
 	ids     []uint32 // of actions, ascending
 	manyIDs bool
+	second  bool // rules 2 (HashedOptions.Rules)
 }
 
 func (f *fieldTable) of(field uint32, action bool) *fieldEntry {
@@ -212,10 +213,18 @@ func (f *fieldTable) of(field uint32, action bool) *fieldEntry {
 	return nil
 }
 
-// read reports whether a field is known and has few values.
-func (f *fieldTable) read(field uint32, action bool) bool {
-	e := f.of(field, action)
-	return e != nil && !e.out
+// reads reports whether an atom is read: its field is known and has few values; with rules 2 also where it has more, but
+// the value was among the first, or is a number.
+func (f *fieldTable) reads(a *smallAtom, action bool) bool {
+	e := f.of(a.field, action)
+	if e == nil || !e.out || !f.second {
+		return e != nil && !e.out
+	}
+	if a.role != bandit.LevelRole {
+		return true
+	}
+	_, ok := slices.BinarySearch(e.levels, a.level)
+	return ok
 }
 
 // numbers returns how many fields of the context have numbers.
@@ -263,7 +272,7 @@ func (f *fieldTable) meet(s *smallAtoms) *fieldTable {
 	out := f
 	edit := func() {
 		if out == f {
-			out = &fieldTable{slices.Clone(f.entries), f.ids, f.manyIDs}
+			out = &fieldTable{slices.Clone(f.entries), f.ids, f.manyIDs, f.second}
 		}
 	}
 	if !f.manyIDs {
@@ -302,9 +311,9 @@ func (f *fieldTable) meet(s *smallAtoms) *fieldTable {
 			}
 			edit()
 			e = out.of(a.field, action)
-			if e.out = len(e.levels) == mostLevels; e.out {
+			if e.out = len(e.levels) == mostLevels; e.out && !f.second {
 				e.levels = nil
-			} else {
+			} else if !e.out {
 				e.levels = slices.Insert(slices.Clone(e.levels), i, a.level)
 			}
 		}
@@ -324,7 +333,7 @@ func (s *smallModel) terms(phi []term, a *smallAtoms, f *fieldTable) (block uint
 	for k := range a.context {
 		c := &a.context[k]
 		if s.kind == smallField && c.field != s.field || s.kind == smallLinear && c.role == bandit.BinRole ||
-			c.role > bandit.ValueRole || !f.read(c.field, false) {
+			c.role > bandit.ValueRole || !f.reads(c, false) {
 			continue
 		}
 		phi = append(phi, term{c.key, levelPrior, c.value, -1})
@@ -352,7 +361,7 @@ func (s *smallModel) sharedTerms(phi []term, a *smallAtoms, f *fieldTable) []ter
 	}
 	for k := range a.action {
 		c := &a.action[k]
-		if c.role > bandit.ValueRole || !f.read(c.field, true) {
+		if c.role > bandit.ValueRole || !f.reads(c, true) {
 			continue
 		}
 		phi = append(phi, term{c.key, meanPrior, c.value, -1})
@@ -361,7 +370,7 @@ func (s *smallModel) sharedTerms(phi []term, a *smallAtoms, f *fieldTable) []ter
 		}
 		for l := range a.context {
 			x := &a.context[l]
-			if x.role > bandit.ValueRole || !f.read(x.field, false) {
+			if x.role > bandit.ValueRole || !f.reads(x, false) {
 				continue
 			}
 			phi = append(phi, term{(x.key ^ 0x9e3779b97f4a7c15) * (c.key | 1), productPrior,

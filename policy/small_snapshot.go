@@ -26,19 +26,33 @@ import (
 //
 // With a half-life it begins with "TRS4", and behind the covariances of a block are D prior variances and the clock until
 // which it has faded, f64.
+//
+// With rules 2 it begins with "TRS5", "TRS6" with restarts or "TRS7" with a half-life, too, and a field with too many
+// values has the first 32.
 const (
 	mixtureMagic  = "TRS2"
 	restartsMagic = "TRS3"
 	fadingMagic   = "TRS4"
+
+	// with rules 2
+	secondMagic         = "TRS5"
+	secondRestartsMagic = "TRS6"
+	secondFadingMagic   = "TRS7"
 )
 
 // magic is what a snapshot begins with.
 func (x *mixture) magic() string {
 	switch {
+	case x.fade != nil && x.fields.second:
+		return secondFadingMagic
 	case x.fade != nil:
 		return fadingMagic
+	case x.changes.on && x.fields.second:
+		return secondRestartsMagic
 	case x.changes.on:
 		return restartsMagic
+	case x.fields.second:
+		return secondMagic
 	}
 	return mixtureMagic
 }
@@ -226,7 +240,8 @@ func splitMixture(b []byte, magic string) (sparse, rest []byte, err error) {
 // SnapshotParts returns how many bytes of a snapshot of sparse or hashed are of sparse models, and of small ones. Bytes
 // that are no such snapshot count as the first.
 func SnapshotParts(b []byte) (sparse, small int) {
-	if len(b) < 8 || !slices.Contains([]string{mixtureMagic, restartsMagic, fadingMagic}, string(b[:4])) {
+	magics := []string{mixtureMagic, restartsMagic, fadingMagic, secondMagic, secondRestartsMagic, secondFadingMagic}
+	if len(b) < 8 || !slices.Contains(magics, string(b[:4])) {
 		return len(b), 0
 	}
 	sparse = int(min(int64(little.Uint32(b[4:])), int64(len(b)-8)))
@@ -234,9 +249,9 @@ func SnapshotParts(b []byte) (sparse, small int) {
 }
 
 // readMixture reads what append has written.
-func readMixture(b []byte, first uint32, folds int, restarts bool, fade *fading) (*mixture, error) {
+func readMixture(b []byte, first uint32, folds int, restarts bool, rules int, fade *fading) (*mixture, error) {
 	r := &byteReader{b: b, fades: fade != nil}
-	x := newMixture(first, folds, restarts, fade)
+	x := newMixture(first, folds, restarts, rules, fade)
 	x.n, x.sum, x.count = r.u64(), r.float(), r.float()
 	if n := r.u16(); !r.bad && n != folds {
 		return nil, fmt.Errorf("policy: snapshot has %d sparse models, expected %d", n, folds)
@@ -245,7 +260,7 @@ func readMixture(b []byte, first uint32, folds int, restarts bool, fade *fading)
 		x.likes[k] = r.float()
 		x.gone[k], x.trial[k] = r.state(restarts)
 	}
-	x.fields = readFields(r)
+	x.fields = readFields(r, x.fields.second)
 	n := r.u8()
 	if n == 0 || n > mostSmalls {
 		return nil, errMixture
@@ -270,8 +285,12 @@ func readMixture(b []byte, first uint32, folds int, restarts bool, fade *fading)
 	return x, nil
 }
 
-func readFields(r *byteReader) *fieldTable {
-	f := &fieldTable{}
+func readFields(r *byteReader, second bool) *fieldTable {
+	f := &fieldTable{second: second}
+	full := 0 // values of a field that has more
+	if second {
+		full = mostLevels
+	}
 	n := r.u16()
 	if r.bad = r.bad || n > mostFields; r.bad {
 		return f
@@ -281,7 +300,7 @@ func readFields(r *byteReader) *fieldTable {
 		flags := r.u8()
 		e.action, e.number, e.out = flags&1 > 0, flags&2 > 0, flags&4 > 0
 		e.levels = readLevels(r, r.u8(), mostLevels)
-		if r.bad = r.bad || flags > 7 || e.out && len(e.levels) > 0 || f.of(e.field, e.action) != nil; r.bad {
+		if r.bad = r.bad || flags > 7 || e.out && len(e.levels) != full || f.of(e.field, e.action) != nil; r.bad {
 			return f
 		}
 		f.entries = append(f.entries, e)

@@ -86,10 +86,10 @@ func (p *played) share(from, to int) float64 {
 	return got / most
 }
 
-// newFields is newService for requests with fields, so with small models.
+// newFields is newService for requests with fields, so with small models, by the rules of a new model of a server.
 func newFields(t testing.TB, seed uint64, change string) *service {
 	t.Helper()
-	return newOptions(t, seed, policy.HashedOptions{Change: change})
+	return newOptions(t, seed, policy.HashedOptions{Change: change, Rules: 2})
 }
 
 func newOptions(t testing.TB, seed uint64, o policy.HashedOptions) *service {

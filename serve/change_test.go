@@ -135,8 +135,12 @@ func TestChangeOption(t *testing.T) {
 		`{"id": "f", "policy": {"kind": "hashed", "compare_over": 99}}`: "restarts",
 	} {
 		name := text[8:9]
-		if c := make(name, text); c.Policy.Raw["change"] != want {
-			t.Errorf("%s has change %v", text, c.Policy.Raw["change"])
+		rules := "2"
+		if want == nil {
+			rules = "<nil>"
+		}
+		if c := make(name, text); c.Policy.Raw["change"] != want || fmt.Sprint(c.Policy.Raw["rules"]) != rules {
+			t.Errorf("%s has change %v and rules %v", text, c.Policy.Raw["change"], c.Policy.Raw["rules"])
 		}
 		for _, again := range []string{`{"id": "` + name + `", "floor": 0.5}`, text} {
 			c := DefaultConfig(name)
@@ -144,8 +148,9 @@ func TestChangeOption(t *testing.T) {
 				t.Fatal(err)
 			}
 			must(s.ConfigureModel(ctx, name, 0, c, ""))
-			if got := must(s.GetModel(ctx, name)).Config.Policy.Raw["change"]; got != want {
-				t.Errorf("%s, then %s: change is %v", text, again, got)
+			raw := must(s.GetModel(ctx, name)).Config.Policy.Raw
+			if raw["change"] != want || fmt.Sprint(raw["rules"]) != rules {
+				t.Errorf("%s, then %s: change is %v, rules are %v", text, again, raw["change"], raw["rules"])
 			}
 		}
 	}
@@ -155,6 +160,12 @@ func TestChangeOption(t *testing.T) {
 	}
 	if _, err := s.ConfigureModel(ctx, "c", 0, c, ""); err == nil {
 		t.Error("a model may change whether it restarts")
+	}
+	if err := c.UnmarshalJSON([]byte(`{"id": "c", "policy": {"kind": "hashed", "change": "none", "rules": 1}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ConfigureModel(ctx, "c", 0, c, ""); err == nil {
+		t.Error("a model may change its rules")
 	}
 }
 

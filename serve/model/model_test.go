@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -346,6 +347,31 @@ func TestRenamedOption(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), "is called compare_over now") {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestKeepsRules: a model that was made before there were rules keeps its table, whatever says the same; a new one has
+// rules 2 and keeps them.
+func TestKeepsRules(t *testing.T) {
+	for table, rules := range map[string]string{
+		`{"kind": "hashed", "change": "restarts"}`:             "<nil>",
+		`{"kind": "hashed", "change": "restarts", "rules": 2}`: "2",
+	} {
+		var own Config
+		if err := json.Unmarshal([]byte(`{"id": "m", "policy": `+table+`}`), &own); err != nil {
+			t.Fatal(err)
+		}
+		own.Policy.Raw = own.written(own.Policy.Raw)
+		for _, again := range []string{"", `, "policy": {"kind": "hashed"}`, `, "policy": ` + table,
+			`, "policy": {"kind": "hashed", "change": "restarts", "rules": ` + map[string]string{"<nil>": "1", "2": "2"}[rules] + `}`} {
+			var c Config
+			if err := json.Unmarshal([]byte(`{"id": "m"`+again+`}`), &c); err != nil {
+				t.Fatal(err)
+			}
+			if c.Keep(own); fmt.Sprint(c.Policy.Raw["rules"]) != rules || !SameJSON(c.Policy.Raw, own.Policy.Raw) {
+				t.Errorf("%s, then %s: %v", table, again, c.Policy.Raw)
+			}
 		}
 	}
 }

@@ -67,22 +67,31 @@ func (c *Config) settle() error {
 	return nil
 }
 
-// notice writes out that the default policy notices when the rewards change. A model that was made before does not: its
-// table has no such option.
+// notice writes out that the default policy notices when the rewards change, and by which rules its small models learn. A
+// model that was made before does not notice, or learns by the first rules: its table has no such option.
 func (c *Config) notice() error {
 	raw, h := c.Policy.Raw, c.Features.Hashed
-	if raw["kind"] != hashedKind || raw[changeKey] != nil || raw["small"] == "no" || h == nil || !h.Fields {
+	if raw["kind"] != hashedKind || raw["small"] == "no" || h == nil || !h.Fields {
 		return nil
 	}
 	raw = maps.Clone(raw)
-	raw[changeKey] = "restarts"
+	if raw[changeKey] == nil {
+		raw[changeKey] = "restarts"
+	}
+	if raw[rulesKey] == nil {
+		raw[rulesKey] = int64(2)
+	}
 	if err := c.Policy.DecodeSpec(raw, "policy"); err != nil {
 		return ErrorAt("config", err)
 	}
 	return nil
 }
 
-const changeKey = "change"
+// Options that a model has from when it was made on, or never.
+const (
+	changeKey = "change"
+	rulesKey  = "rules"
+)
 
 // Learned returns the configuration of a model with hashed features after a learned schema has taken over: the policy
 // is that of a new model with a schema, and lo and hi, the range of rewards in force, are where its range begins.
@@ -170,7 +179,7 @@ func (c *Config) written(raw spec.Raw) spec.Raw {
 		return raw
 	}
 	options := reflect.ValueOf(r.Resolved())
-	skip := []string{"range", changeKey, "half_life"} // absent is none for ever
+	skip := []string{"range", changeKey, rulesKey, "half_life"} // absent is none, or 1, for ever
 	if raw["kind"] == sparseKind || c.Features.Hashed != nil {
 		skip = append(skip, "bits", "pairs")
 	}
@@ -193,6 +202,15 @@ func (c *Config) written(raw spec.Raw) spec.Raw {
 	return raw
 }
 
+// same reports whether two plain values of a table are equal: a number is one however it is written.
+func same(a, b any) bool {
+	if x, ok := spec.Number(a); ok {
+		y, ok := spec.Number(b)
+		return ok && x == y
+	}
+	return a == b
+}
+
 // Keep completes a new configuration of a model from its own one: features, policy, the range of rewards, what a
 // missing reward means and the floor stay when nothing is said of them; and a policy table that says the same is the
 // model's own, with its options absent or written out.
@@ -208,14 +226,16 @@ func (c *Config) Keep(own Config) {
 		c.Features, c.Policy = own.Features, PolicySpec{}
 	}
 	raw := c.Policy.Raw
-	switch change := own.Policy.Raw[changeKey]; {
-	case raw == nil:
-	case raw[changeKey] == nil && change != nil && raw["kind"] == own.Policy.Raw["kind"]:
-		raw = maps.Clone(raw)
-		raw[changeKey] = change
-	case raw[changeKey] == "none" && change == nil: // the same
-		raw = maps.Clone(raw)
-		delete(raw, changeKey)
+	for key, absent := range map[string]any{changeKey: "none", rulesKey: 1.} {
+		switch before := own.Policy.Raw[key]; {
+		case raw == nil:
+		case raw[key] == nil && before != nil && raw["kind"] == own.Policy.Raw["kind"]:
+			raw = maps.Clone(raw)
+			raw[key] = before
+		case before == nil && same(raw[key], absent):
+			raw = maps.Clone(raw)
+			delete(raw, key)
+		}
 	}
 	if raw == nil || SameJSON(policy.Written(raw), own.Policy.Raw) || SameJSON(own.written(raw), own.Policy.Raw) {
 		c.Policy = own.Policy
