@@ -48,7 +48,7 @@ var layers = map[string]string{
 	"eventlog/eventlogtest": "eventlog internal/future",
 	"serve/model":           "rng bandit budget spec theory actionset policy feature eventlog",
 	"serve/candidates":      "feature eventlog",
-	"serve/fold":            "rng bandit budget policy feature eventlog serve/model",
+	"serve/fold":            "rng bandit budget policy feature eventlog ope serve/model",
 	"serve/fault":           "serve/model",
 	"serve/recent":          "eventlog serve/fault serve/fold",
 	"serve/decide":          "feature eventlog serve/model serve/candidates serve/fold serve/choose serve/fault",

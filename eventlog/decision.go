@@ -142,6 +142,8 @@ type Decision struct {
 	Price   float64 `json:"price,omitzero"`
 	Expects float64 `json:"expects,omitzero"`
 	Play    Play    `json:"play,omitzero"`
+	// Baseline is 1 + the place of the caller's baseline among the candidates, of a guarded model; 0 otherwise.
+	Baseline uint32 `json:"baseline,omitzero"`
 }
 
 // Play says what decided.
@@ -150,6 +152,8 @@ type Play uint32
 const (
 	PlayLaw  Play = 0 // the law
 	PlayStop Play = 1 // the hard stop of a budget has taken actions away; Law has what was left, with the floor in it
+	// PlayBaseline: a guarded model played the caller's baseline; Law is that of the policy, with the floor as Floor says
+	PlayBaseline Play = 2
 	// PlayFloors: actions that have entered have floors, or floors and caps of actions have clipped the law; Law has all
 	// of it and the floor in it
 	PlayFloors Play = 3
@@ -196,8 +200,11 @@ func (r *Decision) checkNew() error {
 		return fmt.Errorf("decision: %d costs of %d candidates: %w", len(r.Costs), r.Offered, ErrMalformed)
 	}
 	switch {
-	case r.Play > PlayStop && r.Play != PlayFloors:
+	case r.Play > PlayFloors:
 		return fmt.Errorf("decision: play = %d is unknown: %w", r.Play, ErrMalformed)
+	case r.Baseline > r.Offered || r.Play == PlayBaseline && r.Baseline == 0:
+		return fmt.Errorf("decision: baseline = %d of %d candidates, play = %d: %w", r.Baseline, r.Offered, r.Play,
+			ErrMalformed)
 	case r.Price == 0 && (r.Expects != 0 || r.Play == PlayStop):
 		return fmt.Errorf("decision: expects = %v, play = %d without a price: %w", r.Expects, r.Play, ErrMalformed)
 	case r.Price != 0 && len(r.Costs) == 0:
@@ -332,7 +339,8 @@ func (r *Decision) append(b []byte) []byte {
 	b = putFloats(b, 36, r.Costs)
 	b = putFloat(b, 37, r.Price)
 	b = putUint(b, 38, uint64(r.Play))
-	return putFloat(b, 39, r.Expects)
+	b = putFloat(b, 39, r.Expects)
+	return putUint(b, 40, uint64(r.Baseline))
 }
 
 func (r *Decision) field(d *decoder) {
@@ -413,6 +421,8 @@ func (r *Decision) field(d *decoder) {
 		r.Play = Play(d.uint32())
 	case 39:
 		r.Expects = d.float()
+	case 40:
+		r.Baseline = d.uint32()
 	default:
 		d.unknown()
 	}

@@ -100,6 +100,9 @@ func genRecord(t *rapid.T) Record {
 				r.Price, r.Expects, r.Play = 1+math.Abs(genFloat(t)), math.Abs(genFloat(t)), Play(rapid.IntRange(0, 1).Draw(t, "play"))
 			}
 		}
+		if r.Offered > 0 && r.Play == PlayLaw && rapid.Bool().Draw(t, "guarded") {
+			r.Baseline, r.Play = rapid.Uint32Range(1, r.Offered).Draw(t, "baseline"), Play(2*rapid.IntRange(0, 1).Draw(t, "played"))
+		}
 		r.Notes, r.Config = Notes(rapid.Uint32Range(0, 31).Draw(t, "notes")), rapid.Uint64().Draw(t, "config")
 		if r.Unit = ID(rapid.Uint64().Draw(t, "unit")); r.Unit != 0 {
 			r.Span = rapid.Uint64().Draw(t, "span")
@@ -251,6 +254,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 			r.Num, r.Den, r.WouldNum, r.Index, r.Offered, r.Mode = 3, 9, 2, 1, 3, Frozen
 			r.Law, r.Groups, r.Voters, r.X = []uint64{6, 6, 2}, []uint32{0, 0, 1}, 8, nil
 			r.Costs, r.Price, r.Expects, r.Play = []float64{.5, 0, 3e-5}, .25, .125, PlayStop
+			r.Baseline = 2
 		case *Reward:
 			r.X, r.Cost = nil, .25
 		case *Control:
@@ -356,7 +360,9 @@ func TestRefusals(t *testing.T) {
 		{&Decision{Model: 1, Den: 1, Offered: 1, Costs: []float64{1}, Price: math.Inf(1)}, "price = +Inf"},
 		{&Decision{Model: 1, Den: 1, Offered: 1, Costs: []float64{1}, Price: 1, Expects: -1}, "expects = -1"},
 		{&Decision{Model: 1, Den: 1, Offered: 1, Costs: []float64{1}, Play: 1}, "without a price"},
-		{&Decision{Model: 1, Den: 1, Offered: 1, Costs: []float64{1}, Price: 1, Play: 2}, "play = 2 is unknown"},
+		{&Decision{Model: 1, Den: 1, Offered: 1, Costs: []float64{1}, Price: 1, Play: 4}, "play = 4 is unknown"},
+		{&Decision{Model: 1, Den: 1, Offered: 2, Play: 2}, "baseline = 0 of 2 candidates, play = 2"},
+		{&Decision{Model: 1, Den: 1, Offered: 2, Baseline: 3}, "baseline = 3 of 2 candidates"},
 		{&Checkpoint{Prices: []Price{{2, 1, 1}, {2, 1, 1}}}, "prices[1].model"},
 		{&Checkpoint{Prices: []Price{{2, math.NaN(), 1}}}, "prices[0] = NaN"},
 		{&Reward{Event: ok, Model: 1, Cost: math.NaN(), Costed: true}, "reward: cost = NaN"},

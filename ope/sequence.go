@@ -2,6 +2,7 @@ package ope
 
 import (
 	"errors"
+	"fmt"
 	"math"
 )
 
@@ -338,3 +339,34 @@ func (s *Sequence) Add(phi float64) { s.c.add([]float64{phi}) }
 
 // Lower returns the bound that holds with probability 1 − alpha, at least lo and at most hi.
 func (s *Sequence) Lower(alpha, lo, hi float64) float64 { return s.c.bound(alpha, lo, hi) }
+
+// Settle makes the state one of the terms alone, in the order in which they were added: a Sequence that is settled after
+// each of the same terms has the same bits, whenever it was stored and read back.
+func (s *Sequence) Settle() {
+	s.c.settle()
+	for k := range s.c.prod {
+		s.c.normalise(k)
+	}
+}
+
+// Numbers returns the state of a settled sequence: how many terms, and for each λ a fraction and an exponent.
+func (s *Sequence) Numbers() (n int, fraction [steps]float64, exponent [steps]int64) {
+	s.Settle()
+	return s.c.n, s.c.prod[0], s.c.exp[0]
+}
+
+// SequenceOf returns a sequence with such a state. An error: the numbers are none.
+func SequenceOf(shift float64, n int, fraction [steps]float64, exponent [steps]int64) (*Sequence, error) {
+	s := NewSequence(shift)
+	for j, f := range fraction {
+		if !(f >= 0.5 && f < 1) || exponent[j] < 0 {
+			return nil, fmt.Errorf("ope: a sequence has the fraction %v and the exponent %d, expected [½, 1) and 0 at least", f,
+				exponent[j])
+		}
+	}
+	if n < 0 {
+		return nil, fmt.Errorf("ope: a sequence of %d terms", n)
+	}
+	s.c.n, s.c.prod[0], s.c.exp = n, fraction, [][steps]int64{exponent}
+	return s, nil
+}

@@ -189,7 +189,8 @@ func compare(out *Replayed, r *eventlog.Decision, v *choose.Version, w *choose.W
 	out.Price, out.Expects, out.Stopped = c.Price, c.Expects, c.Stopped
 	differ("price", c.Price == r.Price)
 	differ("expects", c.Expects == r.Expects)
-	differ("play", c.Stopped == (r.Play == eventlog.PlayStop))
+	differ("play", c.Stopped == (r.Play == eventlog.PlayStop) &&
+		(r.Baseline == 0 || v.Plays == (r.Play != eventlog.PlayBaseline)))
 	switch r.Mode {
 	case eventlog.Apprentice, eventlog.Shadow: // the policy's choice is known by its id and propensity
 		differ("num", out.Num == r.WouldNum)

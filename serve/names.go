@@ -26,6 +26,7 @@ const (
 	Apprentice = model.Apprentice
 	Shadow     = model.Shadow
 	Frozen     = model.Frozen
+	Guarded    = model.Guarded
 )
 
 // DefaultConfig returns the configuration of a model of which only the name is given.

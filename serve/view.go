@@ -40,6 +40,10 @@ func (s *state) viewOf(m *fold.Model) Model {
 		out.Budget = &BudgetView{Price: b.Price(limit), Granted: b.Granted, Spent: b.Spent, Reserved: b.Reserved,
 			Left: b.Left(limit, s.time.Now().UnixNano()), Decisions: b.Decisions, Stopped: b.Stopped, Paid: b.Paid}
 	}
+	if g, r := m.Guard, m.Compiled.Config.Reward; g != nil {
+		out.Guard = &GuardView{Plays: m.GuardPlays(), Decisions: g.N, Policy: g.Played, Open: g.Open(),
+			Lower: (r.Max - r.Min) * g.Lower()}
+	}
 	if y, ok := m.MissingReward(); ok && (m.Memory.Adopted || m.Compiled.Config.Reward.Default.Set) {
 		out.Missing = &Missing{Value: y, Adopted: m.Memory.Adopted, Seq: m.Memory.AdoptedSeq}
 	}

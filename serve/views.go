@@ -31,6 +31,8 @@ type Model struct {
 	Range Range `json:"range"`
 	// Budget is what a model with a budget has spent, absent for others.
 	Budget *BudgetView `json:"budget,omitempty"`
+	// Guard is how far the policy of a guarded model is, absent for others.
+	Guard *GuardView `json:"guard,omitempty"`
 	// Missing is what an event without a reward counts, absent when it teaches nothing.
 	Missing *Missing `json:"missing,omitempty"`
 	// Numbers are the number features whose scale is known, of hashed features.
@@ -87,6 +89,15 @@ type BudgetView struct {
 	Decisions uint64  `json:"decisions" doc:"under the budget"`
 	Stopped   uint64  `json:"stopped" doc:"in which the hard stop took actions away"`
 	Paid      float64 `json:"paid" doc:"of all time"`
+}
+
+// GuardView is the state of a model's guard after the newest entry.
+type GuardView struct {
+	Plays     bool    `json:"plays" doc:"the next guarded decision plays the policy, and not the baseline"`
+	Decisions uint64  `json:"decisions" doc:"guarded decisions"`
+	Policy    uint64  `json:"policy" doc:"of these, decisions that played the policy"`
+	Open      int     `json:"open" doc:"of these, decisions whose rewards are not in the bound; each counts the worst"`
+	Lower     float64 `json:"lower" doc:"what the decisions have earned above their baselines in the mean, at least, in units of reward; it stays above −margin"`
 }
 
 // Missing is what an event without a reward counts.

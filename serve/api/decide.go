@@ -17,8 +17,8 @@ type decideBody struct {
 	Available       []bool          `json:"available,omitempty" doc:"a truth value for each candidate"`
 	Costs           []*float64      `json:"costs,omitempty" doc:"what it costs to play each row of packed, or each entry of the catalogue, in units of money; actions have their own cost"`
 	Exclude         []string        `json:"exclude,omitempty" doc:"ids that may not be chosen"`
-	Baseline        *int            `json:"baseline,omitempty" minimum:"0" doc:"index of the caller's own choice, for apprentice and shadow"`
-	Mode            serve.Mode      `json:"mode,omitempty" enum:"online,apprentice,shadow,frozen" doc:"instead of the model's mode"`
+	Baseline        *int            `json:"baseline,omitempty" minimum:"0" doc:"index of the caller's own choice, for apprentice, shadow and guarded, which needs one"`
+	Mode            serve.Mode      `json:"mode,omitempty" enum:"online,apprentice,shadow,frozen,guarded" doc:"instead of the model's mode"`
 	DeferActivation bool            `json:"defer_activation,omitempty" doc:"the event counts only after :activate or its first reward"`
 	MinSeq          uint64          `json:"min_seq,omitempty" doc:"decide on a state that has at least this sequence number: read your writes"`
 	Explain         string          `json:"explain,omitempty" enum:"full" doc:"full: every candidate's propensity, votes and score"`

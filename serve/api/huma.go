@@ -82,10 +82,16 @@ type configDoc struct {
 	Floors        shares         `json:"floors,omitempty" doc:"by the id of an action: the least probability that it is played with"`
 	Caps          shares         `json:"caps,omitempty" doc:"by the id of an action: the largest probability that it is played with"`
 	Reward        rewardDoc      `json:"reward,omitempty"`
-	Mode          string         `json:"mode,omitempty" enum:"online,apprentice,shadow,frozen"`
+	Mode          string         `json:"mode,omitempty" enum:"online,apprentice,shadow,frozen,guarded"`
+	Guard         *guardDoc      `json:"guard,omitempty" doc:"for mode guarded: the baseline is played unless the policy cannot have earned less by more than the margin, in the mean of all decisions"`
 	Actions       []entryDoc     `json:"actions,omitempty" doc:"catalogue of actions"`
 	Unit          string         `json:"unit,omitempty" doc:"a path of the context, such as context.user.id: decisions with one value there play one member of the policy within an epoch, and the log has a keyed hash of the value; a request without it is refused"`
 	LogCandidates string         `json:"log_candidates,omitempty" enum:"full,none"`
+}
+
+type guardDoc struct {
+	Margin     float64 `json:"margin" exclusiveMinimum:"0" doc:"how much less than the baseline a decision may earn in the mean, in units of reward"`
+	Confidence float64 `json:"confidence,omitempty" exclusiveMinimum:"0" exclusiveMaximum:"1" doc:"probability that the margin is kept, at all times together; default 0.95"`
 }
 
 type shares map[string]float64

@@ -399,7 +399,7 @@ func (s *scan) decide(r *serve.DecideRequest, depth, most int) bool {
 			return ok && n < 1<<31
 		case 7:
 			t, ok := s.text()
-			for _, m := range []serve.Mode{serve.Online, serve.Apprentice, serve.Shadow, serve.Frozen} {
+			for _, m := range []serve.Mode{serve.Online, serve.Apprentice, serve.Shadow, serve.Frozen, serve.Guarded} {
 				if string(t) == string(m) {
 					r.Mode = m
 					return ok

@@ -33,6 +33,7 @@ type Version struct {
 	Spending budget.Pacer // of a model with a budget, after Seq
 	Floors   []model.ActionFloor
 	Learned  uint64 // events that the state has learned
+	Plays    bool   // a guarded decision plays the policy, and not the baseline
 }
 
 // Meanwhile returns the version of a model that lags behind its log (fold.Fold.Defer): the state of v, with what else
@@ -58,6 +59,7 @@ func VersionOf(m *fold.Model, seq uint64) (*Version, error) {
 		v.Spending = m.Spending.Pacer
 	}
 	v.Floors, v.Learned = m.Compiled.Floors(m.Counts.Decisions), m.Counts.Learned
+	v.Plays = m.GuardPlays()
 	return v, nil
 }
 

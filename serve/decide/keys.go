@@ -275,7 +275,11 @@ func (d *Decider) again(use fold.KeyUse) (*Decision, error) {
 		Propensity: choose.Fraction{Num: r.Num, Den: r.Den}, Mode: model.Mode(r.Mode.String()), Seq: use.Seq,
 		BasisSeq: r.BasisSeq, Durable: true, Repeated: true,
 	}
-	if out.Mode == model.Apprentice || out.Mode == model.Shadow {
+	baseline := out.Mode == model.Apprentice || out.Mode == model.Shadow
+	if r.Baseline > 0 {
+		out.Mode = model.Guarded
+	}
+	if baseline {
 		out.Would = &Would{r.WouldAction, choose.Fraction{Num: r.WouldNum, Den: r.Den}}
 	}
 	return out, nil

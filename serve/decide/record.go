@@ -31,6 +31,9 @@ func (d *Decider) record(w *choose.Worker, r *Request, c choose.Choice, now time
 	if r.Mode != "" {
 		mode = r.Mode
 	}
+	if err := r.checkGuard(mode, config); err != nil {
+		return Decision{}, nil, fault.Refused(err)
+	}
 	out := Decision{Mode: mode, BasisSeq: v.Seq, Durable: true, Propensity: choose.Fraction{Num: c.Num, Den: c.Den}}
 	record := records.Get().(*eventlog.Decision)
 	*record = eventlog.Decision{
@@ -39,7 +42,17 @@ func (d *Decider) record(w *choose.Worker, r *Request, c choose.Choice, now time
 		Mode: model.Modes[mode], Deferred: r.Deferred, Caller: r.Caller,
 		Time: now.UnixNano(), Deadline: max(now.UnixNano(), d.opt.Clock()) + int64(config.Reward.Window),
 	}
-	if mode == model.Apprentice || mode == model.Shadow {
+	baseline := mode == model.Apprentice || mode == model.Shadow
+	if mode == model.Guarded {
+		at, err := w.Baseline(r.Baseline)
+		if err != nil {
+			return Decision{}, nil, fault.Refused(err)
+		}
+		if record.Baseline, baseline = uint32(at)+1, !v.Plays; baseline {
+			record.Mode = eventlog.Apprentice
+		}
+	}
+	if baseline {
 		played, err := w.Baseline(r.Baseline)
 		if err != nil {
 			return Decision{}, nil, fault.Refused(err)
@@ -72,6 +85,9 @@ func (d *Decider) record(w *choose.Worker, r *Request, c choose.Choice, now time
 		record.Play, record.Floor = eventlog.PlayStop, 0
 	case c.Floored:
 		record.Play, record.Floor = eventlog.PlayFloors, 0
+	}
+	if baseline && record.Baseline > 0 {
+		record.Play = eventlog.PlayBaseline
 	}
 	n := len(record.Full) + len(record.Atoms) + max(0, 6*len(record.Law)-roomForLaw) + 8*len(record.Costs)
 	if v.Keeps && mode != model.Shadow && mode != model.Frozen {

@@ -197,6 +197,7 @@ func (f *Fold) rollback(r *eventlog.Control, at Stamp) (Outcome, error) {
 		return None, err
 	}
 	m.Spending, from.Spending = from.Spending, nil
+	m.Guard, from.Guard = from.Guard, nil
 	learned := m.Counts.Learned
 	m.Counts = from.Counts
 	m.Counts.Learned = learned
@@ -221,6 +222,7 @@ func (f *Fold) configure(m *Model, cfg *model.Compiled, at Stamp) (Outcome, erro
 	was := m.Compiled
 	m.Compiled = cfg
 	m.beginBudget(was.Config.Budget)
+	m.beginGuard(&was.Config)
 	if err := f.recast(m, cfg); err != nil {
 		return None, err
 	}
@@ -260,6 +262,7 @@ func (f *Fold) remove(m *Model) {
 // install makes m the model of its name.
 func (f *Fold) install(m *Model) {
 	m.beginBudget(m.Compiled.Config.Budget)
+	m.beginGuard(&m.Compiled.Config)
 	f.models[m.ID], f.names[m.Name()], f.renamed = m, m, true
 	f.markChanged(m)
 }

@@ -254,6 +254,7 @@ func (f *Fold) decision(i uint32, r *eventlog.Decision) Outcome {
 	}
 	e.state = e.state.withRule(m.Compiled.Config.Reward.Rule)
 	f.reserve(h, &e, r)
+	f.guards(h, f.entry.event(i), r)
 	b := f.await(f.entry.batchKey, f.seq, f.entry.hash)
 	b.events = append(b.events, e)
 	if b.uses != nil {
@@ -290,6 +291,9 @@ func (f *Fold) reward(r *eventlog.Reward) (Outcome, error) {
 	}
 	e.y = rule.Fold(e.y, r.Y, e.state&rewarded == 0)
 	e.state = e.state&^inactive | rewarded
+	if rule.Settles() {
+		f.guardSettles(h, r.Event, e.y, true)
+	}
 	p := f.learner(m, b.seq)
 	if p == nil || e.state&noLearning != 0 {
 		h.Counts.Ignored++
@@ -342,6 +346,7 @@ func (f *Fold) expire(r *eventlog.Expire) (Outcome, error) {
 		h.Counts.Open--
 		f.waiting--
 		f.close(h, &e)
+		f.guardExpires(h, &e, eventlog.Event{Epoch: k.epoch, Batch: k.no, Index: e.index}, r)
 		p := f.learner(e.model, b.seq)
 		y, learns := e.y, e.state&noLearning == 0 && p != nil
 		if e.state&rewarded != 0 {

@@ -178,6 +178,9 @@ const hasLearning = 4
 // hasBudget: the state of a budget follows the notes, before the Learning.
 const hasBudget = 8
 
+// hasGuard: the state of a guard follows that of a budget.
+const hasGuard = 16
+
 // append appends what the digest of a state depends on. more is of the bytes of a fold: flags.
 func (x *Memory) append(b []byte, more uint64) []byte {
 	u := func(v uint64) { b = binary.LittleEndian.AppendUint64(b, v) }
@@ -205,7 +208,7 @@ func (x *Memory) append(b []byte, more uint64) []byte {
 // write appends the memory and the notes to the bytes of a fold: nothing when there are none.
 func (w *writer) memory(m *Model) error {
 	x := &m.Memory
-	if *x == (Memory{}) && m.Notes == [5]uint64{} && m.Learning == nil && m.Spending == nil {
+	if *x == (Memory{}) && m.Notes == [5]uint64{} && m.Learning == nil && m.Spending == nil && m.Guard == nil {
 		w.bytes(nil)
 		return nil
 	}
@@ -216,12 +219,18 @@ func (w *writer) memory(m *Model) error {
 	if m.Spending != nil {
 		more |= hasBudget
 	}
+	if m.Guard != nil {
+		more |= hasGuard
+	}
 	b := x.append(nil, more)
 	for _, n := range m.Notes {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
 	if m.Spending != nil {
 		b = m.Spending.append(b)
+	}
+	if m.Guard != nil {
+		b = m.Guard.append(b)
 	}
 	if m.Learning != nil {
 		l, err := m.Learning.append(nil)
@@ -262,6 +271,14 @@ func (m *Model) readMemory(b []byte) error {
 		r := reader{b: b}
 		var err error
 		if m.Spending, err = readSpending(&r); err != nil {
+			return err
+		}
+		b = r.b
+	}
+	if flags&hasGuard != 0 {
+		r := reader{b: b}
+		var err error
+		if m.Guard, err = readGuard(&r); err != nil {
 			return err
 		}
 		b = r.b

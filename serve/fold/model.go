@@ -29,6 +29,7 @@ type Model struct {
 	Memory   Memory    // what it keeps beside its policy
 	Learning *Learning // of a model that learns a schema from requests, nil for others
 	Spending *Spending // the state of its budget, nil for a model without one
+	Guard    *Guard    // the state of its guard, nil for a model without one
 
 	keeper // its policy
 	lag    // what the policy has not learned yet

@@ -166,6 +166,9 @@ func (f *Fold) Combined() (d eventlog.ID, ok bool, err error) {
 		if m.Spending != nil {
 			w.b = m.Spending.append(w.b)
 		}
+		if m.Guard != nil {
+			w.b = m.Guard.append(w.b)
+		}
 	}
 	sum := sha256.Sum256(w.b)
 	return eventlog.ID(binary.LittleEndian.Uint64(sum[:])) | 1, true, nil // 0 is none

@@ -85,7 +85,7 @@ func (c Config) check(limits Limits) error {
 		return Invalid("config.reward.window", w, "expected more than 0 and at most %v", MaxWindow)
 	}
 	if _, ok := Modes[Mode(c.Mode)]; !ok {
-		return Invalid("config.mode", c.Mode, "expected online, apprentice, shadow or frozen")
+		return Invalid("config.mode", c.Mode, "expected online, apprentice, shadow, frozen or guarded")
 	}
 	if c.LogCandidates != "full" && c.LogCandidates != "none" {
 		return Invalid("config.log_candidates", c.LogCandidates, "expected full or none")
@@ -103,6 +103,9 @@ func (c Config) check(limits Limits) error {
 		return err
 	}
 	if err := c.checkUnit(); err != nil {
+		return err
+	}
+	if err := c.checkGuard(); err != nil {
 		return err
 	}
 	ids := map[string]bool{}

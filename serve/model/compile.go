@@ -54,12 +54,13 @@ func (c *Compiled) Sparse() bool { return sparseKindOf(c.Config.Policy.Raw) }
 // Modes are the modes that a configuration or a request may name, as the log records them.
 var Modes = map[Mode]eventlog.Mode{
 	Online: eventlog.Online, Apprentice: eventlog.Apprentice, Shadow: eventlog.Shadow, Frozen: eventlog.Frozen,
+	Guarded: eventlog.Online, // or Apprentice: what was played
 }
 
 // CheckMode refuses a mode that a request may not name; an empty one is that of the model.
 func CheckMode(m Mode) error {
 	if _, ok := Modes[m]; !ok && m != "" {
-		return Invalid("mode", m, "expected online, apprentice, shadow or frozen")
+		return Invalid("mode", m, "expected online, apprentice, shadow, frozen or guarded")
 	}
 	return nil
 }

@@ -21,7 +21,8 @@ type Config struct {
 	Caps          Shares      `key:"caps" doc:"{ risky = 0.1 }: an action is played with this probability at most, by id; a request that offers only actions whose caps sum to less than 1 is refused"`
 	Reward        Reward      `key:"reward" doc:"range, rule, window, default"`
 	Budget        Budget      `key:"budget" doc:"what decisions may spend: { mean = 0.0005 } for each decision, or { total = 200 } for each day; every action then needs a cost"`
-	Mode          string      `key:"mode" doc:"online, apprentice, shadow or frozen"`
+	Mode          string      `key:"mode" doc:"online, apprentice, shadow, frozen or guarded"`
+	Guard         Guard       `key:"guard" doc:"{ margin = 0.02, confidence = 0.95 }, for mode guarded: the baseline is played unless the policy cannot have earned less by more than the margin, in the mean of all decisions"`
 	Unit          string      `key:"unit" doc:"a path of the context, such as context.user.id: decisions with one value there play one member of the policy within an epoch; the log has a keyed hash of the value"`
 	Actions       []Entry     `key:"actions" doc:"catalogue of actions with stable ids"`
 	Entered       []Entered   `key:"entered" doc:"actions that have entered since the model was made, or left; :enter and :leave write it"`
@@ -72,6 +73,7 @@ const (
 	Apprentice Mode = "apprentice" // the caller's baseline is played, the model learns from it
 	Shadow     Mode = "shadow"     // the caller's baseline is played, the model does not learn
 	Frozen     Mode = "frozen"     // the policy chooses, the model does not learn
+	Guarded    Mode = "guarded"    // the policy chooses where that cannot break the margin, else the caller's baseline is played
 )
 
 // Limits bound what a configuration, and a request for a decision, may ask for.

@@ -77,6 +77,9 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	if len(c.Caps) > 0 {
 		out["caps"] = c.Caps
 	}
+	if !c.Guard.IsZero() {
+		out["guard"] = map[string]any{"margin": c.Guard.Margin, "confidence": c.Guard.Confidence}
+	}
 	if c.Unit != "" {
 		out["unit"] = c.Unit
 	}
