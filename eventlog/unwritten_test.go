@@ -108,7 +108,7 @@ func TestUnwrittenFirst(t *testing.T) {
 	}{
 		{"other keys", thief, log, "entry 1: its MAC is of a key that keys.json does not have"},
 		{"no keys", nil, log, "entry 1: its MAC was not checked: keys.json is not beside the log"},
-		{"format 2", testBatchKeys, []Entry{{1, old}}, "entry 1: batch: format 2, which the clusters of an earlier program had: `troupe log export`"},
+		{"format 2", testBatchKeys, []Entry{{1, old}}, "entry 1: batch: format 2, which the clusters of an earlier program had: `troupe train` of the program that wrote it"},
 		{"a single machine", testBatchKeys, []Entry{{1, first}, {2, []byte("garbage")}}, "entry 2: batch: 7 bytes"},
 	} {
 		var e *ChainError
