@@ -62,9 +62,12 @@ func (r *runner) forecast(world bandit.Environment, e, p int, share float64, key
 			took[i] = min(took[i], allocated()-before+learned(pol, bandit.Action{X: x, Index: bandit.NoIndex}, key))
 		}
 	}
-	// took = a·dim² + b·dim through both points, without negative parts.
+	// took = a·dim² + b·dim through both points, without parts that are negative or no matrix.
 	const one, two = 512.0, 1024.0
-	a := max(0, (float64(took[1]/two)-float64(took[0]/one))/(two-one))
+	a := (float64(took[1]/two) - float64(took[0]/one)) / (two - one)
+	if a < share { // a matrix over the coordinates of an action takes at least 4·share; tables that double take a little
+		a = 0
+	}
 	return float64(a*d*d) + float64(max(0, float64(took[1]/two)-float64(a*two))*d)
 }
 

@@ -30,7 +30,7 @@ const AnyProgram = "any"
 var troupeModule = strings.TrimSuffix(reflect.TypeFor[policy.Problem]().PkgPath(), "policy")
 
 // builtin are the packages whose types the engine version speaks for.
-var builtin = []string{"", troupeModule + "policy", troupeModule + "env", troupeModule + "env/vw",
+var builtin = []string{"", "time", troupeModule + "policy", troupeModule + "env", troupeModule + "env/vw",
 	troupeModule + "actionset", troupeModule + "dataset", troupeModule + "episode",
 	troupeModule + "spec", troupeModule + "bandit", troupeModule + "rng"}
 
