@@ -90,6 +90,7 @@ const wantSchema = `message decisionRow {
 	optional double cost;
 	optional double price;
 	optional boolean stopped;
+	optional binary unit (STRING);
 	required binary reward_state (STRING);
 }`
 
