@@ -123,8 +123,13 @@ func TestMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c timing.Clock
 		begun, mark := time.Now(), c.Mark()
+		var mu sync.Mutex
 		var got []time.Duration
-		note := func() { got = append(got, time.Since(begun)) }
+		note := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, time.Since(begun))
+		}
 		c.AfterFunc(time.Second, note)
 		tick := c.Ticker(2 * time.Second)
 		<-tick.C
