@@ -49,13 +49,30 @@ func printResult(w io.Writer, r *ope.Result, page, source string) {
 	}
 	printCandidates(w, r, decimals, line)
 	printCoin(w, r, decimals, line)
-	line("sure", r.Assumptions.Sequence)
+	if anySure(r) {
+		line("sure", r.Assumptions.Sequence)
+	}
 	for _, s := range r.Warnings {
 		line("warning", s)
 	}
 	if page != "" {
 		line("report", page)
 	}
+}
+
+// anySure reports whether a result has an interval that holds at every look.
+func anySure(r *ope.Result) bool {
+	for _, t := range r.Targets {
+		if t.Segments != nil || t.Uplift != nil && t.Uplift.Sequence != nil {
+			return true
+		}
+		for i := range t.Estimates {
+			if e := &t.Estimates[i]; e.Sequence != nil || e.Lower != nil {
+				return true
+			}
+		}
+	}
+	return r.Candidates != nil || r.Pairs != nil || r.Coin != nil
 }
 
 // logLine is what the log has.
