@@ -136,6 +136,7 @@ type entriesAsk struct {
 type entriesAnswer struct {
 	Begin   uint64 `json:"begin,omitempty"`
 	Repairs bool   `json:"repairs,omitempty"` // the node repairs its own files
+	Engine  string `json:"engine,omitempty"`  // drawn at each start of its engine
 	Error   string `json:"error,omitempty"`
 }
 
@@ -144,7 +145,7 @@ func entriesSubject(node string) string { return "troupe.entries." + hex.EncodeT
 // answerEntries lets the other nodes ask for entries of this node's files.
 func (n *Node) answerEntries() error {
 	_, err := n.nc.Subscribe(entriesSubject(n.name), func(m *nats.Msg) {
-		a := entriesAnswer{Repairs: n.intends.Load()}
+		a := entriesAnswer{Repairs: n.intends.Load(), Engine: n.srv.Load().ID()}
 		var ask entriesAsk
 		var records []byte
 		err := json.Unmarshal(m.Data, &ask)

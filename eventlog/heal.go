@@ -34,6 +34,7 @@ const (
 	healDir     = "damaged"   // in the directory of a node: what was put aside
 	careFile    = "care.json" // there, too: see Care
 	checkAsk    = 10 * time.Minute
+	checkAlive  = 2 * time.Second  // how often a node that reads its files is asked whether it still runs
 	healCurrent = 30 * time.Second // for the others to have all that is committed
 	healEvery   = 200 * time.Millisecond
 	healRoom    = 64 << 20 // beside the second replica
@@ -489,14 +490,37 @@ func (n *Node) answerChecks(ctx context.Context) error {
 	return err
 }
 
+// askCheck asks a node to read its files and waits for the answer, while that node runs: one whose engine ends meanwhile
+// never answers.
+func (n *Node) askCheck(ctx context.Context, node string) (*nats.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkAsk)
+	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	begun, _, err := n.askEntries(ctx, node, entriesAsk{})
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		for n.time.Sleep(ctx, checkAlive) {
+			if a, _, err := n.askEntries(ctx, node, entriesAsk{}); err != nil || a.Engine != begun.Engine {
+				end(errors.New("its engine ended while it read its files"))
+			}
+		}
+	}()
+	m, err := n.nc.RequestWithContext(ctx, checkSubject(node), nil)
+	if err != nil && context.Cause(ctx) != nil {
+		err = context.Cause(ctx)
+	}
+	return m, err
+}
+
 // askWhole asks a node to read its files, which must be whole and have the entry last; those of a busy log are written a
 // moment later.
 func (n *Node) askWhole(ctx context.Context, node string, last uint64) error {
 	for since := n.time.Mark(); ; {
 		var a checkAnswer
-		wctx, cancel := context.WithTimeout(ctx, checkAsk)
-		m, err := n.nc.RequestWithContext(wctx, checkSubject(node), nil)
-		cancel()
+		m, err := n.askCheck(ctx, node)
 		if err == nil {
 			err = json.Unmarshal(m.Data, &a)
 		}
