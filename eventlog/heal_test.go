@@ -400,8 +400,11 @@ func (c *trio) rotAt(r *rand.Rand, i, part int) (kind string) {
 	return kind
 }
 
-// onePauses sees to it that two nodes do not repair their files at once, until done is closed.
+// onePauses sees to it that two nodes do not repair their files at once, until done is closed. One whose engine rests for
+// more than ten seconds, as on a machine that is very busy, is no longer waited for: the others cannot tell it from one
+// that is gone.
 func (c *trio) onePauses(done <-chan struct{}) {
+	begun := time.Now()
 	for {
 		select {
 		case <-done:
@@ -414,7 +417,10 @@ func (c *trio) onePauses(done <-chan struct{}) {
 				under = append(under, i)
 			}
 		}
-		if len(under) > 1 {
+		if len(under) == 0 {
+			begun = time.Now()
+		}
+		if len(under) > 1 && time.Since(begun) < 8*time.Second {
 			c.t.Errorf("nodes %v repair their files at once", under)
 			return
 		}
