@@ -32,8 +32,8 @@ kind = "cassel"
 const killedMore = "[[policy]]\nkind = 'greedy'\n"
 
 // TestKilled is a run that is killed with SIGKILL at random times, grows in replications, in policies and in its
-// horizon, each of which is killed too, and ends with the bytes of a fresh run. TROUPE_LONG kills each stage 20
-// times, TROUPE_RECORD 100 times.
+// horizon, each of which is killed too, and ends with the bytes of a fresh run. TROUPE_LONG kills each stage 100
+// times.
 func TestKilled(t *testing.T) {
 	if dir := os.Getenv("TROUPE_KILLED_DIR"); dir != "" { // the process that is killed
 		saveEvery = time.Millisecond
@@ -45,9 +45,6 @@ func TestKilled(t *testing.T) {
 	}
 	kills := 1
 	if os.Getenv("TROUPE_LONG") != "" {
-		kills = 20
-	}
-	if os.Getenv("TROUPE_RECORD") != "" {
 		kills = 100
 	}
 	draw := rand.New(rand.NewPCG(1, 2))
@@ -71,27 +68,35 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		hit := 0
+		const startup = 20 * time.Millisecond // a process has begun to play by then
+		window := 250 * time.Millisecond      // in which it is killed: what a process takes that is not
+		whole := true                         // the process plays all of the stage
 		for tries := 0; hit < kills; tries++ {
 			if tries > 20*kills+100 {
 				t.Fatalf("only %d of %d processes were killed in time", hit, tries)
 			}
-			c := start()
+			c, began := start(), time.Now()
 			done := make(chan error, 1)
 			go func() { done <- c.Wait() }()
 			select {
 			case <-done: // it was quicker: once more from before
+				if whole {
+					window = max(time.Since(began)-startup, 5*time.Millisecond)
+				}
+				whole = true
 				if err := os.RemoveAll(dir); err != nil {
 					t.Fatal(err)
 				}
 				if err := os.CopyFS(dir, os.DirFS(before)); err != nil && !os.IsNotExist(err) {
 					t.Fatal(err)
 				}
-			case <-time.After(time.Duration(draw.IntN(250)+20) * time.Millisecond):
+			case <-time.After(startup + time.Duration(draw.Int64N(int64(window)))):
 				if err := c.Process.Kill(); err != nil && !strings.Contains(err.Error(), "finished") {
 					t.Fatal(err)
 				}
 				<-done
 				hit++
+				whole = false
 			}
 		}
 		x := parseReal(t, text)
