@@ -490,6 +490,8 @@ func (n *Node) answerChecks(ctx context.Context) error {
 	return err
 }
 
+var errEngineEnded = errors.New("its engine ended while it read its files")
+
 // askCheck asks a node to read its files and waits for the answer, while that node runs: one whose engine ends meanwhile
 // never answers.
 func (n *Node) askCheck(ctx context.Context, node string) (*nats.Msg, error) {
@@ -503,8 +505,10 @@ func (n *Node) askCheck(ctx context.Context, node string) (*nats.Msg, error) {
 	}
 	go func() {
 		for n.time.Sleep(ctx, checkAlive) {
-			if a, _, err := n.askEntries(ctx, node, entriesAsk{}); err != nil || a.Engine != begun.Engine {
-				end(errors.New("its engine ended while it read its files"))
+			a, _, err := n.askEntries(ctx, node, entriesAsk{})
+			// Any other error is of a node that is busy, such as with the entries that a third one asks for.
+			if errors.Is(err, nats.ErrNoResponders) || err == nil && a.Engine != begun.Engine {
+				end(errEngineEnded)
 			}
 		}
 	}()
