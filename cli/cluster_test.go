@@ -77,6 +77,21 @@ func newRealCluster(t *testing.T, init ...string) *realCluster {
 	return newRealClusterAt(t, [3]string{"127.0.0.1", "127.0.0.1", "127.0.0.1"}, init...)
 }
 
+// startRealCluster starts the nodes of a cluster that edit has prepared, and makes the model news.
+func startRealCluster(t *testing.T, edit ...func(*realCluster)) (c *realCluster, leader int) {
+	t.Helper()
+	c = newRealCluster(t)
+	for _, f := range edit {
+		f(c)
+	}
+	for i := range c.names {
+		c.start(i)
+	}
+	leader = c.ready(3)
+	c.makeModel()
+	return c, leader
+}
+
 // clusters bounds how many clusters run at once: more of them would hold each other's elections up.
 var clusters = make(chan struct{}, 2)
 
@@ -655,12 +670,7 @@ func TestCluster(t *testing.T) {
 		t.Skip("elections take seconds")
 	}
 	t.Parallel()
-	c := newRealCluster(t)
-	for i := range c.names {
-		c.start(i)
-	}
-	leader := c.ready(3)
-	c.makeModel()
+	c, leader := startRealCluster(t)
 	l := &clusterLoad{events: map[string]string{}}
 	l.bulk = c.withBulk(l)
 	rounds := []string{"leader"}
@@ -743,12 +753,7 @@ func TestDrains(t *testing.T) {
 		t.Skip("planned stops take a minute; TestCluster has one")
 	}
 	t.Parallel()
-	c := newRealCluster(t)
-	for i := range c.names {
-		c.start(i)
-	}
-	leader := c.ready(3)
-	c.makeModel()
+	c, leader := startRealCluster(t)
 	l := &clusterLoad{events: map[string]string{}}
 	var gaps []time.Duration
 	rounds := 6

@@ -524,13 +524,7 @@ func TestClusterUpgrade(t *testing.T) {
 	if os.Getenv("TROUPE_RECORD") == "" || old == "" {
 		t.Skip("TROUPE_RECORD is not set, or TROUPE_OLD is no program; TestRollingUpgrade of package serve is short")
 	}
-	c := newRealCluster(t)
-	c.progs = [3]string{old, old, old}
-	for i := range c.names {
-		c.start(i)
-	}
-	c.ready(3)
-	c.makeModel()
+	c, _ := startRealCluster(t, func(c *realCluster) { c.progs = [3]string{old, old, old} })
 	l := &clusterLoad{events: map[string]string{}}
 	l.bulk = c.withBulk(l)
 	steps := []struct {
@@ -569,12 +563,7 @@ func TestClusterClocks(t *testing.T) {
 	if os.Getenv("TROUPE_RECORD") == "" {
 		t.Skip("TROUPE_RECORD is not set; TestClocksOfNodes of package serve is short")
 	}
-	c := newRealCluster(t)
-	for i := range c.names {
-		c.start(i)
-	}
-	c.ready(3)
-	c.makeModel()
+	c, _ := startRealCluster(t)
 	l := &clusterLoad{events: map[string]string{}}
 	l.bulk = c.withBulk(l)
 	if _, err := c.call(0, "POST", "/v1/models", map[string]any{"id": "hour", "reward": map[string]any{"window": "1h"}}, nil); err != nil {

@@ -265,12 +265,7 @@ func TestClusterCertificateMisuse(t *testing.T) {
 func TestClusterCertificateLive(t *testing.T) {
 	seldom(t, 1, 1)
 	t.Parallel()
-	c := newRealCluster(t)
-	for i := range c.names {
-		c.start(i)
-	}
-	c.ready(3)
-	c.makeModel()
+	c, _ := startRealCluster(t)
 	l := &clusterLoad{events: map[string]string{}}
 	end := background(t, func(ctx context.Context) { c.run(ctx, l, 0, 4) })
 	run := func(args ...string) {

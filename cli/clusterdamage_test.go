@@ -99,12 +99,7 @@ func TestClusterDamage(t *testing.T) {
 		t.Skip("elections take seconds")
 	}
 	t.Parallel()
-	c := newRealCluster(t)
-	for i := range c.names {
-		c.start(i)
-	}
-	bad := c.ready(3)
-	c.makeModel()
+	c, bad := startRealCluster(t)
 	var ids []string
 	for n := range 90 {
 		var d struct {
@@ -205,12 +200,7 @@ func TestClusterDamageRead(t *testing.T) {
 	if os.Getenv("TROUPE_RECORD") == "" {
 		t.Skip("writes 20 MB to three logs and waits until the engine reads the file again")
 	}
-	c := newRealCluster(t)
-	for i := range c.names {
-		c.start(i)
-	}
-	c.ready(3)
-	c.makeModel()
+	c, _ := startRealCluster(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	for n := range 40 {
 		var requests []map[string]any

@@ -63,12 +63,7 @@ func (c *realCluster) equal() {
 func TestClusterAtOnce(t *testing.T) {
 	n := seldom(t, 10_000, 100)
 	t.Parallel()
-	c := newRealCluster(t)
-	for i := range c.names {
-		c.start(i)
-	}
-	c.ready(3)
-	c.makeModel()
+	c, _ := startRealCluster(t)
 	begun := time.Now()
 	request := func(key string) func() any {
 		return func() any {
@@ -333,12 +328,7 @@ func copyInto(t *testing.T, from, to string) {
 func TestClusterBits(t *testing.T) {
 	places := seldom(t, 120, 6)
 	t.Parallel()
-	c := newRealCluster(t)
-	for i := range c.names {
-		c.start(i)
-	}
-	leader := c.ready(3)
-	c.makeModel()
+	c, leader := startRealCluster(t)
 	l := &clusterLoad{events: map[string]string{}}
 	l.bulk = c.withBulk(l)
 	end := background(t, func(ctx context.Context) { c.run(ctx, l, 0, 4) })

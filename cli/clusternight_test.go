@@ -187,12 +187,7 @@ func TestClusterNight(t *testing.T) {
 		t.Skip("elections take seconds")
 	}
 	t.Parallel()
-	c := newRealCluster(t)
-	for i := range c.names {
-		c.start(i)
-	}
-	leader := c.ready(3)
-	c.makeModel()
+	c, leader := startRealCluster(t)
 	status := c.prints(leader)
 	x, y := (leader+1)%3, (leader+2)%3
 	c.kill(x)
@@ -328,12 +323,7 @@ func TestClusterNightEverywhere(t *testing.T) {
 		t.Skip("elections take seconds")
 	}
 	t.Parallel()
-	c := newRealCluster(t)
-	for i := range c.names {
-		c.start(i)
-	}
-	leader := c.ready(3)
-	c.makeModel()
+	c, leader := startRealCluster(t)
 	for n := range 60 {
 		if _, err := c.call(n%3, "POST", "/v1/models/news:decide", map[string]any{"context": map[string]any{"n": n}, "actions": []map[string]any{{"id": "x"}, {"id": "y"}}}, nil); err != nil {
 			t.Fatal(err)
@@ -347,6 +337,9 @@ func TestClusterNightEverywhere(t *testing.T) {
 	var out bytes.Buffer
 	command(t.Context(), []string{"cluster", "verify", "--cluster", c.file(bad)}, &out, &out)
 	played(t, "the files of … are damaged:", c.prints(leader))
+	if text := c.prints(leader)(); !strings.Contains(text, " are damaged: jetstream/") || !strings.Contains(c.metrics(bad), "\ntroupe_cluster_replica_damaged 1\n") {
+		t.Errorf("neither the status nor the metrics name the damage: %s", text)
+	}
 	found := regexp.MustCompile(`entries (\d+) are whole neither here nor at (\w) and (\w); troupe cluster export DIR --until (\d+) `)
 	for since := time.Now(); !found.MatchString(c.prints(leader)()); time.Sleep(50 * time.Millisecond) {
 		if time.Since(since) > 2*time.Minute {
@@ -375,13 +368,7 @@ func TestClusterNightFull(t *testing.T) {
 		t.Skip("elections take seconds")
 	}
 	t.Parallel()
-	c := newRealCluster(t)
-	c.flags = []string{"--max-log", "2097152"}
-	for i := range c.names {
-		c.start(i)
-	}
-	leader := c.ready(3)
-	c.makeModel()
+	c, leader := startRealCluster(t, func(c *realCluster) { c.flags = []string{"--max-log", "2097152"} })
 	var requests []map[string]any
 	for range 100 {
 		requests = append(requests, map[string]any{"context": map[string]any{"long": strings.Repeat("word ", 50)}, "actions": []map[string]any{{"id": "x"}, {"id": "y"}}})

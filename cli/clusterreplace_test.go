@@ -18,12 +18,7 @@ import (
 func TestClusterReplace(t *testing.T) {
 	rounds := seldom(t, 20, 2)
 	t.Parallel()
-	c := newRealCluster(t)
-	for i := range c.names {
-		c.start(i)
-	}
-	c.ready(3)
-	c.makeModel()
+	c, _ := startRealCluster(t)
 	l := &clusterLoad{events: map[string]string{}}
 	authority := filepath.Join(c.dir, "cluster", authorityDir)
 	for round := range rounds {
