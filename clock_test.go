@@ -4,9 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -30,30 +27,19 @@ var ofTheMachine = map[string]struct {
 func TestOneClock(t *testing.T) {
 	files, seen := token.NewFileSet(), 0
 	for _, root := range []string{"serve", "eventlog"} {
-		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			seen++
-			f, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
-			if err != nil {
-				return err
-			}
+		seen += eachFile(t, files, root, nil, func(name string, f *ast.File) {
 			at := clocks(f)
-			if allowed := ofTheMachine[filepath.ToSlash(path)]; len(at) == allowed.n {
-				return nil
+			allowed := ofTheMachine[name]
+			if len(at) == allowed.n {
+				return
 			} else if allowed.n > 0 {
-				t.Errorf("%s has %d places with a clock of the machine, %d are known (%s)", path, len(at), allowed.n,
+				t.Errorf("%s has %d places with a clock of the machine, %d are known (%s)", name, len(at), allowed.n,
 					allowed.why)
 			}
 			for _, p := range at {
 				t.Errorf("%v: take the clock of the options (package timing)", files.Position(p))
 			}
-			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	if seen < 100 {
 		t.Errorf("%d files were read, expected those of the server and its log", seen)

@@ -14,34 +14,11 @@ import (
 // not for a concrete kind. A case clause or an assertion that names *policy.X fails, with its place.
 func TestPoliciesAreWrittenOnce(t *testing.T) {
 	files := token.NewFileSet()
-	seen := 0
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name := filepath.ToSlash(path)
-		if d.IsDir() {
-			if name == "policy" || name == "cli" || strings.HasPrefix(d.Name(), ".") && name != "." {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-			return nil
-		}
-		seen++
-		f, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
+	seen := eachFile(t, files, ".", func(dir string) bool { return dir == "policy" || dir == "cli" }, func(_ string, f *ast.File) {
 		for _, e := range concrete(f) {
 			t.Errorf("%v names a concrete policy; ask for an ability of package bandit", files.Position(e.Pos()))
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if seen < 100 {
 		t.Errorf("%d files were read, expected the whole module", seen)
 	}
@@ -57,6 +34,37 @@ func f(p any) {
 	if n := len(concrete(planted)); n != 2 {
 		t.Errorf("%d concrete policies found where there are 2", n)
 	}
+}
+
+// eachFile parses the Go files below a directory, without tests, and returns how many there are. Directories that skip
+// names, nil for none, and hidden ones are left out.
+func eachFile(t *testing.T, files *token.FileSet, root string, skip func(dir string) bool, f func(name string, file *ast.File)) (n int) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(path)
+		if d.IsDir() {
+			if skip != nil && skip(name) || strings.HasPrefix(d.Name(), ".") && name != "." {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		n++
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err == nil {
+			f(name, file)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // concrete returns the types *policy.X in case clauses and assertions of a file.

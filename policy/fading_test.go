@@ -74,18 +74,7 @@ func TestFadedBlock(t *testing.T) {
 		b.learn(phi, y-z, s2, w)
 		v.SymRankOne(v, 1/s2, x)
 		right.AddScaledVec(right, y/s2, x)
-		var chol mat.Cholesky
-		if !chol.Factorize(v) {
-			t.Fatal("not positive definite")
-		}
-		var mean mat.VecDense
-		var cov mat.SymDense
-		if err := chol.SolveVecTo(&mean, right); err != nil {
-			t.Fatal(err)
-		}
-		if err := chol.InverseTo(&cov); err != nil {
-			t.Fatal(err)
-		}
+		mean, cov := posterior(t, v, right)
 		for i := range d {
 			p := b.find(uint64(i))
 			if p < 0 {
@@ -392,19 +381,6 @@ func FuzzFadingSnapshot(f *testing.F) {
 		if len(b) > 4 { // what is behind the checksum
 			b = little.AppendUint32(slices.Clone(b[:len(b)-4]), crc32.Checksum(b[:len(b)-4], castagnoli))
 		}
-		if err := p.Restore(b); err != nil {
-			if !bytes.Equal(mustBytes(t, p), start) {
-				t.Fatal("an error changed the state")
-			}
-			return
-		}
-		got := mustBytes(t, p)
-		again := newForgetting(t, 1, half)
-		if err := again.Restore(got); err != nil || !bytes.Equal(mustBytes(t, again), got) || again.Digest() != p.Digest() {
-			t.Fatalf("written and read again: %v", err)
-		}
-		if err := p.Restore(start); err != nil {
-			t.Fatal(err)
-		}
+		restoredOrNot(t, p, newForgetting(t, 1, half), start, b)
 	})
 }

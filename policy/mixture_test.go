@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"errors"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -121,18 +122,7 @@ func TestSmallBlock(t *testing.T) {
 	}
 	check := func(keep []int) {
 		t.Helper()
-		var chol mat.Cholesky
-		if !chol.Factorize(precision) {
-			t.Fatal("not positive definite")
-		}
-		var mean mat.VecDense
-		var cov mat.SymDense
-		if err := chol.SolveVecTo(&mean, right); err != nil {
-			t.Fatal(err)
-		}
-		if err := chol.InverseTo(&cov); err != nil {
-			t.Fatal(err)
-		}
+		mean, cov := posterior(t, precision, right)
 		for _, i := range keep {
 			p := b.find(uint64(100 - i))
 			if p < 0 || math.Abs(b.mean[p]-mean.AtVec(i)) > 1e-12 {
@@ -339,6 +329,25 @@ func TestMixtureWidens(t *testing.T) {
 	}
 }
 
+// restoredOrNot lets p, whose state is start, take a snapshot: it refuses it and has its state, or it has one that another
+// policy takes to the same bytes. Then it has start again.
+func restoredOrNot(t *testing.T, p, again *Hashed, start, snapshot []byte) {
+	t.Helper()
+	if err := p.Restore(snapshot); err != nil {
+		if !bytes.Equal(mustBytes(t, p), start) {
+			t.Fatal("an error changed the state")
+		}
+		return
+	}
+	got := mustBytes(t, p)
+	if err := again.Restore(got); err != nil || !bytes.Equal(mustBytes(t, again), got) || again.Digest() != p.Digest() {
+		t.Fatalf("written and read again: %v", err)
+	}
+	if err := p.Restore(start); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // FuzzMixtureSnapshot: bytes that are no snapshot are refused and change nothing; what is read is written again.
 func FuzzMixtureSnapshot(f *testing.F) {
 	h, w := newMixed(f, 1), newMixtureWorld(f, 6)
@@ -348,20 +357,7 @@ func FuzzMixtureSnapshot(f *testing.F) {
 	p := newMixed(f, 1)
 	start := mustBytes(f, p)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if err := p.Restore(b); err != nil {
-			if !bytes.Equal(mustBytes(t, p), start) {
-				t.Fatal("an error changed the state")
-			}
-			return
-		}
-		got := mustBytes(t, p)
-		again := newMixed(t, 1)
-		if err := again.Restore(got); err != nil || !bytes.Equal(mustBytes(t, again), got) || again.Digest() != p.Digest() {
-			t.Fatalf("written and read again: %v", err)
-		}
-		if err := p.Restore(start); err != nil {
-			t.Fatal(err)
-		}
+		restoredOrNot(t, p, newMixed(t, 1), start, b)
 	})
 }
 
@@ -452,4 +448,18 @@ func TestReclaim(t *testing.T) {
 	if err := fresh.Restore(mustBytes(t, held)); err != nil || fresh.Digest() != before {
 		t.Errorf("the pages of a state that is held have changed: %v", err)
 	}
+}
+
+// posterior returns the mean and the covariance of a precision V and V·mean.
+func posterior(t *testing.T, precision *mat.SymDense, right *mat.VecDense) (mean *mat.VecDense, cov *mat.SymDense) {
+	t.Helper()
+	mean, cov = &mat.VecDense{}, &mat.SymDense{}
+	var chol mat.Cholesky
+	if !chol.Factorize(precision) {
+		t.Fatal("not positive definite")
+	}
+	if err := errors.Join(chol.SolveVecTo(mean, right), chol.InverseTo(cov)); err != nil {
+		t.Fatal(err)
+	}
+	return mean, cov
 }

@@ -313,19 +313,6 @@ func FuzzStartsSnapshot(f *testing.F) {
 		if len(b) > 4 { // what is behind the checksum
 			b = little.AppendUint32(slices.Clone(b[:len(b)-4]), crc32.Checksum(b[:len(b)-4], castagnoli))
 		}
-		if err := p.Restore(b); err != nil {
-			if !bytes.Equal(mustBytes(t, p), start) {
-				t.Fatal("an error changed the state")
-			}
-			return
-		}
-		got := mustBytes(t, p)
-		again := newRestarting(t, 1)
-		if err := again.Restore(got); err != nil || !bytes.Equal(mustBytes(t, again), got) || again.Digest() != p.Digest() {
-			t.Fatalf("written and read again: %v", err)
-		}
-		if err := p.Restore(start); err != nil {
-			t.Fatal(err)
-		}
+		restoredOrNot(t, p, newRestarting(t, 1), start, b)
 	})
 }
