@@ -445,8 +445,9 @@ func (n *Node) turn(ctx context.Context) (done func(), err error) {
 				busy = node
 			}
 		}
+		away := len(peers) < n.others() // its engine may rest
 		switch {
-		case len(peers) < n.others() && n.time.Since(since) < fillStart && n.time.Sleep(ctx, healEvery): // an engine may rest
+		case away && n.time.Since(since) < fillStart && n.time.Sleep(ctx, healEvery):
 		case busy == "":
 			return func() { n.intends.Store(false) }, nil
 		case busy < n.name || n.time.Since(since) > healCurrent || !n.time.Sleep(ctx, healEvery):

@@ -230,11 +230,15 @@ func round(ev *logged.Event, index int) uint64 {
 // units.
 func (r *answerRow) byUnits(robust bool) {
 	u := r.e.total.unitsOf()
+	if u == nil || !u.shared() {
+		return
+	}
+	none := r.Normal == nil && r.Interval == nil && r.SE == nil
 	switch {
-	case u == nil || !u.shared() || r.Estimator == "bootstrap" && !u.full || r.Normal == nil && r.Interval == nil && r.SE == nil && !u.full:
 	case u.full:
 		r.SE, r.Normal, r.Interval = nil, nil, nil
 		r.why(tooManyUnits)
+	case none || r.Estimator == "bootstrap": // it draws units
 	case !robust:
 		r.SE, r.Normal, r.Interval = nil, nil, nil
 		r.why(sharedError)

@@ -38,5 +38,7 @@ func TestGuard(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	e.do("GET", "/v1/models/m", "").want(t, "show", 200, `"plays":false`, `"policy":0`)
-	e.do("GET", "/models/m", "").want(t, "page", 200, "guarded")
+	e.do("GET", "/models/m", "").want(t, "page", 200, "This model is guarded: the next decision plays the baseline of its request. "+
+		"The policy has played 0 of 1 decisions. All together have earned at least 0 more than the baselines in the mean, 95 % sure "+
+		"whenever you look; the margin is 0.1.")
 }

@@ -339,15 +339,33 @@ func (a *API) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *mode
 		v.ChangesText += " Changes between the creation and entry " + grouped(h.from) +
 			" are not listed, but for the last one; the export of the log has all."
 	}
-	state := "This model is " + cmp.Or(m.Config.Mode, "online") + "."
-	if m.Paused {
-		state = "This model is paused: decisions are refused, rewards still count."
-	}
-	v.Lead = append(v.Lead, state)
+	v.Lead = append(v.Lead, stateOf(m))
 	if len(v.Warnings) == 0 && m.Counts.Decisions > 0 {
 		v.Lead = append(v.Lead, "Nothing in its counts or its newest decisions calls for a warning.")
 	}
 	return v
+}
+
+// stateOf says whether the model decides, and of a guarded one how far its policy is.
+func stateOf(m *serve.Model) string {
+	mode := cmp.Or(m.Config.Mode, string(serve.Online))
+	switch g := m.Guard; {
+	case m.Paused:
+		return "This model is paused: decisions are refused, rewards still count."
+	case g == nil || mode != string(serve.Guarded):
+		return "This model is " + mode + "."
+	default:
+		next, earned := "the baseline of its request", fmt.Sprintf("at most %s less than", short(-g.Lower))
+		if g.Plays {
+			next = "the policy"
+		}
+		if g.Lower >= 0 {
+			earned = fmt.Sprintf("at least %s more than", short(g.Lower))
+		}
+		return fmt.Sprintf("This model is guarded: the next decision plays %s. The policy has played %s of %s decisions. All together have "+
+			"earned %s the baselines in the mean, %s %% sure whenever you look; the margin is %s.", next, grouped(g.Policy),
+			grouped(g.Decisions), earned, short(100*m.Config.Guard.Confidence), short(m.Config.Guard.Margin))
+	}
 }
 
 // readText says what the page looked at.
