@@ -19,14 +19,15 @@ func TestGuard(t *testing.T) {
 	e := &edge{API: must(New(s, Options{Clock: timing.At(clock)})), t: t}
 	const reward = `"reward": {"min": 0, "max": 1}`
 	for body, words := range map[string]string{
-		`{"id": "m", "mode": "guarded", ` + reward + `}`:                               "guard",
-		`{"id": "m", "guard": {"margin": 0}, ` + reward + `}`:                          "expected a positive number",
-		`{"id": "m", "guard": {"margin": 0.1, "confidence": 1}, ` + reward + `}`:       "guard.confidence",
-		`{"id": "m", "guard": {"margin": 1}, ` + reward + `}`:                          "guard.margin",
-		`{"id": "m", "guard": {"margin": 0.1}}`:                                        "reward.min",
-		`{"id": "m", "guard": {"margin": 0.1, "alpha": 1}, ` + reward + `}`:            "alpha",
-		`{"id": "m", "guard": 0.1, ` + reward + `}`:                                    "expected a table with margin",
-		`{"id": "m", "guard": {"margin": 0.1}, "budget": {"mean": 1}, ` + reward + `}`: "does not go with a budget",
+		`{"id": "m", "mode": "guarded", ` + reward + `}`:                                "guard",
+		`{"id": "m", "guard": {"margin": 0}, ` + reward + `}`:                           "expected a positive number",
+		`{"id": "m", "guard": {"margin": 0.1, "confidence": 1}, ` + reward + `}`:        "guard.confidence",
+		`{"id": "m", "guard": {"margin": 1}, ` + reward + `}`:                           "guard.margin",
+		`{"id": "m", "guard": {"margin": 0.1}}`:                                         "reward.min",
+		`{"id": "m", "guard": {"margin": 0.1, "alpha": 1}, ` + reward + `}`:             "alpha",
+		`{"id": "m", "guard": 0.1, ` + reward + `}`:                                     "expected a table with margin",
+		`{"id": "m", "guard": {"margin": 0.1}, "budget": {"mean": 1}, ` + reward + `}`:  "does not go with a budget",
+		`{"id": "m", "guard": {"margin": 0.1}, "unit": "context.user", ` + reward + `}`: "does not go with unit context.user",
 	} {
 		e.do("POST", "/v1/models", body).want(t, body, 422, words)
 	}

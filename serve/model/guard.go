@@ -51,6 +51,9 @@ func (c *Config) checkGuard() error {
 		return Invalid("config.guard.margin", g.Margin, "expected less than the range of rewards, %v", r.Max-r.Min)
 	case !c.Budget.IsZero():
 		return Invalid("config.guard", g.Margin, "does not go with a budget: a baseline costs what it costs")
+	case c.Unit != "":
+		return Invalid("config.guard", g.Margin, "does not go with unit %s: decisions of one unit share a draw, and the bound "+
+			"needs a draw of its own for each", c.Unit)
 	}
 	return nil
 }
