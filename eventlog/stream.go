@@ -78,6 +78,7 @@ const (
 	streamWait      = 5 * time.Second        // for an answer of the API
 	apiTry          = time.Second            // for one of several tries
 	pollEvery       = 25 * time.Millisecond  // while the consumer is silent
+	leaderEvery     = 500 * time.Millisecond // where any replica says that the log ends
 	stepEvery       = 10 * time.Millisecond  // during a step-down
 	stepTry         = 250 * time.Millisecond
 	firstRetry      = 50 * time.Millisecond
@@ -578,13 +579,15 @@ var errSilent = errors.New("the consumer is silent, and the log goes on")
 
 // poll asks for the wanted entry while the consumer delivers nothing: any replica, or the leader alone. A server whose
 // disk has failed takes its share of the questions to any replica and does not answer, so what answered last is asked
-// first.
+// first. A replica that has stopped following the leader says that the log ends where it stopped, and the engine asks the
+// replica of this server first; so the leader is asked for the end of the log too, every leaderEvery.
 func (l *Stream) poll(ctx context.Context, shard uint16, wanted *atomic.Uint64, delivered *atomic.Int64,
 	give func(arrival) bool) {
 	tick := l.opt.Clock.Ticker(pollEvery)
 	defer tick.Stop()
 	leader := false // is asked next
-	silent := 0     // entries that came this way since the consumer delivered one
+	asked := l.opt.Clock.Mark()
+	silent := 0 // entries that came this way since the consumer delivered one
 	for before := delivered.Load(); ; {
 		select {
 		case <-ctx.Done():
@@ -600,8 +603,11 @@ func (l *Stream) poll(ctx context.Context, shard uint16, wanted *atomic.Uint64, 
 			tctx, cancel := context.WithTimeout(ctx, streamHeartbeat)
 			e, err := l.ask(tctx, shard, seq, leader)
 			cancel()
+			if leader {
+				asked = l.opt.Clock.Mark()
+			}
 			if err != nil {
-				leader = !leader && !errors.Is(err, jetstream.ErrMsgNotFound) // the end of the log is asked for at any replica
+				leader = !leader && (!errors.Is(err, jetstream.ErrMsgNotFound) || l.opt.Clock.Since(asked) >= leaderEvery)
 				break
 			}
 			if !give(arrival{seq: seq, data: e.Data}) {
