@@ -206,7 +206,7 @@ func TestPlantedFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "verify.test")
-	if out, err := exec.Command("go", "test", "-c", "-overlay", path, "-o", program, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", path, "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	played := func(fault int, labels string) string {
