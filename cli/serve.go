@@ -138,7 +138,7 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 	fl.IntVar(&f.actions, "max-actions", 1000, "actions of a decision")
 	fl.IntVar(&f.concurrent, "max-concurrent", 1024, "requests at once; more are answered 429")
 	fl.IntVar(&f.open, "max-open", 4_000_000,
-		"events whose reward window is open, some 120 bytes each, 240 with an idempotency key; more decisions are answered 429")
+		"events whose reward window is open, some 110 bytes each, 180 with an idempotency key; more decisions are answered 429")
 	fl.Int64Var(&f.modelBytes, "max-model-bytes", 0,
 		"memory of all models, about; a model that does not fit is answered 429, and near the bound models are laid "+
 			"aside early; 0: no bound")

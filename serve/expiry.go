@@ -76,7 +76,7 @@ func (s *expiry) expire(ctx context.Context) (events int, err error) {
 		n := 0
 		s.mu.RLock()
 		for _, w := range due {
-			if r, k := s.fold.Expiry(w.entry, w.model, now); r != nil {
+			if r, k := s.fold.Expiry(w, now); r != nil {
 				records = append(records, r)
 				n += k
 			}

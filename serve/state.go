@@ -84,7 +84,7 @@ func (s *state) publish() error {
 	}
 	s.open.Store(s.fold.Waiting())
 	s.known.Store(int64(s.fold.Keys()))
-	s.windows.add(s.fold.TakeOpened())
+	s.windows.add(s.fold)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"troupe/eventlog"
+	"troupe/internal/compact"
 	"troupe/serve/fold"
 )
 
@@ -20,54 +21,45 @@ type windows struct {
 	pass  sync.Mutex // one sweep at a time
 }
 
-type window struct {
-	deadline int64
-	entry    *fold.OpenEntry
-	model    eventlog.ID
+// windowQueue is a heap. There is a window for each decision that came alone, so it stands in blocks.
+type windowQueue struct {
+	compact.Deque[fold.Window]
+	ids []eventlog.ID // of models, by place
 }
 
-type windowQueue []window
-
-func (q windowQueue) Len() int { return len(q) }
-func (q windowQueue) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(q[i].deadline, q[j].deadline), cmp.Compare(q[i].entry.Seq(), q[j].entry.Seq()),
-		cmp.Compare(q[i].model, q[j].model)) < 0
+func (q *windowQueue) Less(i, j int) bool {
+	a, b := q.At(i), q.At(j)
+	return cmp.Or(cmp.Compare(a.Deadline, b.Deadline), cmp.Compare(a.Seq, b.Seq),
+		cmp.Compare(q.ids[a.Model], q.ids[b.Model])) < 0
 }
-func (q windowQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *windowQueue) Push(x any)   { *q = append(*q, x.(window)) }
-func (q *windowQueue) Pop() any {
-	old := *q
-	x := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return x
-}
+func (q *windowQueue) Swap(i, j int) { a, b := q.At(i), q.At(j); *a, *b = *b, *a }
+func (q *windowQueue) Push(x any)    { q.Deque.Push(x.(fold.Window)) }
+func (q *windowQueue) Pop() any      { return q.Deque.Pop() }
 
-// add takes entries with new open events. The caller holds the fold.
-func (w *windows) add(entries []*fold.OpenEntry) {
-	if len(entries) == 0 {
-		return
-	}
+// add takes the windows of new entries. The caller holds the fold.
+func (w *windows) add(f *fold.Fold) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, e := range entries {
-		for model, end := range e.Windows() {
-			w.queue = append(w.queue, window{end, e, model})
-			heap.Fix(&w.queue, len(w.queue)-1) // heap.Push would allocate
+	for x := range f.TakeOpened() {
+		for k := len(w.queue.ids); k <= int(x.Model); k++ {
+			w.queue.ids = append(w.queue.ids, f.ModelAt(uint32(k)).ID)
 		}
+		w.queue.Deque.Push(x)
+		heap.Fix(&w.queue, w.queue.Len()-1) // heap.Push would allocate
 	}
 }
 
 // due takes at most n windows that end by now.
-func (w *windows) due(now int64, n int) (out []window) {
+func (w *windows) due(now int64, n int) (out []fold.Window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.queue) > 0 && w.queue[0].deadline <= now && len(out) < n {
-		out = append(out, heap.Pop(&w.queue).(window))
+	for w.queue.Len() > 0 && w.queue.At(0).Deadline <= now && len(out) < n {
+		out = append(out, heap.Pop(&w.queue).(fold.Window))
 	}
 	return out
 }
 
-func (w *windows) back(ws []window) {
+func (w *windows) back(ws []fold.Window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, x := range ws {

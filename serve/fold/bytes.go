@@ -93,16 +93,16 @@ func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
 			return b, fmt.Errorf("model %v: %w", id, err)
 		}
 	}
-	w.uint(uint64(len(f.open)))
-	for _, o := range slices.SortedFunc(maps.Values(f.open), func(a, b *OpenEntry) int {
-		return cmp.Compare(a.seq,
-			b.seq)
+	w.uint(uint64(f.open.Len()))
+	for _, at := range slices.SortedFunc(f.open.All(), func(a, b uint32) int {
+		return cmp.Compare(f.entries.At(a).seq, f.entries.At(b).seq)
 	}) {
-		w.open(o, f.keys)
+		w.open(f, f.entries.At(at))
 	}
-	w.uint(uint64(len(f.closed) - f.gone))
-	for _, c := range f.closed[f.gone:] {
-		w.closed(c, f.keys[c.key])
+	w.uint(uint64(f.closed.Len()))
+	for i := range f.closed.Len() {
+		c := f.closed.At(i)
+		w.closed(f.used.At(c.key).key, f.use(c.key), c.at)
 	}
 	if f.nodes != nil {
 		w.nodes(f.nodes)
@@ -156,42 +156,43 @@ func (c *Counts) numbers() [9]*uint64 {
 		&c.Learned, &c.Open}
 }
 
-func (w *writer) open(o *OpenEntry, known map[[16]byte]KeyUse) {
+func (w *writer) open(f *Fold, o *openEntry) {
+	k := f.batch(o)
 	w.uint(o.seq)
 	w.b = append(w.b, o.hash[:]...)
-	w.fixed(uint64(o.epoch))
+	w.fixed(uint64(k.epoch))
 	w.uint(o.no)
-	w.uint(uint64(len(o.events)))
-	for i, e := range o.events {
+	events := f.events(o)
+	w.uint(uint64(len(events)))
+	for _, e := range events {
 		w.uint(uint64(e.index))
-		w.fixed(uint64(e.model.ID))
+		w.fixed(uint64(f.places[e.model].ID))
 		w.fixed(uint64(e.deadline))
 		w.b = append(w.b, byte(e.state))
 		w.fixed(math.Float64bits(e.y))
 		if e.state&(costed|budgeted) != 0 {
 			w.fixed(math.Float64bits(e.cost))
 		}
-		keys := o.keys[e.index]
+		keys := f.rewardKeys[k.event(uint32(e.index))]
 		w.uint(uint64(len(keys)))
 		for _, k := range keys {
 			w.fixed(uint64(k))
 		}
-		used := o.uses != nil && o.uses[i] != [16]byte{}
-		w.bool(used)
-		if used {
-			request := known[o.uses[i]].Request
-			w.b = append(append(w.b, o.uses[i][:]...), request[:]...)
+		w.bool(e.key != 0)
+		if e.key != 0 {
+			u := f.used.At(e.key - 1)
+			w.b = append(append(w.b, u.key[:]...), u.request[:]...)
 		}
 	}
 }
 
-func (w *writer) closed(c closedKey, u KeyUse) {
-	w.b = append(append(w.b, c.key[:]...), u.Request[:]...)
+func (w *writer) closed(key [16]byte, u KeyUse, at int64) {
+	w.b = append(append(w.b, key[:]...), u.Request[:]...)
 	w.fixed(uint64(u.Event.Epoch))
 	w.uint(u.Event.Batch)
 	w.uint(uint64(u.Event.Index))
 	w.uint(u.Seq)
-	w.fixed(uint64(c.at))
+	w.fixed(uint64(at))
 }
 
 // Restore returns the fold and the chain of bytes that AppendState wrote. Others are an error. past may be nil
@@ -222,20 +223,23 @@ func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		f.models[m.ID] = m
+		f.add(m)
 		if !m.Deleted && m.Successor == 0 {
 			f.install(m)
 		}
 		f.waiting += int64(m.Counts.Open)
 	}
 	for range r.count() {
-		if err := r.open(f); err != nil {
-			return nil, nil, err
-		}
+		r.open(f)
 	}
 	for range r.count() {
-		c, u := r.closed()
-		f.keys[c.key], f.closed = u, append(f.closed, c)
+		key, u, at := r.closed()
+		place := f.remember(key, u)
+		if place == 0 {
+			r.fail("an idempotency key twice")
+			break
+		}
+		f.closed.Push(closedKey{at, place - 1})
 	}
 	if flags&ofNodes != 0 {
 		f.nodes = r.nodes()
@@ -304,44 +308,57 @@ func (r *reader) model(f *Fold, laying *scratch) (*Model, error) {
 }
 
 // open reads an open entry into the fold.
-func (r *reader) open(f *Fold) error {
-	o := &OpenEntry{seq: r.uint()}
-	copy(o.hash[:], r.take(16))
-	o.epoch, o.no = eventlog.ID(r.fixed()), r.uint()
-	for range r.count() {
-		e := openEvent{index: uint32(r.uint()), model: f.models[eventlog.ID(r.fixed())], deadline: int64(r.fixed()),
-			state: eventState(r.byte()), y: math.Float64frombits(r.fixed())}
+func (r *reader) open(f *Fold) {
+	var k batchKey
+	var hash eventlog.Hash
+	seq := r.uint()
+	copy(hash[:], r.take(16))
+	k.epoch, k.no = eventlog.ID(r.fixed()), r.uint()
+	n := r.count()
+	if o, _ := f.windows.entry(k); o != nil || n == 0 {
+		r.fail("an open entry twice, or without an event")
+	}
+	next := uint64(0)
+	for range n {
+		index := r.uint()
+		m := f.models[eventlog.ID(r.fixed())]
+		e := openEvent{index: uint16(index), deadline: int64(r.fixed()), state: eventState(r.byte()),
+			y: math.Float64frombits(r.fixed())}
 		if e.state&(costed|budgeted) != 0 {
 			e.cost = math.Float64frombits(r.fixed())
 		}
+		var keys []eventlog.ID
 		for range r.count() {
-			if o.keys == nil {
-				o.keys = map[uint32][]eventlog.ID{}
-			}
-			o.keys[e.index] = append(o.keys[e.index], eventlog.ID(r.fixed()))
+			keys = append(keys, eventlog.ID(r.fixed()))
 		}
-		if e.model == nil && r.err == nil {
-			return errors.New("an event of no model")
+		switch {
+		case r.err != nil:
+		case m == nil:
+			r.fail("an event of no model")
+		case index < next || index >= eventlog.MaxEvents:
+			r.fail("an event at a place that it cannot have")
 		}
-		o.events = append(o.events, e)
-		if o.uses != nil {
-			o.uses = append(o.uses, [16]byte{})
-		}
+		event := k.event(uint32(index))
 		if r.bool() {
-			key, u := r.key(), KeyUse{r.key(), eventlog.Event{Epoch: o.epoch, Batch: o.no, Index: e.index}, o.seq}
-			f.remember(o, key, u)
+			e.key = f.remember(r.key(), KeyUse{r.key(), event, seq})
 		}
+		if r.err != nil {
+			return
+		}
+		if len(keys) > 0 {
+			f.noteKeys(event, keys...)
+		}
+		next, e.model = index+1, m.place
+		f.await(k, seq, hash, e)
 	}
-	f.open[o.batchKey] = o
-	f.opened = append(f.opened, o)
-	return nil
+	f.fit(k)
 }
 
-func (r *reader) closed() (c closedKey, u KeyUse) {
-	c.key, u.Request = r.key(), r.key()
+func (r *reader) closed() (key [16]byte, u KeyUse, at int64) {
+	key, u.Request = r.key(), r.key()
 	u.Event = eventlog.Event{Epoch: eventlog.ID(r.fixed()), Batch: r.uint(), Index: uint32(r.uint())}
-	u.Seq, c.at = r.uint(), int64(r.fixed())
-	return c, u
+	u.Seq, at = r.uint(), int64(r.fixed())
+	return key, u, at
 }
 
 // restore gives m its configuration, and its policy laid aside where the snapshot allows it.
@@ -393,11 +410,16 @@ type reader struct {
 	err error
 }
 
+// fail notes a fault, unless there was one.
+func (r *reader) fail(text string) {
+	if r.err == nil {
+		r.err = errors.New(text)
+	}
+}
+
 func (r *reader) take(n int) []byte {
 	if r.err != nil || n < 0 || n > len(r.b) {
-		if r.err == nil {
-			r.err = errors.New("cut short")
-		}
+		r.fail("cut short")
 		return nil
 	}
 	out := r.b[:n:n]

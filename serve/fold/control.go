@@ -263,7 +263,8 @@ func (f *Fold) remove(m *Model) {
 func (f *Fold) install(m *Model) {
 	m.beginBudget(m.Compiled.Config.Budget)
 	m.beginGuard(&m.Compiled.Config)
-	f.models[m.ID], f.names[m.Name()], f.renamed = m, m, true
+	f.add(m)
+	f.names[m.Name()], f.renamed = m, true
 	f.markChanged(m)
 }
 

@@ -1,12 +1,14 @@
 package fold
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
 	"time"
 
 	"troupe/eventlog"
+	"troupe/internal/compact"
 	"troupe/serve/model"
 )
 
@@ -15,42 +17,176 @@ type batchKey struct {
 	no    uint64
 }
 
-// OpenEntry is an entry with decisions whose window is open.
-type OpenEntry struct {
-	batchKey
-	seq    uint64
-	hash   eventlog.Hash
-	events []openEvent // ascending by index
-	uses   [][16]byte  // idempotency keys of events, zero for none; nil when there is none at all
-	// keys of rewards, by index, for the rules that take more than one
-	keys map[uint32][]eventlog.ID
+func (k batchKey) hash() uint64 { return mixed(uint64(k.epoch), k.no) }
+
+// event returns the key of the event at a place of the batch.
+func (k batchKey) event(index uint32) eventlog.Event {
+	return eventlog.Event{Epoch: k.epoch, Batch: k.no, Index: index}
 }
 
-// windows are the events that wait for a reward.
+// windows are the events that wait for a reward. There may be millions, so they stand in blocks without pointers.
 type windows struct {
-	open    map[batchKey]*OpenEntry
-	opened  []*OpenEntry // new entries with open events, since the caller took them
-	waiting int64        // open events
+	entries compact.Arena[openEntry]
+	more    compact.Arena[[]openEvent] // the events of entries with several
+	open    compact.Index              // of entries, by batch
+	opened  []opened                   // new entries with open events, since the caller took them
+	waiting int64                      // open events
+	epochs  *epochs
+
+	// keys of rewards, for the rules that take more than one
+	rewardKeys map[eventlog.Event][]eventlog.ID
+}
+
+// openEntry is an entry with decisions whose window is open. It takes 72 bytes.
+type openEntry struct {
+	no, seq uint64
+	hash    eventlog.Hash
+	one     [1]openEvent // its only event, or where its events are
+}
+
+// openEvent is a decision whose window is open. It takes 40 bytes.
+type openEvent struct {
+	deadline int64
+	y        float64
+	cost     float64 // with the state costed what it cost, with budgeted alone what is reserved
+	model    uint32  // place of the model that decided
+	key      uint32  // 1 + the place of its idempotency key, 0 for none
+	index    uint16
+	state    eventState
+
+	// In openEntry.one: the place of the entry's epoch; and that it has several events, which stand in windows.more
+	// at the place key.
+	several bool
+	epoch   uint32
+}
+
+// Window is the open window of a model in an entry, the last to end where it has several there.
+type Window struct {
+	Deadline int64
+	Seq      uint64 // of the entry
+	Model    uint32 // place of the model, see ModelAt
+	at       uint32 // place of the entry
 }
 
 // Waiting returns how many events have open windows.
 func (w *windows) Waiting() int64 { return w.waiting }
 
-// TakeOpened returns the entries with new open events since the last call. The slice is valid until the next
-// Apply.
-func (w *windows) TakeOpened() []*OpenEntry {
-	out := w.opened
-	w.opened = w.opened[:0]
-	return out
+// opened is an entry that may be over meanwhile.
+type opened struct {
+	seq uint64
+	at  uint32
 }
 
-type openEvent struct {
-	deadline int64
-	y        float64
-	cost     float64 // with the state costed what it cost, with budgeted alone what is reserved
-	model    *Model  // that decided
-	index    uint32
-	state    eventState
+// TakeOpened returns the windows of entries with new open events since the last call, each model of an entry once. They
+// are valid until the next Apply.
+func (w *windows) TakeOpened() iter.Seq[Window] {
+	opened := w.opened
+	w.opened = w.opened[:0]
+	return func(yield func(Window) bool) {
+		for _, o := range opened {
+			b := w.still(o.at, o.seq)
+			if b == nil {
+				continue
+			}
+			for x := range lastOf(w.events(b)) {
+				if !yield(Window{x.deadline, b.seq, x.model, o.at}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// still returns the open entry seq, which was at a place, nil when it is over.
+func (w *windows) still(at uint32, seq uint64) *openEntry {
+	if b := w.entries.Look(at); b != nil && b.seq == seq {
+		return b
+	}
+	return nil
+}
+
+// lastOf yields the event of each model that ends last.
+func lastOf(events []openEvent) iter.Seq[openEvent] {
+	return func(yield func(openEvent) bool) {
+		for i, last := range events {
+			of := func(e openEvent) bool { return e.model == last.model }
+			if slices.ContainsFunc(events[:i], of) {
+				continue
+			}
+			for _, e := range events[i:] {
+				if of(e) && e.deadline > last.deadline {
+					last = e
+				}
+			}
+			if !yield(last) {
+				return
+			}
+		}
+	}
+}
+
+// events returns the open events of an entry, ascending by index, until one is added.
+func (w *windows) events(b *openEntry) []openEvent {
+	if b.one[0].several {
+		return *w.more.At(b.one[0].key)
+	}
+	return b.one[:]
+}
+
+// batch returns what names an entry in keys of events.
+func (w *windows) batch(b *openEntry) batchKey { return batchKey{w.epochs.ids[b.one[0].epoch], b.no} }
+
+// entry returns the open entry of a batch, or nil.
+func (w *windows) entry(k batchKey) (*openEntry, uint32) {
+	if at, ok := w.open.Find(k.hash(), func(at uint32) bool { return w.batch(w.entries.At(at)) == k }); ok {
+		return w.entries.At(at), at
+	}
+	return nil, 0
+}
+
+// await adds an event to the open entry of a batch, which begins with its first event.
+func (w *windows) await(k batchKey, seq uint64, hash eventlog.Hash, e openEvent) {
+	b, _ := w.entry(k)
+	switch {
+	case b == nil:
+		e.epoch = w.epochs.hold(k.epoch)
+		at, b := w.entries.New()
+		*b = openEntry{no: k.no, seq: seq, hash: hash, one: [1]openEvent{e}}
+		w.open.Add(at)
+		w.opened = append(w.opened, opened{seq, at})
+	case !b.one[0].several:
+		place, more := w.more.New()
+		*more = []openEvent{b.one[0], e}
+		b.one[0] = openEvent{several: true, key: place, epoch: b.one[0].epoch}
+	default:
+		more := w.more.At(b.one[0].key)
+		*more = append(*more, e)
+	}
+}
+
+// fit gives the events of an entry no more room than they take, once all are there.
+func (w *windows) fit(k batchKey) {
+	if b, _ := w.entry(k); b != nil && b.one[0].several {
+		if more := w.more.At(b.one[0].key); cap(*more)-len(*more) > len(*more)/8 {
+			*more = append(make([]openEvent, 0, len(*more)), *more...)
+		}
+	}
+}
+
+// leave keeps some of the events of an entry, and ends it when there are none.
+func (w *windows) leave(b *openEntry, at uint32, left []openEvent) {
+	first := &b.one[0]
+	switch {
+	case len(left) == 0:
+		w.open.Remove(at)
+		w.epochs.release(first.epoch)
+		if first.several {
+			w.more.Free(first.key)
+		}
+		w.entries.Free(at)
+	case first.several:
+		*w.more.At(first.key) = left
+	}
 }
 
 type eventState uint8
@@ -72,75 +208,48 @@ func (s eventState) withRule(r model.Rule) eventState { return s | eventState(r.
 // rule returns the rule by which the event was decided.
 func (s eventState) rule() model.Rule { return model.RuleOf(int(s & (ruleLow | ruleHigh) / ruleLow)) }
 
-// find returns an open event, or nil.
-func (b *OpenEntry) find(index uint32) *openEvent {
-	i, ok := slices.BinarySearchFunc(b.events, index, func(e openEvent, i uint32) int { return int(e.index) - int(i) })
+// find returns an open event of an entry, or nil.
+func (w *windows) find(b *openEntry, index uint32) *openEvent {
+	events := w.events(b)
+	i, ok := slices.BinarySearchFunc(events, index, func(e openEvent, i uint32) int {
+		return cmp.Compare(uint32(e.index), i)
+	})
 	if !ok {
 		return nil
 	}
-	return &b.events[i]
-}
-
-// await returns the open entry of a batch, a new one at its first event.
-func (w *windows) await(k batchKey, seq uint64, hash eventlog.Hash) *OpenEntry {
-	b := w.open[k]
-	if b == nil {
-		b = &OpenEntry{batchKey: k, seq: seq, hash: hash}
-		w.open[k] = b
-		w.opened = append(w.opened, b)
-	}
-	return b
+	return &events[i]
 }
 
 // lookup returns the open event of a key, or nil.
-func (w *windows) lookup(key eventlog.Event) (*OpenEntry, *openEvent) {
-	if b := w.open[batchKey{key.Epoch, key.Batch}]; b != nil {
-		return b, b.find(key.Index)
+func (w *windows) lookup(key eventlog.Event) (*openEntry, *openEvent) {
+	if b, _ := w.entry(batchKey{key.Epoch, key.Batch}); b != nil {
+		return b, w.find(b, key.Index)
 	}
 	return nil, nil
 }
 
-// Seq returns the place of the entry in the log.
-func (b *OpenEntry) Seq() uint64 { return b.seq }
-
-// Windows yields the models that have open events in the entry, each with the end of its last window there.
-func (b *OpenEntry) Windows() iter.Seq2[eventlog.ID, int64] {
-	return func(yield func(eventlog.ID, int64) bool) {
-		for i, e := range b.events {
-			if slices.ContainsFunc(b.events[:i], func(o openEvent) bool { return o.model == e.model }) {
-				continue
-			}
-			last := e.deadline
-			for _, o := range b.events[i:] {
-				if o.model == e.model {
-					last = max(last, o.deadline)
-				}
-			}
-			if !yield(e.model.ID, last) {
-				return
-			}
-		}
-	}
-}
-
 // Expiry returns the record that closes the windows of a model's open events in an entry, and how many they
 // are, nil and 0 when none is open.
-func (f *Fold) Expiry(b *OpenEntry, id eventlog.ID, now int64) (r *eventlog.Expire, events int) {
-	for _, e := range b.events {
-		if e.model.ID != id {
+func (f *Fold) Expiry(x Window, now int64) (r *eventlog.Expire, events int) {
+	b := f.still(x.at, x.Seq)
+	if b == nil {
+		return nil, 0
+	}
+	m := f.places[x.Model]
+	for _, e := range f.events(b) {
+		if e.model != x.Model {
 			continue
 		}
 		if r == nil {
-			r = &eventlog.Expire{Event: eventlog.Event{Epoch: b.epoch, Batch: b.no, Index: e.index}, Model: id,
-				Time: now}
+			r = &eventlog.Expire{Event: f.batch(b).event(uint32(e.index)), Model: m.ID, Time: now}
 		}
-		r.Count = e.index - r.Event.Index + 1
+		r.Count = uint32(e.index) - r.Event.Index + 1
 		events++
 	}
 	if r == nil {
 		return nil, 0
 	}
-	if m := f.Current(f.models[id]); !m.Deleted {
+	if m := f.Current(m); !m.Deleted {
 		if y, ok := m.MissingReward(); ok {
 			r.Default, r.Y = true, y
 		}
@@ -182,36 +291,39 @@ func (w *windows) Cost(key eventlog.Event) (cost float64, ok bool) {
 
 // KnownCost is Known for a cost without a reward.
 func (w *windows) KnownCost(event eventlog.Event, key eventlog.ID) bool {
-	b, e := w.lookup(event)
-	return e != nil && b.knowsCost(e, key)
+	_, e := w.lookup(event)
+	return e != nil && w.knowsCost(e, event, key)
 }
 
 // Known reports whether a reward with this key (0 for none) would be a duplicate.
 func (w *windows) Known(event eventlog.Event, key eventlog.ID) bool {
-	b, e := w.lookup(event)
-	return e != nil && b.knows(e, key)
+	_, e := w.lookup(event)
+	return e != nil && w.knows(e, event, key)
 }
 
 // knows reports whether a reward with this key has no effect: the event has its one reward, or the key was
 // used.
-func (b *OpenEntry) knows(e *openEvent, key eventlog.ID) bool {
-	return e.state&rewarded != 0 && e.state.rule().Settles() || key != 0 && slices.Contains(b.keys[e.index], key)
+func (w *windows) knows(e *openEvent, event eventlog.Event, key eventlog.ID) bool {
+	return e.state&rewarded != 0 && e.state.rule().Settles() || key != 0 && slices.Contains(w.rewardKeys[event], key)
 }
 
 // knowsCost is knows for a cost without a reward.
-func (b *OpenEntry) knowsCost(e *openEvent, key eventlog.ID) bool {
-	return e.state&costed != 0 && e.state.rule().Settles() || key != 0 && slices.Contains(b.keys[e.index], key)
+func (w *windows) knowsCost(e *openEvent, event eventlog.Event, key eventlog.ID) bool {
+	return e.state&costed != 0 && e.state.rule().Settles() || key != 0 && slices.Contains(w.rewardKeys[event], key)
 }
 
-// remember remembers the key of a reward or a cost, under the rules that take more than one.
-func (b *OpenEntry) remember(e *openEvent, key eventlog.ID) {
-	if key == 0 || e.state.rule().Settles() {
-		return
+// noteKey remembers the key of a reward or a cost, under the rules that take more than one.
+func (w *windows) noteKey(e *openEvent, event eventlog.Event, key eventlog.ID) {
+	if key != 0 && !e.state.rule().Settles() {
+		w.noteKeys(event, key)
 	}
-	if b.keys == nil {
-		b.keys = map[uint32][]eventlog.ID{}
+}
+
+func (w *windows) noteKeys(event eventlog.Event, keys ...eventlog.ID) {
+	if w.rewardKeys == nil {
+		w.rewardKeys = map[eventlog.Event][]eventlog.ID{}
 	}
-	b.keys[e.index] = append(b.keys[e.index], key)
+	w.rewardKeys[event] = append(w.rewardKeys[event], keys...)
 }
 
 func (f *Fold) decision(i uint32, r *eventlog.Decision) Outcome {
@@ -220,7 +332,7 @@ func (f *Fold) decision(i uint32, r *eventlog.Decision) Outcome {
 		return Ignored
 	}
 	if f.nodes != nil && len(r.Idempotency) == 32 {
-		if _, known := f.keys[[16]byte(r.Idempotency)]; known { // another node was first
+		if _, known := f.Key([16]byte(r.Idempotency)); known { // another node was first
 			return Duplicate
 		}
 	}
@@ -238,7 +350,7 @@ func (f *Fold) decision(i uint32, r *eventlog.Decision) Outcome {
 	if r.Notes != 0 {
 		f.markChanged(h)
 	}
-	e := openEvent{index: i, model: m, deadline: r.Deadline}
+	e := openEvent{index: uint16(i), model: m.place, deadline: r.Deadline}
 	if r.Deferred {
 		e.state |= inactive
 	}
@@ -255,14 +367,10 @@ func (f *Fold) decision(i uint32, r *eventlog.Decision) Outcome {
 	e.state = e.state.withRule(m.Compiled.Config.Reward.Rule)
 	f.reserve(h, &e, r)
 	f.guards(h, f.entry.event(i), r)
-	b := f.await(f.entry.batchKey, f.seq, f.entry.hash)
-	b.events = append(b.events, e)
-	if b.uses != nil {
-		b.uses = append(b.uses, [16]byte{})
-	}
 	if len(r.Idempotency) == 32 {
-		f.remember(b, [16]byte(r.Idempotency), KeyUse{[16]byte(r.Idempotency[16:]), f.entry.event(i), f.seq})
+		e.key = f.remember([16]byte(r.Idempotency), KeyUse{[16]byte(r.Idempotency[16:]), f.entry.event(i), f.seq})
 	}
+	f.await(f.entry.batchKey, f.seq, f.entry.hash, e)
 	return Accepted
 }
 
@@ -273,16 +381,16 @@ func (f *Fold) reward(r *eventlog.Reward) (Outcome, error) {
 	}
 	h := f.Current(m)
 	b, e := f.lookup(r.Event)
-	if e == nil || e.model != m {
+	if e == nil || e.model != m.place {
 		h.Counts.Late++
 		return Late, nil
 	}
 	rule := e.state.rule()
-	if r.OnlyCost && b.knowsCost(e, r.Key) || !r.OnlyCost && b.knows(e, r.Key) {
+	if r.OnlyCost && f.knowsCost(e, r.Event, r.Key) || !r.OnlyCost && f.knows(e, r.Event, r.Key) {
 		h.Counts.Duplicates++
 		return Duplicate, nil
 	}
-	b.remember(e, r.Key)
+	f.noteKey(e, r.Event, r.Key)
 	if r.Costed {
 		f.pays(h, e, r.Cost)
 	}
@@ -323,31 +431,31 @@ func (f *Fold) activate(r *eventlog.Activate) Outcome {
 // expire closes windows. This is where the rules sum and last learn, and where defaults count.
 func (f *Fold) expire(r *eventlog.Expire) (Outcome, error) {
 	k := batchKey{r.Event.Epoch, r.Event.Batch}
-	b := f.open[k]
+	b, at := f.windows.entry(k)
 	if b == nil {
 		return Late, nil
 	}
 	var decisions []*eventlog.Decision // of the whole entry, read when the first event needs it
-	left, uses := b.events[:0:0], b.uses[:0:0]
-	for i, e := range b.events {
-		if e.index < r.Event.Index || e.index >= r.Event.Index+r.Count || e.model.ID != r.Model || f.nodes != nil &&
+	events := f.events(b)
+	left := events[:0]
+	for _, e := range events {
+		m, index := f.places[e.model], uint32(e.index)
+		if index < r.Event.Index || index >= r.Event.Index+r.Count || m.ID != r.Model || f.nodes != nil &&
 			e.deadline > f.clock {
 			left = append(left, e)
-			if b.uses != nil {
-				uses = append(uses, b.uses[i])
-			}
 			continue
 		}
-		if b.uses != nil && b.uses[i] != [16]byte{} {
-			f.closed = append(f.closed, closedKey{b.uses[i], f.clock})
+		if e.key != 0 {
+			f.closed.Push(closedKey{f.clock, e.key - 1})
 		}
-		delete(b.keys, e.index)
-		h := f.Current(e.model)
+		key := k.event(index)
+		delete(f.rewardKeys, key)
+		h := f.Current(m)
 		h.Counts.Open--
 		f.waiting--
 		f.close(h, &e)
-		f.guardExpires(h, &e, eventlog.Event{Epoch: k.epoch, Batch: k.no, Index: e.index}, r)
-		p := f.learner(e.model, b.seq)
+		f.guardExpires(h, &e, key, r)
+		p := f.learner(m, b.seq)
 		y, learns := e.y, e.state&noLearning == 0 && p != nil
 		if e.state&rewarded != 0 {
 			learns = learns && !e.state.rule().Settles()
@@ -371,28 +479,25 @@ func (f *Fold) expire(r *eventlog.Expire) (Outcome, error) {
 					return None, err
 				}
 			}
-			if int(e.index) >= len(decisions) || decisions[e.index] == nil {
-				return None, fmt.Errorf("entry %d has no decision at place %d", b.seq, e.index)
+			if int(index) >= len(decisions) || decisions[index] == nil {
+				return None, fmt.Errorf("entry %d has no decision at place %d", b.seq, index)
 			}
-			d := decisions[e.index]
+			d := decisions[index]
 			x := Features{X: d.X, Atoms: d.Atoms, seq: b.seq, kept: e.state&hasRequest != 0, decision: d}
-			if err := f.learn(p, x, y, e.state&rewarded != 0, eventlog.Event{Epoch: k.epoch, Batch: k.no,
-				Index: e.index}); err != nil {
+			if err := f.learn(p, x, y, e.state&rewarded != 0, key); err != nil {
 				return None, err
 			}
 		}
 	}
-	if b.events, b.uses = left, uses; len(left) == 0 {
-		delete(f.open, k)
-	}
+	f.leave(b, at, left)
 	return Accepted, nil
 }
 
 // OldestOpen returns the entry of the oldest open window, one past the fold when none is open.
 func (f *Fold) OldestOpen() uint64 {
 	oldest := f.seq + 1
-	for _, b := range f.open {
-		oldest = min(oldest, b.seq)
+	for at := range f.open.All() {
+		oldest = min(oldest, f.entries.At(at).seq)
 	}
 	return oldest
 }

@@ -5,6 +5,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/feature"
+	"troupe/internal/compact"
 	"troupe/policy"
 	"troupe/serve/model"
 )
@@ -42,11 +43,14 @@ type Fold struct {
 // New returns the fold of an empty log. It reads what it does not keep from past, which may be nil when no
 // window of the rules sum and last closes and nothing is cloned or rolled back.
 func New(past *History) *Fold {
-	return &Fold{
+	e := &epochs{places: map[eventlog.ID]uint32{}}
+	f := &Fold{
 		registry: registry{models: map[eventlog.ID]*Model{}, names: map[string]*Model{}},
-		windows:  windows{open: map[batchKey]*OpenEntry{}},
-		usedKeys: usedKeys{keys: map[[16]byte]KeyUse{}}, past: past,
+		windows:  windows{epochs: e}, usedKeys: usedKeys{epochs: e}, past: past,
 	}
+	f.open = compact.NewIndex(func(at uint32) uint64 { return f.batch(f.entries.At(at)).hash() })
+	f.keys = compact.NewIndex(func(at uint32) uint64 { return hashKey(f.used.At(at).key) })
+	return f
 }
 
 // DropPolicies drops what the models have learned. The fold then follows names, configurations, windows and rewards and
@@ -95,6 +99,7 @@ func (f *Fold) Apply(d eventlog.Delivery) ([]Outcome, error) {
 		}
 		out = append(out, o)
 	}
+	f.fit(f.entry.batchKey)
 	f.forget(f.keysKept(), f.clock)
 	return out, nil
 }
@@ -105,11 +110,6 @@ type entry struct {
 	hash eventlog.Hash
 	time int64
 	now  int64 // what policies that forget by time are told: time, in a cluster the clock
-}
-
-// event returns the key of the event of record i.
-func (e *entry) event(i uint32) eventlog.Event {
-	return eventlog.Event{Epoch: e.epoch, Batch: e.no, Index: i}
 }
 
 // record folds record i of the entry: a row for each kind.

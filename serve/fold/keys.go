@@ -1,9 +1,13 @@
 package fold
 
 import (
+	"encoding/binary"
+	"hash/maphash"
+	"math/bits"
 	"time"
 
 	"troupe/eventlog"
+	"troupe/internal/compact"
 )
 
 // KeyUse is the decision that an idempotency key made.
@@ -13,15 +17,23 @@ type KeyUse struct {
 	Seq     uint64 // entry of the decision
 }
 
+// usedKey is a KeyUse as it is kept, in 56 bytes.
+type usedKey struct {
+	key, request [16]byte
+	no, seq      uint64
+	epoch        uint32 // its place
+	index        uint32
+}
+
 // closedKey is a key whose window is closed.
 type closedKey struct {
-	key [16]byte
-	at  int64 // fold.clock then
+	at  int64  // fold.clock then
+	key uint32 // place of the key
 }
 
 // The promise about idempotency keys, and about event ids that callers choose: a key is remembered as
 // long as the window of its event is open, and then for KeysFor by the times in the log, unless
-// KeysKept others were closed after it. These bound the memory, about 170 MiB for closed keys; open
+// KeysKept others were closed after it. These bound the memory, about 80 MiB for closed keys; open
 // ones are bounded by Limits.Open. They are constants because the state is a function of the log;
 // tests lower the second one with History.KeysKept.
 const (
@@ -31,9 +43,14 @@ const (
 
 // usedKeys are the idempotency keys that are remembered.
 type usedKeys struct {
-	keys   map[[16]byte]KeyUse
-	closed []closedKey // of keys, in the order in which their windows were closed
-	gone   int         // closed[:gone] were forgotten
+	used   compact.Arena[usedKey]
+	keys   compact.Index
+	closed compact.Deque[closedKey] // in the order in which their windows were closed
+	epochs *epochs
+}
+
+func hashKey(key [16]byte) uint64 {
+	return mixed(binary.LittleEndian.Uint64(key[:8]), binary.LittleEndian.Uint64(key[8:]))
 }
 
 // keysKept is KeysKept, but in tests.
@@ -44,44 +61,102 @@ func (f *Fold) keysKept() int {
 	return KeysKept
 }
 
+// place returns where a key is kept.
+func (u *usedKeys) place(key [16]byte) (uint32, bool) {
+	return u.keys.Find(hashKey(key), func(at uint32) bool { return u.used.At(at).key == key })
+}
+
+// use returns what the key at a place was used for.
+func (u *usedKeys) use(at uint32) KeyUse {
+	k := u.used.At(at)
+	return KeyUse{k.request, batchKey{u.epochs.ids[k.epoch], k.no}.event(k.index), k.seq}
+}
+
 // Key returns what became of an idempotency key, not ok when it is not remembered.
 func (u *usedKeys) Key(key [16]byte) (use KeyUse, ok bool) {
-	use, ok = u.keys[key]
-	return use, ok
+	at, ok := u.place(key)
+	if !ok {
+		return KeyUse{}, false
+	}
+	return u.use(at), true
 }
 
 // Keys returns how many idempotency keys are remembered.
-func (u *usedKeys) Keys() int { return len(u.keys) }
+func (u *usedKeys) Keys() int { return u.keys.Len() }
 
 // OldestNeeded returns the oldest entry with a decision that a window or a remembered key needs, one past the
 // fold when there is none.
 func (f *Fold) OldestNeeded() uint64 {
 	oldest := f.OldestOpen()
-	for _, u := range f.keys {
-		oldest = min(oldest, u.Seq)
+	for at := range f.keys.All() {
+		oldest = min(oldest, f.used.At(at).seq)
 	}
 	return oldest
 }
 
-// remember keeps the key of the newest event of b; the first use of a key stays.
-func (u *usedKeys) remember(b *OpenEntry, key [16]byte, use KeyUse) {
-	if _, twice := u.keys[key]; twice {
-		return
+// remember keeps the key of a new event and returns 1 + its place, 0 where the key was used before: the first use stays.
+func (u *usedKeys) remember(key [16]byte, use KeyUse) uint32 {
+	if _, twice := u.place(key); twice {
+		return 0
 	}
-	u.keys[key] = use
-	if b.uses == nil {
-		b.uses = make([][16]byte, len(b.events))
-	}
-	b.uses[len(b.events)-1] = key
+	at, k := u.used.New()
+	*k = usedKey{key: key, request: use.Request, no: use.Event.Batch, seq: use.Seq,
+		epoch: u.epochs.hold(use.Event.Epoch), index: use.Event.Index}
+	u.keys.Add(at)
+	return at + 1
 }
 
 // forget drops the keys that need not be remembered any more: but for kept of them, and those that are old by clock.
 func (u *usedKeys) forget(kept int, clock int64) {
-	for u.gone < len(u.closed) && (len(u.closed)-u.gone > kept || u.closed[u.gone].at+int64(KeysFor) <= clock) {
-		delete(u.keys, u.closed[u.gone].key)
-		u.gone++
+	for u.closed.Len() > 0 && (u.closed.Len() > kept || u.closed.At(0).at+int64(KeysFor) <= clock) {
+		at := u.closed.Shift().key
+		u.keys.Remove(at)
+		u.epochs.release(u.used.At(at).epoch)
+		u.used.Free(at)
 	}
-	if u.gone > 1024 && u.gone > len(u.closed)/2 {
-		u.closed, u.gone = append([]closedKey(nil), u.closed[u.gone:]...), 0
+}
+
+// epochs are the writers of open entries and of remembered keys. Few have written most of them.
+type epochs struct {
+	ids    []eventlog.ID
+	uses   []int
+	places map[eventlog.ID]uint32
+	free   []uint32
+}
+
+// hold returns the place of an epoch, until release was called as often as hold.
+func (e *epochs) hold(id eventlog.ID) uint32 {
+	at, ok := e.places[id]
+	if !ok {
+		if k := len(e.free); k > 0 {
+			at, e.free = e.free[k-1], e.free[:k-1]
+		} else {
+			at = uint32(len(e.ids))
+			e.ids, e.uses = append(e.ids, 0), append(e.uses, 0)
+		}
+		e.ids[at], e.places[id] = id, at
 	}
+	e.uses[at]++
+	return at
+}
+
+func (e *epochs) release(at uint32) {
+	if e.uses[at]--; e.uses[at] == 0 {
+		delete(e.places, e.ids[at])
+		e.free = append(e.free, at)
+	}
+}
+
+// secrets are numbers that this process draws, so that no choice of keys makes long searches. What is found does not
+// depend on them.
+var secrets = func() [2]uint64 {
+	seed := maphash.MakeSeed()
+	return [2]uint64{maphash.String(seed, "a") | 1, maphash.String(seed, "b") | 1}
+}()
+
+// mixed is a hash of two numbers.
+func mixed(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a^secrets[0], b^secrets[1])
+	hi, lo = bits.Mul64(hi^lo^secrets[1], secrets[0])
+	return hi ^ lo
 }

@@ -36,7 +36,8 @@ type Model struct {
 
 	// uncast is the configuration of the log where Compiled has another policy (Fold.cast), nil otherwise.
 	uncast  *model.Compiled
-	changed bool // it is in models.changed
+	changed bool   // it is in models.changed
+	place   uint32 // in registry.places
 }
 
 // Stamp is a place in the log and the time of its record.

@@ -11,6 +11,7 @@ import (
 // registry has the models of a fold by id and by name, and notes which have changed.
 type registry struct {
 	models  map[eventlog.ID]*Model
+	places  []*Model // the same, each at its place
 	names   map[string]*Model
 	changed []*Model // models whose published versions are old, since the caller took them
 	renamed bool     // names has changed since then
@@ -18,6 +19,17 @@ type registry struct {
 
 // Model returns an incarnation, nil when there is none.
 func (g *registry) Model(id eventlog.ID) *Model { return g.models[id] }
+
+// ModelAt returns the incarnation at a place, which Window has.
+func (g *registry) ModelAt(place uint32) *Model { return g.places[place] }
+
+// add gives a new incarnation its place.
+func (g *registry) add(m *Model) {
+	if g.models[m.ID] != m {
+		m.place = uint32(len(g.places))
+		g.models[m.ID], g.places = m, append(g.places, m)
+	}
+}
 
 // Named returns the model that has a name now, nil when there is none.
 func (g *registry) Named(name string) *Model { return g.names[name] }
