@@ -72,7 +72,7 @@ func rowOf(r serve.LogRecord) logRow {
 	}
 	switch x := r.Record.(type) {
 	case *eventlog.Decision:
-		row.Time, row.Deadline, row.Key, row.Mode, row.Action = at(x.Time), at(x.Deadline), x.Caller, x.Mode.String(),
+		row.Time, row.Deadline, row.Key, row.Mode, row.Action = at(x.Time), at(x.Deadline), x.Caller, joined.Mode(x),
 			x.Action
 		row.Index, row.Offered, row.Num, row.Den, row.BasisSeq = &x.Index, &x.Offered, &x.Num, &x.Den, &x.BasisSeq
 		row.X, row.Deferred, row.Slot, row.Law = x.X, &x.Deferred, x.Slot, joined.Law(x)
@@ -163,7 +163,7 @@ func joinedRowOf(d serve.JoinedDecision) (joinedRow, error) {
 	row := joinedRow{
 		Event: fmt.Sprintf("%v/%d/%d", d.Key.Epoch, d.Key.Batch, d.Key.Index), EventID: d.EventID, Seq: d.Seq,
 		Time:  time.Unix(0, r.Time).UTC(),
-		Model: d.Name, Mode: r.Mode.String(), Action: r.Action, Row: r.Index, Offered: r.Offered, Num: r.Num,
+		Model: d.Name, Mode: joined.Mode(r), Action: r.Action, Row: r.Index, Offered: r.Offered, Num: r.Num,
 		Den:        r.Den,
 		Propensity: float64(r.Num) / float64(r.Den), BasisSeq: r.BasisSeq, Law: joined.Law(r),
 		Active: d.State != joined.Inactive, State: string(d.State),

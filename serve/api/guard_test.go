@@ -39,6 +39,9 @@ func TestGuard(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	e.do("GET", "/v1/models/m", "").want(t, "show", 200, `"plays":false`, `"policy":0`)
+	for _, route := range []string{"/v1/models/m/decisions", "/v1/models/m/log"} {
+		e.do("GET", route, "").want(t, route, 200, `"mode":"guarded"`)
+	}
 	e.do("GET", "/models/m", "").want(t, "page", 200, "This model is guarded: the next decision plays the baseline of its request. "+
 		"The policy has played 0 of 1 decisions. All together have earned at least 0 more than the baselines in the mean, 95 % sure "+
 		"whenever you look; the margin is 0.1.")

@@ -88,7 +88,16 @@ func (d *Decided) Played() bool { return played(d.Record) }
 
 // Baseline is what Skipped calls decisions of this one's mode.
 func (d *Decided) Baseline() string {
-	return "mode " + d.Record.Mode.String() + ": a baseline was played"
+	return "mode " + Mode(d.Record) + ": a baseline was played"
+}
+
+// Mode names the mode of a decision: that of its record, and guarded where a guarded model played the baseline, which the
+// record calls apprentice.
+func Mode(r *eventlog.Decision) string {
+	if r.Play == eventlog.PlayBaseline {
+		return "guarded"
+	}
+	return r.Mode.String()
 }
 
 // Joiner joins one log. Not safe for concurrent use.

@@ -122,6 +122,18 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// TestBaselineOf: of a decision that is left out the mode is said that its model has.
+func TestBaselineOf(t *testing.T) {
+	for want, r := range map[string]eventlog.Decision{
+		"mode apprentice: a baseline was played": {Mode: eventlog.Apprentice}, "mode shadow: a baseline was played": {Mode: eventlog.Shadow},
+		"mode guarded: a baseline was played": {Mode: eventlog.Apprentice, Baseline: 1, Play: eventlog.PlayBaseline},
+	} {
+		if d := (Decided{Record: &r}); d.Baseline() != want || d.Played() {
+			t.Errorf("%q, want %q", d.Baseline(), want)
+		}
+	}
+}
+
 // TestJoinInactive: deferred decisions that were never activated are no events, and where activation depends on the action that
 // is said.
 func TestJoinInactive(t *testing.T) {

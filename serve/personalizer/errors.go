@@ -40,7 +40,7 @@ func (a *Adapter) Fail(w http.ResponseWriter, p *api.Problem) {
 var theirFields = map[string]string{
 	"floor": "explorationPercentage", "reward.window": "rewardWaitTime", "reward.default": "defaultReward",
 	"reward.rule": "rewardAggregation", "mode": "learningMode", "header.Idempotency-Key": "eventId",
-	"exclude": "excludedActions",
+	"exclude": "excludedActions", "defer_activation": "deferActivation",
 	"context": "contextFeatures",
 }
 

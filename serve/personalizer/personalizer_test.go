@@ -11,6 +11,7 @@ import (
 
 	"troupe/serve"
 	"troupe/serve/api"
+	"troupe/serve/model"
 )
 
 const rankRequest = `{"contextFeatures":[{"user":{"city":"Oslo"}}],"actions":[{"id":"a","features":[{"price":0.4}]},{"id":"b","features":[{"price":0.9}]}],"deferActivation":false,"eventId":"e1"}`
@@ -345,6 +346,36 @@ func TestPersonalizerBaseline(t *testing.T) {
 	must(s.ConfigureModel(t.Context(), "shop", 0, c, ""))
 	e.do("POST", "/personalizer/v1.0/rank", fmt.Sprintf(rank, `"a"`)).want(t, "online", 201, `{"id":"a","probability":0}`)
 	e.do("POST", "/v1/models/none/personalizer/v1.0/rank", fmt.Sprintf(rank, `"a"`)).want(t, "no model", 404)
+}
+
+// A guarded model takes the baseline as the modes that play one do: the first action that is not excluded, or that of the
+// slot. An id can be repeated. What does not go with a guard is refused by its name there.
+func TestPersonalizerGuarded(t *testing.T) {
+	e, s := newReal(t, api.Options{})
+	c := Config("shop")
+	c.Mode, c.Guard = "guarded", model.Guard{Margin: .1, Confidence: .95}
+	c.Reward.Min, c.Reward.Max, c.Reward.Adapt = 0, 1, false
+	c.ID = "safe"
+	must(s.CreateModel(t.Context(), c, ""))
+	const at = "/v1/models/safe/personalizer/v1.0/"
+	const rank = `{"eventId":"%s","actions":[{"id":"a","features":[]},{"id":"b","features":[]},{"id":"c","features":[]}],"excludedActions":[%s]%s}`
+	for excluded, want := range map[string]string{"": "a", `"a"`: "b", `"a","b"`: "c", `"b"`: "a"} {
+		id := fmt.Sprint("e", len(excluded), want)
+		for _, when := range []string{"first", "again"} {
+			a := e.do("POST", at+"rank", fmt.Sprintf(rank, id, excluded, ""))
+			a.want(t, when+" without "+excluded, 201, `"rewardActionId":"`+want+`"`, `{"id":"`+want+`","probability":1}`)
+		}
+		e.do("POST", at+"events/"+id+"/reward", `{"value":1}`).want(t, "reward", 204)
+	}
+	e.do("POST", at+"rank", fmt.Sprintf(rank, "e0a", `"c"`, "")).want(t, "another body", 409)
+	e.do("POST", at+"rank", fmt.Sprintf(rank, "d", "", `,"deferActivation":true`)).want(t, "deferred", 400, `"target":"deferActivation"`)
+	e.do("POST", strings.Replace(at, "v1.0", "v1.1-preview.1", 1)+"multislot/rank", `{"eventId":"m1","actions":[{"id":"a","features":[]},{"id":"b","features":[]}],`+
+		`"slots":[{"id":"top","baselineAction":"b"},{"id":"side","baselineAction":"a"}]}`).want(t, "slots", 400, `"target":"slots"`, "guarded")
+	g := must(s.GetModel(t.Context(), "safe")).Guard
+	if g == nil || g.Plays || g.Policy != 0 {
+		t.Errorf("the guard is %+v", g)
+	}
+	e.do("GET", at+"configurations/service", "").want(t, "settings", 200, `"learningMode":"guarded"`)
 }
 
 // What else clients of that service read.

@@ -3,6 +3,7 @@ package personalizer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -54,6 +55,10 @@ func (a *Adapter) rank(w http.ResponseWriter, r *http.Request, model string) err
 		return err
 	}
 	d, err := a.decider.Decide(ctx, model, req)
+	if req.Baseline == nil && wantsBaseline(err) { // of a guarded model it is the first action
+		req.Baseline = new(0)
+		d, err = a.decider.Decide(ctx, model, req)
+	}
 	if err != nil {
 		return err
 	}
@@ -64,14 +69,28 @@ func (a *Adapter) rank(w http.ResponseWriter, r *http.Request, model string) err
 	return answerJSON(w, http.StatusCreated, out)
 }
 
-// firstFree makes the first action that is not excluded the baseline of a model that plays one.
+// playsBaseline reports whether a model may play a baseline.
+func playsBaseline(m serve.Model) bool {
+	return m.Config.Mode == string(serve.Apprentice) || m.Config.Mode == string(serve.Shadow) ||
+		m.Config.Mode == string(serve.Guarded)
+}
+
+// wantsBaseline reports whether a decision was refused because it has no baseline, or is another one than was recorded
+// for its id, perhaps by that.
+func wantsBaseline(err error) bool {
+	var e *serve.Error
+	return errors.As(err, &e) && (e.Code == serve.Invalid && e.Field == "baseline" || e.Code == serve.Conflict)
+}
+
+// firstFree makes the first action that is not excluded the baseline of a model that plays one, unless it is the first of
+// all: that is what a request without a baseline means in the modes apprentice and shadow.
 func (a *Adapter) firstFree(ctx context.Context, model string, r *serve.DecideRequest) error {
 	at := slices.IndexFunc(r.Actions, func(x serve.Action) bool { return !slices.Contains(r.Exclude, x.ID) })
 	if at <= 0 {
 		return nil
 	}
 	m, err := a.models.GetModel(ctx, model)
-	if err == nil && (m.Config.Mode == string(serve.Apprentice) || m.Config.Mode == string(serve.Shadow)) {
+	if err == nil && playsBaseline(m) {
 		r.Baseline = &at
 	}
 	return err

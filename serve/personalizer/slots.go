@@ -85,7 +85,11 @@ func (a *Adapter) multiSlotRank(w http.ResponseWriter, r *http.Request, model st
 	if err != nil {
 		return err
 	}
-	baseline := m.Config.Mode == string(serve.Apprentice) || m.Config.Mode == string(serve.Shadow)
+	if m.Config.Mode == string(serve.Guarded) {
+		return refuse("slots", "do not go with a guarded model: what one slot plays may be the baseline of another; "+
+			"rank for each slot")
+	}
+	baseline := playsBaseline(m)
 	if b.EventID == "" {
 		b.EventID = rand.Text()
 	}
