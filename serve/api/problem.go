@@ -124,7 +124,11 @@ func problemOf(err error) *Problem {
 		if e.Code == serve.Internal {
 			return problem("internal", "", "look at the server's log")
 		}
-		p = problem(string(e.Code), requestField(e.Field), e.Want)
+		detail := e.Want
+		if e.Tell && e.Value != "" {
+			detail = "is " + e.Value + ", " + e.Want
+		}
+		p = problem(string(e.Code), requestField(e.Field), detail)
 		p.Unknown = e.Unknown
 		wait := e.RetryAfter
 		if wait == 0 && (p.Status == 429 || p.Status == 503 || p.Status == 507) {

@@ -127,7 +127,8 @@ func (u *unitReader) object(level int) error {
 
 // canonical returns the value as it is hashed: one text for one value, and another one for the number 5 than for "5".
 func (u *unitReader) canonical() ([]byte, error) {
-	wrong := model.Invalid(u.name, "", "expected a text that is not empty or a whole number, at most %d bytes", maxUnit)
+	wrong := model.Invalid(u.name, string(u.raw), "expected a text that is not empty or a whole number, at most %d bytes",
+		maxUnit).Told()
 	if u.raw[0] == '"' {
 		var text string
 		if json.Unmarshal(u.raw, &text) != nil || text == "" || len(text) > maxUnit {

@@ -2,12 +2,15 @@ package decide
 
 import (
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
 
 	"bytes"
+
+	"troupe/serve/model"
 )
 
 // read is what unitReader makes of a context.
@@ -54,6 +57,11 @@ func TestUnitReader(t *testing.T) {
 		_, _, err := read(context, "user.id")
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "context") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%.60s: %v, want %q", context, err, want)
+		}
+		var e *model.Error
+		if value := strings.TrimSuffix(strings.TrimPrefix(context, `{"user":{"id":`), "}}"); want == "expected a text" &&
+			(!errors.As(err, &e) || !e.Tell || e.Value != value) {
+			t.Errorf("%s: the caller is told %+v", context, e)
 		}
 	}
 }

@@ -35,8 +35,10 @@ type Error struct {
 	// or config.reward.min; empty when it is none in particular.
 	Field string
 	// Value is what was found, shortened. It may repeat what users sent: show it to the operator of
-	// a model (configurations), never in logs and answers about decisions. Error leaves it out.
+	// a model (configurations), never in logs, and in answers about decisions with Tell only. Error leaves it out.
 	Value string
+	// Tell: the answer to the call may have Value.
+	Tell bool
 	// Want is what was expected, or what happened, in words that may be shown.
 	Want string
 	// RetryAfter is when to try again, 0 when there is nothing to wait for.
@@ -88,7 +90,7 @@ func Refused(err error) error {
 	}
 	var e *model.Error
 	if errors.As(err, &e) {
-		return &Error{Code: Invalid, Field: e.Field, Value: e.Value, Want: e.Want, Err: e.Err}
+		return &Error{Code: Invalid, Field: e.Field, Value: e.Value, Tell: e.Tell, Want: e.Want, Err: e.Err}
 	}
 	return err
 }

@@ -62,7 +62,7 @@ func (c *Compiled) CheckHalfLife() error {
 	}
 	if h, w := o.Forgets(), time.Duration(c.Config.Reward.Window); h.Time > 0 && h.Time < w {
 		return Invalid("config.policy.half_life", h.String(), "expected at least reward.window, %v: half of what is known would "+
-			"be forgotten before a reward has come", w)
+			"be forgotten before a reward has come", w).Told()
 	}
 	return nil
 }

@@ -15,7 +15,15 @@ type Error struct {
 	Field string // path of the field, such as config.reward.min; empty when it is none in particular
 	Value string // what was found, shortened
 	Want  string // what was expected
+	Tell  bool   // the caller may be answered Value, see Told
 	Err   error  // the cause, may be nil
+}
+
+// Told returns the error with leave to show the value in the answer to the caller, from whom it came. Error leaves it out
+// all the same, so that it stands in no log.
+func (e *Error) Told() *Error {
+	e.Tell = true
+	return e
 }
 
 // Error says in one line what is wrong.
@@ -33,7 +41,7 @@ func (e *Error) Unwrap() error { return e.Err }
 func Invalid(field string, value any, format string, a ...any) *Error {
 	v := fmt.Sprint(value)
 	if len(v) > 80 {
-		v = v[:80] + "…"
+		v = strings.ToValidUTF8(v[:80], "") + "…"
 	}
 	return &Error{Field: field, Value: v, Want: fmt.Sprintf(format, a...)}
 }
