@@ -17,14 +17,14 @@ import (
 
 // AutoOptions configures atoms that take the noise scale and λ from the data.
 type AutoOptions struct {
-	A        float64 `key:"a" doc:"scale of the members in units of the estimated noise; ½ is better in the median and sometimes stuck" default:"1"`
-	M        int     `key:"m" doc:"members m: propensities are counts over 2m" default:"32"`
-	Key      string  `key:"key" doc:"when members are redrawn: decision, epoch, fixed or round, as for atoms" default:"decision"`
-	Guard    int     `key:"guard" doc:"number of members that use the prior noise scale for ever" default:"1"`
-	Link     string  `key:"link" doc:"linear; auto: also a logistic model, and the one that predicts better plays" default:"linear"`
-	Change   string  `key:"change" doc:"restarts: models begun at different times, weighted by what they predicted, notice a change; or none" default:"none"`
-	HalfLife float64 `key:"half_life" doc:"with restarts: after so many events an event counts half; 0: never forgotten while the world stays"`
-	BaseRate float64 `key:"base_rate" doc:"mean reward before the first event, for the logistic model of link = auto" default:"0.5"`
+	A        float64  `key:"a" doc:"scale of the members in units of the estimated noise; ½ is better in the median and sometimes stuck" default:"1"`
+	M        int      `key:"m" doc:"members m: propensities are counts over 2m" default:"32"`
+	Key      string   `key:"key" doc:"when members are redrawn: decision, epoch, fixed or round, as for atoms" default:"decision"`
+	Guard    int      `key:"guard" doc:"number of members that use the prior noise scale for ever" default:"1"`
+	Link     string   `key:"link" doc:"linear; auto: also a logistic model, and the one that predicts better plays" default:"linear"`
+	Change   string   `key:"change" doc:"restarts: models begun at different times, weighted by what they predicted, notice a change; or none" default:"none"`
+	HalfLife HalfLife `key:"half_life" doc:"with restarts: an event counts half after so many others, or after a time of the log such as 7d; 0: never forgotten while the world stays"`
+	BaseRate float64  `key:"base_rate" doc:"mean reward before the first event, for the logistic model of link = auto" default:"0.5"`
 }
 
 // The values of AutoOptions.Link, beside linear.
@@ -65,7 +65,7 @@ func (o AutoOptions) resolve(p Problem) (AutoOptions, error) {
 	if err := checkMembers(o.M, p.Dim); err != nil {
 		return o, err
 	}
-	c, err := changeOptions{change: o.Change, halfLife: o.HalfLife}.resolve(unchanged)
+	c, err := changeOptions{change: o.Change, halfLife: o.HalfLife}.resolve(p.Timed)
 	if err != nil {
 		return o, err
 	}
@@ -430,7 +430,7 @@ func (a *Auto) Merge(o *Auto) error {
 func (a *Auto) state() [][]float64 {
 	a.settle()
 	v := append(a.root.State(), []float64{a.root.Lambda(), a.rss, a.square, a.errors[0], a.errors[1]})
-	if a.opts.HalfLife > 0 {
+	if !a.opts.HalfLife.IsZero() {
 		v[3] = append(v[3], a.lost)
 	}
 	if a.logit != nil {
@@ -468,7 +468,7 @@ func (a *Auto) Restore(b []byte) error {
 		a.logit.put(v[4:])
 	}
 	a.rss, a.square, a.errors = own[1], own[2], [2]float64{own[3], own[4]}
-	if a.opts.HalfLife > 0 {
+	if !a.opts.HalfLife.IsZero() {
 		a.lost = own[5]
 	}
 	return nil

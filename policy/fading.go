@@ -121,24 +121,33 @@ func (h HalfLife) String() string {
 	return out
 }
 
+// shown is h as a value of an error: a number, or a text.
+func (h HalfLife) shown() any {
+	if h.Time == 0 {
+		return h.Events
+	}
+	return h.String()
+}
+
 // SpecType is the type of the option in listings.
 func (HalfLife) SpecType() string { return "number or time" }
 
-// check refuses a half-life that has no meaning. timed says that events have times.
-func (h HalfLife) check(change string, timed bool) error {
+// check refuses a half-life that has no meaning. timed says that events have times, least is the smallest number of them
+// and instead what else forgets.
+func (h HalfLife) check(change string, timed bool, least int, instead string) error {
 	switch {
 	case h.IsZero():
 		return nil
+	case h.Time == 0 && !(h.Events >= float64(least) && h.Events <= 1<<50):
+		return spec.Refuse("half_life", h.Events, "expected a number of events, at least %d", least)
 	case change != restarts:
-		return spec.Refuse("half_life", h.String(), `but change is %q: expected change = "restarts"`, change)
-	case h.Time == 0 && !(h.Events >= startGap && h.Events <= 1<<50):
-		return spec.Refuse("half_life", h.Events, "expected a number of events, at least %d", startGap)
+		return spec.Refuse("half_life", h.shown(), `but change is %q: expected change = "restarts"%s`, change, instead)
 	case h.Time == 0:
 		return nil
 	case h.Time < time.Second || h.Events != 0:
-		return spec.Refuse("half_life", h.String(), "expected a time of at least 1s")
+		return spec.Refuse("half_life", h.shown(), "expected a time of at least 1s")
 	case !timed:
-		return spec.Refuse("half_life", h.String(), "but nothing here says when an event came: expected a number of events")
+		return spec.Refuse("half_life", h.shown(), "but nothing here says when an event came: expected a number of events")
 	}
 	return nil
 }
@@ -151,6 +160,18 @@ type Forgetter interface {
 
 // Forgets implements Forgetter.
 func (o *HashedOptions) Forgets() HalfLife { return o.HalfLife }
+
+// Forgets implements Forgetter.
+func (o *AtomsOptions) Forgets() HalfLife { return o.HalfLife }
+
+// Forgets implements Forgetter.
+func (o *AutoOptions) Forgets() HalfLife { return o.HalfLife }
+
+// Forgets implements Forgetter.
+func (o *LinUCBOptions) Forgets() HalfLife { return o.HalfLife }
+
+// Forgets implements Forgetter.
+func (o *LogisticOptions) Forgets() HalfLife { return o.HalfLife }
 
 // Clocked is implemented by policies that may forget by the times of events.
 type Clocked interface {
@@ -179,6 +200,16 @@ func newFading(h HalfLife) *fading {
 	return &fading{half: h.Events}
 }
 
+// tick returns the time in seconds to which a policy at the time now is told to move, at in ns since 1970, and whether it
+// is before now: then it stays.
+func tick(now float64, at int64) (t float64, back bool) {
+	t = float64(at) / 1e9
+	return t, t < now
+}
+
+// lag is the time of which what has not faded yet may be out of date.
+func (f *fading) lag() float64 { return float64(fadeLag * f.half) }
+
 // left is what is left of an event after a time.
 func (f *fading) left(age float64) float64 { return logs.Exp(-float64(math.Ln2 * float64(age/f.half))) }
 
@@ -197,7 +228,7 @@ func (h *Hashed) Tick(at int64) {
 		return
 	}
 	c := h.clockAt()
-	if t := float64(at) / 1e9; t < h.numbers[c] {
+	if t, back := tick(h.numbers[c], at); back {
 		h.numbers[c+1]++
 	} else {
 		h.pass(t)
@@ -352,7 +383,7 @@ func (x *mixture) fadeBlocks() {
 			t := s.start(i)
 			for k := int(x.n % startGap); k < len(t.blocks); k += startGap {
 				age := x.clock - t.blocks[k].faded
-				if age < float64(fadeLag*x.fade.half) {
+				if age < x.fade.lag() {
 					continue
 				}
 				b := t.own(k)

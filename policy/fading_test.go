@@ -333,9 +333,9 @@ func TestHalfLifeOption(t *testing.T) {
 	for want, o := range map[string]HashedOptions{
 		"half_life is 49, expected a number of events, at least 50": {Change: restarts, HalfLife: HalfLife{Events: 49}},
 		`half_life is "7d", but nothing here says when`:             {Change: restarts, HalfLife: HalfLife{Time: 7 * 24 * time.Hour}},
-		`half_life is "500", but change is "none"`:                  {HalfLife: HalfLife{Events: 500}},
-		"half_life is NaN": {Change: restarts, HalfLife: HalfLife{Events: math.NaN()}},
-		`half_life is "1ms", expected a time of at least 1s`: {Change: restarts, HalfLife: HalfLife{Time: time.Millisecond}},
+		`half_life is 500, but change is "none"`:                    {HalfLife: HalfLife{Events: 500}},
+		"half_life is NaN":                                          {Change: restarts, HalfLife: HalfLife{Events: math.NaN()}},
+		`half_life is "1ms", expected a time of at least 1s`:        {Change: restarts, HalfLife: HalfLife{Time: time.Millisecond}},
 	} {
 		if _, err := NewHashed(o, Problem{Dim: 3 << 18}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", o, err)

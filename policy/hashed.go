@@ -81,7 +81,7 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 	if o.Change == restarts && o.Small == "no" {
 		return o, spec.Refuse("change", o.Change, `but small is "no": it is the small models that restart`)
 	}
-	if err := o.HalfLife.check(o.Change, p.Timed); err != nil {
+	if err := o.HalfLife.check(o.Change, p.Timed, startGap, ""); err != nil {
 		return o, err
 	}
 	return o, checkSparse(o.Bits, o.M, o.A, o.Lambda, o.Eta, o.Range)

@@ -23,8 +23,8 @@ type LinUCBOptions struct {
 	// Discount is γ in (0, 1], the weight of an event against the next one; 0 means 1, nothing is forgotten.
 	Discount float64 `key:"discount" doc:"γ in (0, 1]: an event counts γ times less with each later one" default:"1"`
 	// Change is restarts or none, and HalfLife what restarts forget by; see Restarts.
-	Change   string  `key:"change" doc:"restarts: models begun at different times, weighted by what they predicted, notice a change; or none" default:"none"`
-	HalfLife float64 `key:"half_life" doc:"with restarts: after so many events an event counts half; 0: never forgotten while the world stays"`
+	Change   string   `key:"change" doc:"restarts: models begun at different times, weighted by what they predicted, notice a change; or none" default:"none"`
+	HalfLife HalfLife `key:"half_life" doc:"with restarts: an event counts half after so many others, or after a time of the log such as 7d; 0: never forgotten while the world stays"`
 	// Pending is none or hallucinate, see LinUCB.
 	Pending string `key:"pending" doc:"where rewards are late: hallucinate: actions whose rewards are open count in the widths, not in the estimate; none: they do not count" default:"none"`
 }
@@ -87,7 +87,7 @@ func NewLinUCB(o LinUCBOptions, p Problem) (*LinUCB, error) {
 	if err := level("discount", o.Discount); err != nil {
 		return nil, err
 	}
-	if _, err := (changeOptions{o.Change, o.HalfLife, o.Discount}).resolve(unchanged); err != nil {
+	if _, err := (changeOptions{o.Change, o.HalfLife, o.Discount}).resolve(p.Timed); err != nil {
 		return nil, err
 	}
 	g.discount = o.Discount

@@ -15,13 +15,13 @@ import (
 
 // LogisticOptions configures atoms on a logistic model of clicks.
 type LogisticOptions struct {
-	A        float64 `key:"a" doc:"scale of the members, in posterior standard deviations" default:"1"`
-	Lambda   float64 `key:"lambda" doc:"ridge parameter λ" default:"1"`
-	BaseRate float64 `key:"base_rate" doc:"mean reward before the first event: the prior mean of an intercept of value 1" default:"0.5"`
-	M        int     `key:"m" doc:"members m: propensities are counts over 2m" default:"32"`
-	Key      string  `key:"key" doc:"when members are redrawn: decision, epoch, fixed or round, as for atoms" default:"decision"`
-	Change   string  `key:"change" doc:"restarts: models begun at different times, weighted by what they predicted, notice a change; or none" default:"none"`
-	HalfLife float64 `key:"half_life" doc:"with restarts: after so many events an event counts half; 0: never forgotten while the world stays"`
+	A        float64  `key:"a" doc:"scale of the members, in posterior standard deviations" default:"1"`
+	Lambda   float64  `key:"lambda" doc:"ridge parameter λ" default:"1"`
+	BaseRate float64  `key:"base_rate" doc:"mean reward before the first event: the prior mean of an intercept of value 1" default:"0.5"`
+	M        int      `key:"m" doc:"members m: propensities are counts over 2m" default:"32"`
+	Key      string   `key:"key" doc:"when members are redrawn: decision, epoch, fixed or round, as for atoms" default:"decision"`
+	Change   string   `key:"change" doc:"restarts: models begun at different times, weighted by what they predicted, notice a change; or none" default:"none"`
+	HalfLife HalfLife `key:"half_life" doc:"with restarts: an event counts half after so many others, or after a time of the log such as 7d; 0: never forgotten while the world stays"`
 }
 
 // Doc implements spec.Documented.
@@ -57,7 +57,7 @@ func (o LogisticOptions) resolve(p Problem) (LogisticOptions, error) {
 	if err := checkBaseRate(o.BaseRate); err != nil {
 		return o, err
 	}
-	c, err := changeOptions{change: o.Change, halfLife: o.HalfLife}.resolve(unchanged)
+	c, err := changeOptions{change: o.Change, halfLife: o.HalfLife}.resolve(p.Timed)
 	if err != nil {
 		return o, err
 	}

@@ -253,7 +253,7 @@ func TestMixtureBytes(t *testing.T) {
 	}
 }
 
-func mustBytes(t testing.TB, h *Hashed) []byte {
+func mustBytes(t testing.TB, h bandit.Snapshotter) []byte {
 	t.Helper()
 	b, err := h.AppendSnapshot(nil)
 	if err != nil {

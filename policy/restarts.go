@@ -22,7 +22,7 @@ const (
 // changeOptions are what policies have to say of change.
 type changeOptions struct {
 	change   string
-	halfLife float64
+	halfLife HalfLife
 	discount float64 // 0 or 1: none
 }
 
@@ -35,25 +35,17 @@ const (
 	restartSure   = .99       // posterior at which a change is stated
 )
 
-// resolve fills in the change, otherwise is the one where nothing is said, and refuses what has no meaning.
-func (c changeOptions) resolve(otherwise string) (changeOptions, error) {
-	if c.change == "" {
-		c.change = otherwise
-	}
+// resolve fills in the change and refuses what has no meaning. timed says that events have times.
+func (c changeOptions) resolve(timed bool) (changeOptions, error) {
+	fill(&c.change, unchanged)
 	if err := oneOf("change", c.change, restarts, unchanged); err != nil {
 		return c, err
 	}
-	switch h := c.halfLife; {
-	case h == 0:
-	case !(h >= restartGap) || math.IsInf(h, 0):
-		return c, spec.Refuse("half_life", h, "expected a number of events, at least %d", restartGap)
-	case c.discount > 0 && c.discount < 1:
-		return c, spec.Refuse("half_life", h, "but discount is %v: both say how soon an event is forgotten; expected "+
-			"one of them", c.discount)
-	case c.change != restarts:
-		return c, spec.Refuse("half_life", h, `but change is %q: expected change = "restarts", or a discount`, c.change)
+	if h := c.halfLife; !h.IsZero() && c.discount > 0 && c.discount < 1 {
+		return c, spec.Refuse("half_life", h.shown(), "but discount is %v: both say how soon an event is forgotten; "+
+			"expected one of them", c.discount)
 	}
-	return c, nil
+	return c, c.halfLife.check(c.change, timed, restartGap, ", or a discount")
 }
 
 // said is what a model says of a reward before it learns it.
@@ -117,7 +109,10 @@ type Change struct {
 //
 // What is not played is not seen: where an action that looked bad becomes the best, nothing is noticed. half_life = n
 // makes events count half as much after n others, in each copy, at most g events late: V ← γ^g V + (1 − γ^g)λI,
-// b ← γ^g b, γ = 2^(−1/n). A discount of the copies does the same at each event, for d³.
+// b ← γ^g b, γ = 2^(−1/n). A discount of the copies does the same at each event, for d³. half_life = "7d" does it by the
+// times that Tick is told, with γ = 2^(−Δ/h) for a time Δ, before an event is learned and once Δ is a 32nd of h: an event
+// counts at most 2^(1/32), 2.2 %, too much or too little, and h costs 32 of these steps at most, however many events come.
+// Between events nothing fades. Weights, and what the noise is taken from, do not fade.
 //
 // The state is a fold over the events. Cost of a round: Select that of a copy; Update H times that; Prob that of each
 // copy that plays. No regret bound is known for an unknown amount of change (arXiv 2601.01069 leaves it open).
@@ -127,7 +122,9 @@ type Restarts struct {
 	begin   func() (hypothesis, error)
 	blank   []byte // a copy before its first event
 	sigma   float64
-	gamma   float64 // of half_life, to the power g
+	gamma   float64 // of half_life in events, to the power g
+	fade    *fading // nil without a half_life
+	time    restartTime
 
 	trials []*trial
 	spare  []*trial // places that are not taken
@@ -141,12 +138,20 @@ type Restarts struct {
 	law    bandit.Law // of one copy
 }
 
+// restartTime is what a half_life by time adds to the state, all 0 before the first time is known. Times are seconds since
+// 1970.
+type restartTime struct {
+	now   float64 // the largest so far
+	back  float64 // how often one was before an earlier one
+	faded float64 // until when the copies have faded
+}
+
 // newRestarts returns a policy of copies that begin makes.
-func newRestarts(kind string, options any, halfLife float64, p Problem, begin func() (hypothesis, error)) (*Restarts,
+func newRestarts(kind string, options any, halfLife HalfLife, p Problem, begin func() (hypothesis, error)) (*Restarts,
 	error) {
-	r := &Restarts{options: options, kind: kind, begin: begin, sigma: p.sigma(), gamma: 1}
-	if halfLife > 0 {
-		r.gamma = logs.Exp(-math.Ln2 * restartGap / halfLife)
+	r := &Restarts{options: options, kind: kind, begin: begin, sigma: p.sigma(), gamma: 1, fade: newFading(halfLife)}
+	if halfLife.Events > 0 {
+		r.gamma = logs.Exp(-math.Ln2 * restartGap / halfLife.Events)
 	}
 	first, err := r.build()
 	if err != nil {
@@ -337,12 +342,45 @@ func studentLog(nu float64) float64 {
 	return before + float64(.5*logs.Log(x)) + series - halfLogPi
 }
 
+var _ Clocked = (*Restarts)(nil)
+
+// Tick implements Clocked.
+func (r *Restarts) Tick(at int64) {
+	if !r.Timed() || at <= 0 {
+		return
+	}
+	t, back := tick(r.time.now, at)
+	switch {
+	case back:
+		r.time.back++
+		return
+	case r.time.now == 0: // the first time: nothing was learned, or when is not known
+		r.time.faded = t
+	}
+	r.time.now = t
+	if age := t - r.time.faded; age >= r.fade.lag() {
+		r.forget(r.fade.left(age))
+		r.time.faded = t
+	}
+}
+
+// Timed implements Clocked.
+func (r *Restarts) Timed() bool { return r.fade != nil && r.fade.timed }
+
+// SteppedBack implements Clocked.
+func (r *Restarts) SteppedBack() uint64 { return uint64(r.time.back) }
+
+// forget makes all events so far count gamma times less.
+func (r *Restarts) forget(gamma float64) {
+	for _, t := range r.trials {
+		t.policy.fade(gamma)
+	}
+}
+
 // turn lets copies forget and begins one.
 func (r *Restarts) turn() error {
 	if r.gamma < 1 {
-		for _, t := range r.trials {
-			t.policy.fade(r.gamma)
-		}
+		r.forget(r.gamma)
 	}
 	most := r.trials[r.best()].like
 	var sum float64
@@ -399,9 +437,13 @@ func (r *Restarts) notice() {
 func (r *Restarts) Warnings(set bandit.ActionSet) []string { return warnings(r.Base(), set) }
 
 // AppendSnapshot implements bandit.Snapshotter: a snapshot of kind "restarts" with the numbers of all copies and the
-// lengths of what follows, then their snapshots.
+// lengths of what follows, then their snapshots. A half_life by time adds three numbers to the head.
 func (r *Restarts) AppendSnapshot(b []byte) ([]byte, error) {
-	head := []float64{float64(r.n), float64(r.since), float64(r.last.At), float64(r.last.Seen), r.last.Posterior}
+	head := make([]float64, 0, restartHead+restartTimes)
+	head = append(head, float64(r.n), float64(r.since), float64(r.last.At), float64(r.last.Seen), r.last.Posterior)
+	if r.Timed() {
+		head = append(head, r.time.now, r.time.back, r.time.faded)
+	}
 	var numbers []float64
 	var bodies []byte
 	for _, t := range r.trials {
@@ -416,7 +458,20 @@ func (r *Restarts) AppendSnapshot(b []byte) ([]byte, error) {
 	return append(appendSnapshot(b, restarts, [][]float64{head, numbers}), bodies...), nil
 }
 
-const restartNumbers = 5 // of a copy in a snapshot
+// How many numbers a snapshot has in its head, there with a half_life by time, and of a copy.
+const (
+	restartHead    = 5
+	restartTimes   = 3
+	restartNumbers = 5
+)
+
+// headLen returns how many numbers the head of a snapshot has.
+func (r *Restarts) headLen() int {
+	if r.Timed() {
+		return restartHead + restartTimes
+	}
+	return restartHead
+}
 
 // Restore implements bandit.Snapshotter.
 func (r *Restarts) Restore(b []byte) error {
@@ -426,12 +481,13 @@ func (r *Restarts) Restore(b []byte) error {
 	var v [][]float64
 	var rest []byte
 	var err error
-	for n := 1; n <= restartTrials; n++ { // how many copies there are decides the length of the head
-		own := len(appendSnapshot(nil, restarts, [][]float64{make([]float64, 5), make([]float64, restartNumbers*n)}))
+	head := r.headLen()
+	for n := 1; n <= restartTrials; n++ { // how many copies there are decides the length of what they begin with
+		own := len(appendSnapshot(nil, restarts, [][]float64{make([]float64, head), make([]float64, restartNumbers*n)}))
 		if own > len(b) {
 			break
 		}
-		if v, err = readSnapshot(b[:own], restarts, []int{5, restartNumbers * n}); err == nil {
+		if v, err = readSnapshot(b[:own], restarts, []int{head, restartNumbers * n}); err == nil {
 			rest = b[own:]
 			break
 		}
@@ -465,7 +521,11 @@ func (r *Restarts) put(head, numbers []float64, rest []byte) error {
 			return bad
 		}
 	}
-	if head[4] > 1 {
+	var at restartTime
+	if r.Timed() {
+		at = restartTime{now: head[5], back: head[6], faded: head[7]}
+	}
+	if head[4] > 1 || at.back != math.Trunc(at.back) || at.faded > at.now || r.Timed() && at.now-at.faded >= r.fade.lag() {
 		return bad
 	}
 	var list []*trial
@@ -492,6 +552,6 @@ func (r *Restarts) put(head, numbers []float64, rest []byte) error {
 	}
 	r.spare = append(r.trials, r.spare[len(list):]...)
 	r.n, r.since, r.trials, r.ready = uint64(head[0]), uint64(head[1]), list, false
-	r.last = Change{At: uint64(head[2]), Seen: uint64(head[3]), Posterior: head[4]}
+	r.last, r.time = Change{At: uint64(head[2]), Seen: uint64(head[3]), Posterior: head[4]}, at
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"troupe/bandit"
 	"troupe/internal/linalg"
@@ -229,12 +230,14 @@ func TestChangeRefusals(t *testing.T) {
 	prob := newWorld(1, 3, 4).problem(100)
 	for want, o := range map[string]policy.Options{
 		`change is "restart"; did you mean "restarts"?`:            &policy.AutoOptions{Change: "restart"},
-		"half_life is 3, expected a number of events, at least 25": &policy.AutoOptions{Change: "restarts", HalfLife: 3},
-		"half_life is NaN":                          &policy.AutoOptions{Change: "restarts", HalfLife: math.NaN()},
-		"half_life is 500, but discount is 0.9":     &policy.AtomsOptions{Change: "restarts", HalfLife: 500, Discount: .9},
-		`half_life is 500, but change is "none"`:    &policy.LogisticOptions{HalfLife: 500},
+		"half_life is 3, expected a number of events, at least 25": &policy.AutoOptions{Change: "restarts", HalfLife: policy.HalfLife{Events: 3}},
+		"half_life is NaN":                          &policy.AutoOptions{Change: "restarts", HalfLife: policy.HalfLife{Events: math.NaN()}},
+		"half_life is 500, but discount is 0.9":     &policy.AtomsOptions{Change: "restarts", HalfLife: policy.HalfLife{Events: 500}, Discount: .9},
+		`half_life is 500, but change is "none"`:    &policy.LogisticOptions{HalfLife: policy.HalfLife{Events: 500}},
 		`change is "restarts", but preset = "theor`: &policy.AtomsOptions{Change: "restarts", Preset: "theorem"},
-		`half_life is 100, but change is "none": e`: &policy.LinUCBOptions{HalfLife: 100},
+		`half_life is 100, but change is "none": e`: &policy.LinUCBOptions{HalfLife: policy.HalfLife{Events: 100}},
+		`half_life is "7d", but nothing here says when an event came: expected a number of events`: &policy.AutoOptions{Change: "restarts", HalfLife: policy.HalfLife{Time: 7 * 24 * time.Hour}},
+		`base.half_life is "7d", but nothing here`:                                                 &policy.MixedOptions{Base: policy.Base{Options: &policy.LinUCBOptions{Change: "restarts", HalfLife: policy.HalfLife{Time: 7 * 24 * time.Hour}}}},
 	} {
 		if _, err := o.New(prob); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want %q", o, err, want)

@@ -37,6 +37,7 @@ func (b Base) New(p Problem) (bandit.Policy, error) {
 	if b.Options == nil {
 		b = defaultBase()
 	}
+	p.Timed = false // no wrapper passes times on
 	base, err := b.Options.New(p)
 	if err != nil {
 		return nil, spec.Under("base", err)

@@ -8,14 +8,12 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
-	"troupe/serve/model"
 )
 
 // watched makes a guarded model with a margin of .2 of rewards in [0, 1].
 func watched(name string) ModelConfig {
 	c := DefaultConfig(name)
-	c.Mode, c.Guard = string(Guarded), model.Guard{Margin: .2, Confidence: .95}
-	c.Reward.Min, c.Reward.Max, c.Reward.Adapt, c.Floor = 0, 1, false, .2
+	guardedAs(&c)
 	return c
 }
 

@@ -11,11 +11,20 @@ import (
 	"troupe/spec"
 )
 
-// forgetting is a default model with a half-life.
-func forgetting(t testing.TB, half any) ModelConfig {
+// forgetting is a model with a half-life: the default one, or one of another kind on the fields of requests that turning
+// makes.
+func forgetting(t testing.TB, kind string, half any) ModelConfig {
 	t.Helper()
 	c := DefaultConfig("news")
-	if err := c.Policy.DecodeSpec(spec.Raw{"kind": "hashed", "half_life": half}, "policy"); err != nil {
+	raw := spec.Raw{"kind": kind, "half_life": half}
+	if kind != "hashed" {
+		raw["change"] = "restarts"
+		if err := c.UnmarshalJSON([]byte(`{"id": "news", "reward": {"min": 0, "max": 1}, "features": {"model": "disjoint", "features": [
+			{"feature": "context.segment", "kind": "category", "levels": ["s0", "s1", "s2"]}, {"feature": "id", "kind": "category", "levels": ["a", "b", "c"]}]}}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Policy.DecodeSpec(raw, "policy"); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -25,12 +34,15 @@ func forgetting(t testing.TB, half any) ModelConfig {
 // log alone, and from a snapshot, and every decision replays. The option stands in the configuration. A clock that is
 // set back is counted and said, and refuses nothing.
 func TestHalfLifeServed(t *testing.T) {
-	for _, half := range []any{int64(50), "1h"} {
-		ctx := t.Context()
+	for _, x := range []struct {
+		kind string
+		half any
+	}{{"hashed", int64(50)}, {"hashed", "1h"}, {"auto", int64(25)}, {"auto", "1h"}, {"atoms", "1h"}, {"linucb", "1h"}, {"logistic", "1h"}} {
+		ctx, half := t.Context(), x.half
 		dir, log, clock := t.TempDir(), eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 		edit := func(o *Options) { o.Dir, o.SnapshotAfter = dir, 50 }
 		s := open(t, log, clock, edit)
-		must(s.CreateModel(ctx, forgetting(t, half), ""))
+		must(s.CreateModel(ctx, forgetting(t, x.kind, half), ""))
 		if raw := must(s.GetModel(ctx, "news")).Config.Policy.Raw; fmt.Sprint(raw["half_life"]) != fmt.Sprint(half) ||
 			raw["change"] != "restarts" {
 			t.Errorf("the policy is %v", raw)
@@ -53,12 +65,12 @@ func TestHalfLifeServed(t *testing.T) {
 		clock.forward(-30 * time.Minute)
 		play(100, 1) // the first 29 are before the latest time
 		if warns() != (half == "1h") {
-			t.Errorf("half_life %v: warnings %v", half, must(s.GetModel(ctx, "news")).Warnings)
+			t.Errorf("half_life %v of %s: warnings %v", half, x.kind, must(s.GetModel(ctx, "news")).Warnings)
 		}
 		want := must(s.State(ctx, "news")).Digest
 		for i := 0; i < len(ids); i += 13 {
 			if r := must(s.Replay(ctx, ids[i])); !r.Equal {
-				t.Fatalf("decision %d: %+v", i, r)
+				t.Fatalf("half_life %v of %s: decision %d: %+v", half, x.kind, i, r)
 			}
 		}
 		must(s.CloneModel(ctx, CloneRequest{From: "news", Name: "copy"}))
@@ -68,7 +80,7 @@ func TestHalfLifeServed(t *testing.T) {
 		s = open(t, log, clock, edit)
 		for when, s := range map[string]*Server{"with a snapshot": s, "from the log alone": open(t, log, clock)} {
 			if got := must(s.State(ctx, "news")).Digest; got != want {
-				t.Errorf("half_life %v: another state %s", half, when)
+				t.Errorf("half_life %v of %s: another state %s", half, x.kind, when)
 			}
 			if (half == "1h") != strings.Contains(strings.Join(must(s.GetModel(ctx, "news")).Warnings, " "), "with 29 learned") {
 				t.Errorf("%s: warnings %v", when, must(s.GetModel(ctx, "news")).Warnings)
@@ -78,7 +90,7 @@ func TestHalfLifeServed(t *testing.T) {
 		if a, b := must(s.State(ctx, "news")).Digest, must(s.State(ctx, "copy")).Digest; a == b {
 			t.Error("the copy has learned what the model has")
 		}
-		must(s.CloneModel(ctx, CloneRequest{From: "news", Name: "keeps", Change: changeTo(spec.Raw{"kind": "hashed"})}))
+		must(s.CloneModel(ctx, CloneRequest{From: "news", Name: "keeps", Change: changeTo(spec.Raw{"kind": x.kind})}))
 		if raw := must(s.GetModel(ctx, "keeps")).Config.Policy.Raw; raw["half_life"] != nil {
 			t.Errorf("a copy under another policy has %v", raw)
 		}
@@ -87,9 +99,12 @@ func TestHalfLifeServed(t *testing.T) {
 
 // TestHalfLifeNodes: three nodes have equal bytes, by events and by the time of the log, which is the median of theirs.
 func TestHalfLifeNodes(t *testing.T) {
-	for _, half := range []any{int64(50), "10m"} {
+	for _, x := range []struct {
+		kind string
+		half any
+	}{{"hashed", int64(50)}, {"hashed", "10m"}, {"auto", "10m"}, {"logistic", int64(25)}} {
 		_, nodes, clocks := three(t)
-		must(nodes[0].CreateModel(t.Context(), forgetting(t, half), ""))
+		must(nodes[0].CreateModel(t.Context(), forgetting(t, x.kind, x.half), ""))
 		for _, s := range nodes {
 			eventually(func() bool { _, err := s.GetModel(t.Context(), "news"); return err == nil })
 		}
@@ -109,15 +124,21 @@ func TestHalfLifeRefused(t *testing.T) {
 	ctx := t.Context()
 	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
 	for text, want := range map[string]string{
-		`{"kind": "hashed", "half_life": "9m"}`:                     "expected at least reward.window, 10m0s",
-		`{"kind": "hashed", "half_life": 49}`:                       "half_life",
-		`{"kind": "hashed", "half_life": -1}`:                       "half_life",
-		`{"kind": "hashed", "half_life": "soon"}`:                   "half_life",
-		`{"kind": "hashed", "half_life": "7d", "change": "none"}`:   "half_life",
-		`{"kind": "hashed", "half_life": "7d", "small": "no"}`:      "half_life",
-		`{"kind": "hashed", "half_life": true}`:                     "half_life",
-		`{"kind": "sparse", "half_life": "7d"}`:                     "half_life",
-		`{"kind": "auto", "half_life": "7d", "change": "restarts"}`: "",
+		`{"kind": "hashed", "half_life": "9m"}`:                                                          "expected at least reward.window, 10m0s",
+		`{"kind": "hashed", "half_life": 49}`:                                                            "half_life",
+		`{"kind": "hashed", "half_life": -1}`:                                                            "half_life",
+		`{"kind": "hashed", "half_life": "soon"}`:                                                        "half_life",
+		`{"kind": "hashed", "half_life": "7d", "change": "none"}`:                                        "half_life",
+		`{"kind": "hashed", "half_life": "7d", "small": "no"}`:                                           "half_life",
+		`{"kind": "hashed", "half_life": true}`:                                                          "half_life",
+		`{"kind": "sparse", "half_life": "7d"}`:                                                          "half_life",
+		`{"kind": "auto", "half_life": "7d", "change": "restarts"}`:                                      "",
+		`{"kind": "auto", "half_life": "9m", "change": "restarts"}, "dim": 3`:                            "expected at least reward.window, 10m0s",
+		`{"kind": "auto", "half_life": "7d"}, "dim": 3`:                                                  `half_life: is "7d", but change is "none"`,
+		`{"kind": "linucb", "half_life": "7d", "change": "restarts", "discount": 0.9}, "dim": 3`:         `half_life: is "7d", but discount is 0.9`,
+		`{"kind": "atoms", "half_life": 24, "change": "restarts"}, "dim": 3`:                             "half_life: is 24, expected a number of events, at least 25",
+		`{"kind": "logistic", "half_life": "1ms", "change": "restarts"}, "dim": 3`:                       "expected a time of at least 1s",
+		`{"kind": "mixed", "base": {"kind": "auto", "half_life": "7d", "change": "restarts"}}, "dim": 3`: "nothing here says when an event came",
 	} {
 		c := DefaultConfig("news")
 		err := c.UnmarshalJSON([]byte(`{"id": "news", "policy": ` + text + `}`))
@@ -128,7 +149,7 @@ func TestHalfLifeRefused(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	must(s.CreateModel(ctx, forgetting(t, "1h"), ""))
+	must(s.CreateModel(ctx, forgetting(t, "hashed", "1h"), ""))
 	m := must(s.GetModel(ctx, "news"))
 	c := m.Config
 	c.Reward.Window = Duration(2 * time.Hour)

@@ -17,6 +17,8 @@ import (
 	"troupe/bandit"
 	"troupe/eventlog"
 	"troupe/serve/fold"
+	"troupe/serve/model"
+	"troupe/spec"
 )
 
 const childDir = "TROUPE_SERVE_CHILD"
@@ -49,9 +51,18 @@ func child() bool {
 			fmt.Println("E", err)
 			os.Exit(1)
 		}
+		for _, o := range killOptions {
+			if _, err := s.CreateModel(ctx, o.config(), ""); err != nil {
+				fmt.Println("E", err)
+				os.Exit(1)
+			}
+		}
 	}
 	go hashedUser(ctx, s)
 	go learningUser(ctx, s)
+	for _, o := range killOptions {
+		go o.user(ctx, s)
+	}
 	var mu sync.Mutex
 	say := func(format string, a ...any) {
 		mu.Lock()
@@ -80,6 +91,88 @@ func child() bool {
 		}()
 	}
 	select {}
+}
+
+// killOption is a model with options, beside those of child: whatever moment the process is killed at, its state is that
+// of the log, and its decisions replay.
+type killOption struct {
+	name   string
+	policy spec.Raw
+	edit   func(*ModelConfig)
+	ask    func(n int) DecideRequest
+}
+
+var killOptions = []killOption{
+	{"half-life", spec.Raw{"kind": "hashed", "half_life": int64(50)}, guardedAs, func(n int) DecideRequest {
+		return DecideRequest{Context: fmt.Appendf(nil, `{"segment": "s%d"}`, n%3), Actions: named("a", "b", "c"), Baseline: new(n % 3)}
+	}},
+	{"half-life-time", spec.Raw{"kind": "hashed", "half_life": "1s"}, func(*ModelConfig) {}, func(n int) DecideRequest {
+		return DecideRequest{Context: fmt.Appendf(nil, `{"segment": "s%d"}`, n%3), Actions: named("a", "b", "c")}
+	}},
+	{"half-life-vectors", spec.Raw{"kind": "auto", "change": "restarts", "half_life": "1s"}, func(c *ModelConfig) { c.Dim, c.Unit = 3, "context.user" },
+		func(n int) DecideRequest {
+			return DecideRequest{Context: fmt.Appendf(nil, `{"user": "ann-%d"}`, n%9), Actions: actions(n, 4, 3)}
+		}},
+}
+
+// guardedAs makes a model guarded, with a margin of .2 of rewards in [0, 1].
+func guardedAs(c *ModelConfig) {
+	c.Mode, c.Guard, c.Floor = string(Guarded), model.Guard{Margin: .2, Confidence: .95}, .2
+	c.Reward.Min, c.Reward.Max, c.Reward.Adapt = 0, 1, false
+}
+
+func (o *killOption) config() ModelConfig {
+	c := DefaultConfig(o.name)
+	if err := c.Policy.DecodeSpec(o.policy, "policy"); err != nil {
+		panic(err)
+	}
+	c.Reward.Window = Duration(20 * time.Millisecond)
+	o.edit(&c)
+	return c
+}
+
+// user decides ten times at once, and rewards three of four decisions.
+func (o *killOption) user(ctx context.Context, s *Server) {
+	for n := 0; ; n += 10 {
+		var requests []DecideRequest
+		for k := range 10 {
+			requests = append(requests, o.ask(n+k))
+		}
+		decided, err := s.DecideBatch(ctx, o.name, requests)
+		var paid []RewardRequest
+		for k, d := range decided {
+			if err == nil {
+				err = d.Err
+			}
+			if (n+k)%4 > 0 {
+				paid = append(paid, RewardRequest{EventID: d.Decision.EventID, Value: float64((n + k) % 2)})
+			}
+		}
+		if err == nil {
+			_, err = s.RewardBatch(ctx, paid)
+		}
+		if err != nil {
+			fmt.Println("E", err)
+			return
+		}
+	}
+}
+
+// check looks at the state of the model, which was recovered from snapshots again and again, and at its decisions.
+func (o *killOption) check(t *testing.T, s *Server) {
+	if m := checkFolded(t, s, o.name); m.Counts.Learned < 50 {
+		t.Logf("%s has learned %d events only: this machine was too slow to show much", o.name, m.Counts.Learned)
+	}
+	for d, err := range must(s.Decisions(t.Context(), o.name, 0, 1<<30)).Decisions {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Seq%16 == 0 {
+			if r := must(s.Replay(t.Context(), d.EventID)); !r.Equal {
+				t.Errorf("%s: the decision of entry %d replays with other %v", o.name, d.Seq, r.Differs)
+			}
+		}
+	}
 }
 
 // hashedUser sends numbers to a model of which little more than the name is given, and rewards for successes only, so
@@ -191,8 +284,8 @@ func checkFolded(t *testing.T, s *Server, name string) *fold.Model {
 		x := got.Memory
 		x.Statistics = want.Memory.Statistics // the digests of both are compared
 		differ = ""
-		if a.Digest() != b.Digest() || x != want.Memory || got.Counts != want.Counts || fmt.Sprintf("%+v", got.Learning) != fmt.Sprintf("%+v", want.Learning) {
-			differ = fmt.Sprintf("%+v %+v, its log says %+v %+v", got.Memory, got.Counts, want.Memory, want.Counts)
+		if a.Digest() != b.Digest() || x != want.Memory || guardOf(got) != guardOf(want) || got.Counts != want.Counts || fmt.Sprintf("%+v", got.Learning) != fmt.Sprintf("%+v", want.Learning) {
+			differ = fmt.Sprintf("%+v %+v %s, its log says %+v %+v %s", got.Memory, got.Counts, guardOf(got), want.Memory, want.Counts, guardOf(want))
 		}
 		s.mu.RUnlock()
 	}
@@ -200,6 +293,15 @@ func checkFolded(t *testing.T, s *Server, name string) *fold.Model {
 		t.Errorf("the recovered state of %s is %s", name, differ)
 	}
 	return got
+}
+
+// guardOf writes down the state of a guard.
+func guardOf(m *fold.Model) string {
+	g := m.Guard
+	if g == nil {
+		return "no guard"
+	}
+	return fmt.Sprintf("%d decisions, %d of the policy, %d open, at least %v", g.N, g.Played, g.Open(), g.Lower())
 }
 
 func killModel() ModelConfig {
@@ -314,6 +416,9 @@ func checkKilled(t *testing.T, dir string, round int, decided, paid map[string]s
 		return
 	}
 	checkHashed(t, s)
+	for _, o := range killOptions {
+		o.check(t, s)
+	}
 	// A second opinion: the policy, taught by the rewards as they stand in the log.
 	m := s.fold.Named("m")
 	p, err := m.Compiled.NewPolicy(m.Seed)

@@ -16,6 +16,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/serve/model"
+	"troupe/spec"
 )
 
 const restartDir = "TROUPE_SERVE_RESTART"
@@ -34,12 +35,50 @@ var restartCases = []struct {
 		c.LogCandidates = "none"
 		return c
 	}, featureRequests, 0},
+	{"hashed, a half-life of 500 events, units", func() ModelConfig {
+		c := DefaultConfig("m")
+		c.LogCandidates, c.Unit = "none", "context.user"
+		halved(&c, spec.Raw{"kind": "hashed", "half_life": int64(500)})
+		return c
+	}, unitRequests, 0},
+	{"auto, a half-life of an hour, guarded", func() ModelConfig {
+		c := vectors("m", 32)
+		guardedAs(&c)
+		halved(&c, spec.Raw{"kind": "auto", "m": int64(4), "change": "restarts", "half_life": "1h"})
+		c.Reward.Min, c.Reward.Max = -1, 1
+		return c
+	}, baselineRequests, 0},
 	{"a million coordinates", func() ModelConfig {
 		c := DefaultConfig("m")
 		c.LogCandidates = "none"
 		c.Features.Hashed = &model.Hashed{Model: "hashed", Bits: 22, Pairs: "yes"}
 		return c
 	}, manyRequests, 2048},
+}
+
+// halved gives a model a policy with a half-life.
+func halved(c *ModelConfig, policy spec.Raw) {
+	if err := c.Policy.DecodeSpec(policy, "policy"); err != nil {
+		panic(err)
+	}
+}
+
+// unitRequests are featureRequests of sixteen users.
+func unitRequests() []DecideRequest {
+	out := featureRequests()
+	for i := range out {
+		out[i].Context = fmt.Appendf(nil, `{"user": "ann-%d", %s`, i%16, out[i].Context[1:])
+	}
+	return out
+}
+
+// baselineRequests are benchRequests with baselines.
+func baselineRequests() []DecideRequest {
+	out := benchRequests()
+	for i := range out {
+		out[i].Baseline = new(i % 20)
+	}
+	return out
 }
 
 // manyRequests have 80 words of 1000 each in the context, whose pairs are crossed with 20 actions: most decisions
@@ -116,8 +155,14 @@ func restartChild() bool {
 		}
 	}
 	st := must(s.State(ctx, "m"))
-	fmt.Println("D", st.Digest, st.Seq, st.Learned)
+	fmt.Println("D", st.Digest, st.Seq, st.Learned, guardState(s))
 	select {}
+}
+
+// guardState is the state of the guard as JSON, null without one.
+func guardState(s *Server) string {
+	b := must(json.Marshal(must(s.GetModel(context.Background(), "m")).Guard))
+	return string(b)
 }
 
 // TestRestart: a server that was killed after n rewards and no snapshot comes back with the same bits.
@@ -149,9 +194,9 @@ func TestRestart(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			var digest string
+			var digest, guard string
 			var seq, learned uint64
-			_, scanErr := fmt.Fscanf(out, "D %s %d %d\n", &digest, &seq, &learned)
+			_, scanErr := fmt.Fscanf(out, "D %s %d %d %s\n", &digest, &seq, &learned, &guard)
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 			if scanErr != nil {
@@ -181,6 +226,9 @@ func TestRestart(t *testing.T) {
 			st := must(s.State(ctx, "m"))
 			if got := st.Digest.String(); got != digest || st.Seq != seq || st.Learned != learned || learned != uint64(n) {
 				t.Errorf("digest %s at %d after %d rewards, before the kill %s at %d after %d", got, st.Seq, st.Learned, digest, seq, learned)
+			}
+			if now := guardState(s); now != guard {
+				t.Errorf("the guard is %s, before the kill %s", now, guard)
 			}
 			if c.long > 0 {
 				touched := 0

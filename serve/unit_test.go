@@ -40,8 +40,8 @@ func checkUnits(t *testing.T, s *Server) (units map[eventlog.ID]int) {
 		unit         eventlog.ID
 		span, config uint64 // a learned schema has a policy of its own
 	}
-	drawn := map[draw]string{}
-	n := 0
+	drawn, last := map[draw]string{}, map[eventlog.ID]draw{}
+	n, spans, anew := 0, 0, 0
 	for d, err := range must(s.Decisions(t.Context(), "m", 0, 1_000_000)).Decisions {
 		if err != nil {
 			t.Fatal(err)
@@ -55,8 +55,16 @@ func checkUnits(t *testing.T, s *Server) (units map[eventlog.ID]int) {
 		if was := drawn[at]; was != "" && was != is {
 			t.Fatalf("entry %d: unit %v draws %s in span %d, before %s", d.Seq, r.Unit, is, r.Span, was)
 		}
-		drawn[at] = is
+		if before := last[r.Unit]; before.unit != 0 && before != at && drawn[at] == "" {
+			if spans++; drawn[before] != is {
+				anew++
+			}
+		}
+		drawn[at], last[r.Unit] = is, at
 		n++
+	}
+	if 2*anew < spans || spans < 2 { // of 2m draws a unit has the same one again with probability 1/(2m)
+		t.Errorf("%d of %d new spans have another draw", anew, spans)
 	}
 	if 2*len(drawn) > n {
 		t.Errorf("%d decisions in %d spans of units: this shows too little", n, len(drawn))
@@ -163,6 +171,12 @@ func TestUnitHash(t *testing.T) {
 		}
 		if _, err := s.Decide(t.Context(), "m", DecideRequest{Actions: named("a", "b"), IdempotencyKey: "k", Context: []byte(`{"user":{"id":"bob"}}`)}); err == nil {
 			t.Error("the same key for another user is a repetition")
+		}
+		c.ID = "other"
+		must(s.CreateModel(t.Context(), c, ""))
+		d = must(s.Decide(t.Context(), "other", DecideRequest{Actions: named("a", "b"), Context: []byte(`{"user":{"id":"ann"}}`)}))
+		if r := must(s.Event(t.Context(), d.EventID)).Decision; r.Unit == 0 || r.Unit == records[name].Unit {
+			t.Errorf("two models know a user by the hashes %v and %v", records[name].Unit, r.Unit)
 		}
 	}
 	a, b := records["one"], records["two"]
