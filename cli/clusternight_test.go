@@ -119,6 +119,7 @@ var playedElsewhere = map[string][2]string{
 	"doubt": {"../serve/digests_test.go", `got != "doubt"`},
 	"a backup that follows lacks entries then": {"../serve/followers_test.go", "begin another one"},
 	"led and does not have entry":              {"../eventlog/stream_test.go", "func TestDamagedLeader"},
+	"counts servers that are gone":             {"../eventlog/members_test.go", "func TestGroupIsRescued"},
 	"no node has written them":                 {"clustervoid_test.go", "h.Cluster.Unwritten != 1"},
 	"read-only: ":                              {"clustervoid_test.go", "goes on behind entry"},
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // Tests that need what is not exported are in this package, others in eventlog_test with package
@@ -25,6 +27,21 @@ var (
 
 // SetNoSync makes options of an engine that does not sync.
 func (o *JetStreamOptions) SetNoSync() { o.noSync = true }
+
+// SetRescueAfter sets how long the engine's own group must have had no leader before its quorum is lowered.
+func (l *Stream) SetRescueAfter(d time.Duration) { l.rescueAfter = d }
+
+// HandOver lets another server lead the engine's own group.
+func (n *Node) HandOver(ctx context.Context, to string) error { return n.handOver(ctx, to) }
+
+// GroupSize is how many servers this node counts in the engine's own group, 0 for none.
+func (n *Node) GroupSize() int {
+	z, err := n.srv.Load().Jsz(&server.JSzOptions{})
+	if err != nil || z.Meta == nil {
+		return 0
+	}
+	return z.Meta.Size
+}
 
 // failer is what *testing.T, *testing.B, *testing.F and *rapid.T have in common.
 type failer interface {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -57,33 +58,74 @@ func peerID(name string) string {
 	return string(b)
 }
 
-// group asks the leader of the engine's own group, which makes streams and consumers, for its servers, and returns them
-// by id.
-func (n *Node) group(ctx context.Context) (map[string]peer, error) {
+// ownGroup is the engine's own group, which makes streams and consumers, as its servers see it.
+type ownGroup struct {
+	peers  map[string]peer    // by id, as the leader sees them; nil while no server leads
+	counts map[string]counted // by name of each server that answered
+}
+
+// counted is how many servers one of them takes the group for, and how many must agree.
+type counted struct{ size, quorum int }
+
+// groupFor is how long the servers that are there have for an answer; while none of them leads they have streamWait.
+const groupFor = time.Second
+
+// group asks the servers of the engine's own group for what they see. Servers that are away do not answer.
+func (n *Node) group(ctx context.Context) (*ownGroup, error) {
 	ctx, cancel := context.WithTimeout(ctx, streamWait)
 	defer cancel()
-	request, err := json.Marshal(server.JSzOptions{LeaderOnly: true})
-	if err != nil {
-		return nil, err
+	answers := make(chan *nats.Msg, 64)
+	inbox := n.system.NewInbox()
+	sub, err := n.system.ChanSubscribe(inbox, answers)
+	if err == nil {
+		defer func() { _ = sub.Unsubscribe() }()
+		err = n.system.PublishRequest("$SYS.REQ.SERVER.PING.JSZ", inbox, []byte("{}"))
 	}
-	m, err := n.system.RequestWithContext(ctx, "$SYS.REQ.SERVER.PING.JSZ", request)
 	if err != nil {
 		return nil, fmt.Errorf("engine's group: %w", err)
 	}
-	var answer struct {
-		Data *server.JSInfo `json:"data"`
+	g := &ownGroup{counts: map[string]counted{}}
+	tick := n.time.Ticker(lookEvery)
+	defer tick.Stop()
+	for begun := n.time.Mark(); ; {
+		select {
+		case m := <-answers:
+			if err := g.answer(m.Data); err != nil {
+				return nil, err
+			}
+		case <-tick.C:
+		case <-ctx.Done():
+			return g, nil
+		}
+		all := !slices.ContainsFunc(n.members.Load().names, func(name string) bool { return g.counts[name].size == 0 })
+		if g.peers != nil && (all || n.time.Since(begun) > groupFor) {
+			return g, nil
+		}
 	}
-	if err := json.Unmarshal(m.Data, &answer); err != nil {
-		return nil, fmt.Errorf("engine's group: %w", err)
+}
+
+// answer takes the answer of one server.
+func (g *ownGroup) answer(data []byte) error {
+	var a struct {
+		Server struct{ Name string }
+		Data   *server.JSInfo
 	}
-	if answer.Data == nil || answer.Data.Meta == nil || answer.Data.Meta.Leader == "" {
-		return nil, errors.New("engine's group: it has no leader")
+	if err := json.Unmarshal(data, &a); err != nil {
+		return fmt.Errorf("engine's group: %w", err)
 	}
-	out := map[string]peer{peerID(answer.Data.Meta.Leader): {id: peerID(answer.Data.Meta.Leader)}}
-	for _, r := range answer.Data.Meta.Replicas {
-		out[r.Peer] = peer{r.Peer, r.Offline, r.Active}
+	if a.Data == nil || a.Data.Meta == nil {
+		return nil
 	}
-	return out, nil
+	m := a.Data.Meta
+	g.counts[a.Server.Name] = counted{m.Size, m.QuorumNeeded}
+	if m.Leader != a.Server.Name {
+		return nil
+	}
+	g.peers = map[string]peer{peerID(m.Leader): {id: peerID(m.Leader)}}
+	for _, r := range m.Replicas {
+		g.peers[r.Peer] = peer{r.Peer, r.Offline, r.Active}
+	}
+	return nil
 }
 
 // InGroup returns why this node's server does not take part in the engine's own group yet, nil when it does. The engine
@@ -93,12 +135,17 @@ func (n *Node) InGroup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := g[peerID(n.name)]; !ok {
+	if g.peers == nil {
+		return errNoLeader
+	}
+	if _, ok := g.peers[peerID(n.name)]; !ok {
 		return errors.New("the engine has not taken this node into its group yet; a name that was removed it takes " +
 			"again after five minutes")
 	}
 	return nil
 }
+
+var errNoLeader = errors.New("engine's group: it has no leader")
 
 // strayAfter is how long a server that is no node of the cluster stays in the engine's group after it was heard last. A
 // node that is to be one is there before the log says so.
@@ -128,11 +175,17 @@ func (l *Stream) Fit(ctx context.Context, names, gone []string) (waits string, e
 	if err != nil {
 		return "", err
 	}
+	if g.peers == nil {
+		return l.rescue(g, names)
+	}
+	l.mu.Lock()
+	l.leaderless = 0
+	l.mu.Unlock()
 	ids := map[string]string{}
 	for _, name := range names {
 		ids[peerID(name)] = name
 	}
-	for id, p := range g {
+	for id, p := range g.peers {
 		left := slices.ContainsFunc(gone, func(name string) bool { return peerID(name) == id })
 		switch {
 		case ids[id] != "":
@@ -146,9 +199,12 @@ func (l *Stream) Fit(ctx context.Context, names, gone []string) (waits string, e
 		}
 	}
 	for id, name := range ids {
-		if _, ok := g[id]; !ok {
+		if _, ok := g.peers[id]; !ok {
 			return "the engine has not taken " + name + " into its group yet", nil
 		}
+	}
+	if waits == "" {
+		waits = g.unheard(names)
 	}
 	if waits != "" {
 		return waits, nil
@@ -166,6 +222,58 @@ func (l *Stream) Fit(ctx context.Context, names, gone []string) (waits string, e
 			waits = w
 		}
 	}
+	return waits, nil
+}
+
+// unheard returns which of the nodes counts other servers than the leader. A change of the group is safe when all nodes
+// know it: if the leader is lost before, the others elect by the old count, with servers that are gone among those that
+// must agree.
+func (g *ownGroup) unheard(names []string) string {
+	for _, name := range names {
+		if c, ok := g.counts[name]; ok && c.size != len(g.peers) {
+			return fmt.Sprintf("%s has not heard yet that the engine's group has %d servers", name, len(g.peers))
+		}
+	}
+	return ""
+}
+
+// rescueAfter is how long the engine's own group must have had no leader before its quorum is lowered. An election takes
+// 4 to 9 s.
+const rescueAfter = 30 * time.Second
+
+// rescue lets the engine's own group elect a leader where it cannot because it counts servers that are gone: its leader
+// was lost for good before the others heard that one of them was removed, and the machine in its place, whose disk is
+// empty, has no full vote. The log says which nodes there are, by a majority; so their majority may elect. The engine
+// takes the request (META.RESCUE), for some minutes, from servers that have the group's log and hear no leader. Nothing of
+// the group is lost that Fit does not make again.
+func (l *Stream) rescue(g *ownGroup, names []string) (waits string, err error) {
+	waits = "the engine's own group has no leader"
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.opt.Clock.Mark()
+	if l.leaderless == 0 {
+		l.leaderless = now
+	}
+	most := len(names)/2 + 1
+	there, stuck := 0, false
+	for _, name := range names {
+		if c, ok := g.counts[name]; ok {
+			there, stuck = there+1, stuck || c.quorum > most
+		}
+	}
+	if there < most || !stuck || now.Sub(l.leaderless) < l.rescueAfter {
+		return waits, nil
+	}
+	l.leaderless = now // it has time for an election before it is asked again
+	request, err := json.Marshal(server.JSApiMetaRescueRequest{QuorumNeeded: most})
+	if err == nil {
+		err = l.opt.Node.system.Publish(server.JSApiMetaRescue, request)
+	}
+	if err != nil {
+		return "", fmt.Errorf("rescue the engine's group: %w", err)
+	}
+	l.opt.Logf("the engine's own group counts servers that are gone and has no leader: %d of the nodes %s may elect one", most,
+		strings.Join(names, ", "))
 	return waits, nil
 }
 

@@ -63,6 +63,7 @@ type trio struct {
 	limit     int64
 	damaged   func(*eventlog.DamagedReplicaError) error
 	repair    bool
+	rescues   atomic.Int64    // how often a Stream lowered the quorum of the engine's own group
 	suspects  [3]atomic.Int64 // how often a Stream said that its server's files may be damaged
 }
 
@@ -95,7 +96,12 @@ func (c *trio) open(i int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	l, err := eventlog.OpenStream(ctx, c.nodes[i].Conn(), eventlog.StreamOptions{Shards: c.shards, MaxBytes: c.limit, Replicas: 3, Create: c.nodes[i].Fresh(), Node: c.nodes[i],
-		Suspect: func() { c.suspects[i].Add(1) }, Logf: c.t.Logf})
+		Suspect: func() { c.suspects[i].Add(1) }, Logf: func(format string, a ...any) {
+			if strings.Contains(format, "counts servers that are gone and has no leader") {
+				c.rescues.Add(1)
+			}
+			c.t.Logf(format, a...)
+		}})
 	if err == nil {
 		err = c.nodes[i].Joined()
 	}
