@@ -1,7 +1,9 @@
 package policy_test
 
 import (
+	"math"
 	"os"
+	"slices"
 	"testing"
 
 	"troupe/policy"
@@ -37,6 +39,40 @@ func TestRulesData(t *testing.T) {
 				}
 				t.Logf("rules %d, mean of %d orders: %.3f", rules, c.orders, mean)
 			}
+		})
+	}
+}
+
+// TestRulesStreams plays four streams of an application by the rules 1 and 2, in 400 worlds each, the same for both: 24
+// worlds, as in TestApplicationsRecord, do not tell .06 from chance.
+func TestRulesStreams(t *testing.T) {
+	if os.Getenv("TROUPE_RECORD") == "" {
+		t.Skip("set TROUPE_RECORD=1 to play four streams: five minutes of a processor")
+	}
+	const from, worlds, rounds = 60_000, 400, 1000
+	names := []string{"dollars with a heavy tail", "always negative", "clicks of 1 to 7 %, 4 segments",
+		"the same, zeros 300 decisions late"}
+	for _, x := range applications() {
+		if !slices.Contains(names, x.name) {
+			continue
+		}
+		t.Run(x.name, func(t *testing.T) {
+			var told, first, second, square float64
+			for k := range uint64(worlds) {
+				var shares [2]float64
+				for i := range shares {
+					w := newOptions(t, from+k, policy.HashedOptions{Change: "restarts", Rules: 1 + i})
+					model, best, _ := x.play(t, w, from+k, rounds)
+					if shares[i] = model.share(0, rounds); i == 0 {
+						told += best.share(0, rounds) / worlds
+					}
+				}
+				first, second = first+shares[0]/worlds, second+shares[1]/worlds
+				square += (shares[1] - shares[0]) * (shares[1] - shares[0]) / worlds
+			}
+			more := second - first
+			t.Logf("told %.3f, rules 1 %.3f, rules 2 %.3f: %+.3f ± %.3f", told, first, second, more,
+				math.Sqrt((square-more*more)/(worlds-1)))
 		})
 	}
 }
