@@ -323,6 +323,10 @@ type clusterStatus struct {
 	Nodes   []nodeStatus `json:"nodes"`
 	// MayStop are the nodes of which one may be stopped without a pause for more than an election.
 	MayStop []string `json:"may_stop"`
+	// Lacking says of the nodes that the others cannot go on with at once what they lack.
+	Lacking map[string]string `json:"lacking,omitempty"`
+
+	fitness []serve.Fitness
 }
 
 // ask asks every node.
@@ -333,12 +337,9 @@ func (c *clusterConfig) ask(ctx context.Context) clusterStatus {
 		wg.Go(func() { s.Nodes[i] = n.ask(ctx) })
 	}
 	wg.Wait()
-	newest, ready := uint64(0), 0
+	newest := uint64(0)
 	for _, n := range s.Nodes {
 		newest = max(newest, n.Applied)
-		if n.Ready {
-			ready++
-		}
 		if n.Ready && n.Cluster != nil {
 			for _, r := range n.Cluster.Replicas {
 				if r.Leader {
@@ -353,11 +354,47 @@ func (c *clusterConfig) ask(ctx context.Context) clusterStatus {
 		if n.Error != "" {
 			n.Lag = 0
 		}
-		if left := ready; n.Ready && left-1 > len(c.Nodes)/2 || !n.Ready && ready > len(c.Nodes)/2 {
-			s.MayStop = append(s.MayStop, n.Name)
+	}
+	s.judge()
+	return s
+}
+
+// judge finds out which nodes may be stopped: what the leader knows of the others counts, or another node that is ready,
+// and whether each is ready by its own words.
+func (s *clusterStatus) judge() {
+	var view *serve.ClusterHealth
+	for _, n := range s.Nodes {
+		if n.Ready && n.Cluster != nil && (view == nil || n.Leader) {
+			view = n.Cluster
 		}
 	}
-	return s
+	var known []serve.Fitness
+	if view != nil {
+		known = view.Fitness()
+	}
+	for _, n := range s.Nodes {
+		f := serve.Fitness{Name: n.Name, Lacks: "is not one of the cluster's yet"}
+		if at := slices.IndexFunc(known, func(k serve.Fitness) bool { return k.Name == n.Name }); at >= 0 {
+			f = known[at]
+			known = slices.Delete(known, at, at+1)
+		}
+		if n.Error != "" {
+			f.Lacks = "does not answer"
+		} else if !n.Ready {
+			f.Lacks = "is not ready"
+		}
+		s.fitness = append(s.fitness, f)
+	}
+	s.fitness = append(s.fitness, known...) // of the log, and not in the file of this command
+	s.MayStop = append(s.MayStop, serve.MayStop(s.fitness)...)
+	for _, f := range s.fitness {
+		if f.Lacks != "" {
+			if s.Lacking == nil {
+				s.Lacking = map[string]string{}
+			}
+			s.Lacking[f.Name] = f.Lacks
+		}
+	}
 }
 
 func (n clusterNode) ask(ctx context.Context) nodeStatus {
@@ -418,13 +455,6 @@ func (s *clusterStatus) print(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	text := "none: a majority would be missing"
-	if len(s.MayStop) > 0 {
-		text = strings.Join(s.MayStop, ", ")
-		if len(s.MayStop) > 1 {
-			text = "one of " + text
-		}
-	}
 	for _, n := range s.Nodes { // the live node that comes first removes the entries
 		if n.Ready && n.Cluster != nil && n.Cluster.Trim != "" {
 			fmt.Fprintf(w, "trimming up to entry %d: %s\n", n.Cluster.Base, n.Cluster.Trim)
@@ -455,7 +485,7 @@ func (s *clusterStatus) print(w io.Writer) error {
 	if text := s.servers(); text != "" {
 		fmt.Fprintln(w, text)
 	}
-	_, err := fmt.Fprintf(w, "may be stopped now: %s\n", text)
+	_, err := fmt.Fprintf(w, "may be stopped now: %s\n", serve.MayStopText(s.fitness))
 	return err
 }
 
@@ -680,8 +710,8 @@ func clusterDrainCommand() *cobra.Command {
 		Long: `Another node leads the log, the node answers new calls with 503, and the command returns when the
 calls under way are answered; it asks for 30 s while no other node leads. Then the process may be
 stopped; a new start takes calls again. A node that gets SIGTERM does the same by itself. The command
-refuses when the other nodes are no majority. Where the nodes have --keys, TROUPE_KEY has a key with
-the scope admin.`,
+refuses when the other nodes that are ready and have what the log has are no majority. Where the nodes
+have --keys, TROUPE_KEY has a key with the scope admin.`,
 		Example: `  troupe cluster drain b.example --cluster cluster/a.example/cluster.toml`,
 		Args:    term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -696,12 +726,13 @@ the scope admin.`,
 			}
 			// what passes by itself, such as an election, may
 			for since := time.Now(); ; time.Sleep(200 * time.Millisecond) {
-				if s := config.ask(cmd.Context()); slices.Contains(s.MayStop, n.Name) {
+				s := config.ask(cmd.Context())
+				if slices.Contains(s.MayStop, n.Name) {
 					break
 				}
 				if time.Since(since) > stopFor || cmd.Context().Err() != nil {
-					return fmt.Errorf("%s may not be stopped now: the other nodes that are ready are no majority; see "+
-						"troupe cluster status", n.Name)
+					return fmt.Errorf("%s may not be stopped now; may be stopped now: %s", n.Name,
+						serve.MayStopText(s.fitness))
 				}
 			}
 			return n.drain(cmd.Context(), os.Getenv("TROUPE_KEY"))

@@ -42,9 +42,8 @@ func (n *Node) SetMembers(names, addresses []string) {
 
 // peer is a server of the engine's own group, as the group's leader sees it.
 type peer struct {
-	id      string
-	offline bool
-	silent  time.Duration // since it was heard of
+	id string
+	jetstream.PeerInfo
 }
 
 // peerID returns the name by which the engine's groups know a server: the engine's own function is not exported.
@@ -121,9 +120,10 @@ func (g *ownGroup) answer(data []byte) error {
 	if m.Leader != a.Server.Name {
 		return nil
 	}
-	g.peers = map[string]peer{peerID(m.Leader): {id: peerID(m.Leader)}}
+	g.peers = map[string]peer{peerID(m.Leader): {peerID(m.Leader), jetstream.PeerInfo{Name: m.Leader, Current: true}}}
 	for _, r := range m.Replicas {
-		g.peers[r.Peer] = peer{r.Peer, r.Offline, r.Active}
+		g.peers[r.Peer] = peer{r.Peer, jetstream.PeerInfo{Name: r.Name, Current: r.Current, Offline: r.Offline,
+			Active: r.Active, Lag: r.Lag}}
 	}
 	return nil
 }
@@ -157,10 +157,85 @@ const (
 	nodeSilent = 2 * time.Second
 )
 
+// lacking says why a majority with a replica would wait for it, as the leader of its group sees it, empty when it would
+// not. It may lack few entries while the group is busy.
+func lacking(r *jetstream.PeerInfo, few uint64) string {
+	switch {
+	case r.Offline:
+		return "does not run"
+	case r.Current:
+		return ""
+	case r.Lag == 0 && r.Active == 0:
+		return "has no part in it yet"
+	case r.Lag > few && r.Lag == 1:
+		return "is one entry behind"
+	case r.Lag > few:
+		return fmt.Sprintf("is %d entries behind", r.Lag)
+	case r.Active > nodeSilent:
+		return fmt.Sprintf("was not heard of for %.0f s", r.Active.Seconds())
+	}
+	return ""
+}
+
+// Behind says which of the nodes in names a majority would wait for in one of the engine's groups beside that of shard 0
+// (see Replicas), and why: in its own group, which makes streams and consumers, and in the stream of the bases. A node
+// that is not in the answer is as current as the others. It is an error when one of these groups has no leader.
+func (l *Stream) Behind(ctx context.Context, names []string) (map[string]string, error) {
+	if l.opt.Node == nil {
+		return nil, nil
+	}
+	both, end, err := l.begin(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	g, err := l.opt.Node.group(both)
+	if err == nil && g.peers == nil {
+		err = errNoLeader
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	note := func(name, why, group string) {
+		if why != "" && out[name] == "" {
+			out[name] = why + " in " + group
+		}
+	}
+	for _, name := range names {
+		p, ok := g.peers[peerID(name)]
+		why := lacking(&p.PeerInfo, 0)
+		if !ok {
+			why = "has no part yet"
+		}
+		note(name, why, "the engine's own group")
+	}
+	bases, err := l.bases(both, false)
+	if err != nil || bases == nil {
+		return out, err
+	}
+	info := bases.CachedInfo().Cluster
+	if info == nil || info.Leader == "" {
+		return nil, errors.New("the stream of the bases has no leader")
+	}
+	for _, name := range names {
+		i := slices.IndexFunc(info.Replicas, func(r *jetstream.PeerInfo) bool { return r.Name == name })
+		why := "has no part yet"
+		if name == info.Leader {
+			why = ""
+		} else if i >= 0 {
+			why = lacking(info.Replicas[i], 0)
+		}
+		note(name, why, "the group of the bases")
+	}
+	return out, nil
+}
+
 // Fit brings the engine a step closer to the nodes in names: its own group and the replicas of all streams are to be
 // these. A server that is none of them is removed from the group when it does not run: one in gone at once, another one
-// after two minutes. It returns what it waits for, nothing when all is as it is to be; call it again until then. Several
-// nodes may call it at once. The caller makes sure that a majority of names runs.
+// after two minutes. It returns what it waits for, nothing when all is as it is to be, which is when each of the names
+// has what the others have in every group; call it again until then. Several nodes may call it at once. The caller makes
+// sure that a majority of names runs.
 func (l *Stream) Fit(ctx context.Context, names, gone []string) (waits string, err error) {
 	both, end, err := l.begin(ctx, 0)
 	if err != nil {
@@ -189,7 +264,7 @@ func (l *Stream) Fit(ctx context.Context, names, gone []string) (waits string, e
 		left := slices.ContainsFunc(gone, func(name string) bool { return peerID(name) == id })
 		switch {
 		case ids[id] != "":
-		case p.offline && (left || p.silent > strayAfter):
+		case p.Offline && (left || p.Active > strayAfter):
 			if err := n.removePeer(both, id); err != nil {
 				return "", err
 			}
@@ -208,6 +283,12 @@ func (l *Stream) Fit(ctx context.Context, names, gone []string) (waits string, e
 	}
 	if waits != "" {
 		return waits, nil
+	}
+	for _, name := range names { // one that has nothing has no vote, should another one be lost
+		p := g.peers[peerID(name)]
+		if why := lacking(&p.PeerInfo, 0); why != "" && waits == "" {
+			waits = name + " " + why + " in the engine's own group"
+		}
 	}
 	streams := []string{baseStream}
 	for shard := range l.streams {
@@ -304,7 +385,7 @@ func (l *Stream) fitStream(ctx context.Context, name string, names []string) (wa
 	for _, r := range info.Cluster.Replicas {
 		if have = append(have, r.Name); !slices.Contains(names, r.Name) {
 			waits = "the replica of " + r.Name + " is not removed yet"
-		} else if !r.Current && (r.Offline || r.Lag > fewEntries || r.Active > nodeSilent) {
+		} else if !r.Current && lacking(r, fewEntries) != "" {
 			behind = append(behind, r.Name)
 		}
 	}

@@ -2,10 +2,12 @@ package eventlog_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -102,6 +104,7 @@ func TestMembers(t *testing.T) {
 	go func() {
 		defer close(done)
 		for i := 0; ctx.Err() == nil; i++ {
+			time.Sleep(5 * time.Millisecond) // its writer applies nothing, so it may not write too much
 			begun := time.Now()
 			if _, err := w.Append(t.Context(), &eventlog.Reward{Event: eventlog.Event{Epoch: 1, Batch: uint64(i + 1)}, Model: 1, X: []float64{1}}); err != nil {
 				t.Errorf("entry %d: %v", i+1, err)
@@ -241,5 +244,169 @@ func TestGroupIsRescued(t *testing.T) {
 		if time.Since(since) > time.Minute {
 			t.Fatalf("the new server has %+v, want %d entries, error %v", info, entries, err)
 		}
+	}
+}
+
+// TestMembersLoss: two servers come and two others go, one step after the other; as soon as that is done the last of the
+// old ones is lost, and the two new ones go on without it: each has a vote in every group.
+func TestMembersLoss(t *testing.T) {
+	if os.Getenv("TROUPE_LONG") == "" {
+		t.Skip("TROUPE_LONG is not set: elections take seconds")
+	}
+	t.Parallel()
+	addresses := eventlog.FreePorts(t, 5)
+	var all []*member
+	for i, a := range addresses {
+		all = append(all, &member{name: string(rune('a' + i)), address: a, dir: t.TempDir()})
+	}
+	t.Cleanup(func() {
+		for _, m := range all {
+			m.end()
+		}
+	})
+	trio := newTrio(t, 1, 1<<28)
+	copy(trio.addresses, addresses)
+	for i := range 3 {
+		trio.start(i)
+	}
+	for i := range 3 {
+		trio.open(i)
+		all[i].node, all[i].log = trio.nodes[i], trio.logs[i]
+		trio.nodes[i], trio.logs[i] = nil, nil
+	}
+	appendMany(t, all[2].log, "before", 2000)
+	all[3].begin(t, addresses[:4])
+	all[2].fit(t, "abcd")
+	all[4].begin(t, addresses)
+	for i := range all {
+		all[i].node.SetMembers(strings.Split("abcde", ""), addresses)
+	}
+	all[2].fit(t, "abcde")
+	all[0].end()
+	all[2].fit(t, "bcde", "a")
+	all[1].end()
+	all[2].fit(t, "cde", "b")
+	all[2].end()
+	for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		err := all[3].node.InGroup(t.Context())
+		var behind map[string]string
+		if err == nil {
+			if behind, err = all[4].log.Behind(t.Context(), strings.Split("cde", "")); err == nil && behind["c"] == "" {
+				err = errors.New("c is not behind")
+			}
+		}
+		if err == nil {
+			break
+		}
+		if time.Since(since) > 2*time.Minute {
+			t.Fatalf("the engine's own group: %v, %v", err, behind)
+		}
+	}
+	appendMany(t, all[4].log, "after", 10)
+}
+
+// appendMany stores entries, several at a time.
+func appendMany(t *testing.T, l *eventlog.Stream, name string, n int) {
+	t.Helper()
+	var all sync.WaitGroup
+	next := make(chan int)
+	for range 16 {
+		all.Go(func() {
+			for i := range next {
+				var err error
+				for since := time.Now(); time.Since(since) < time.Minute; { // an election
+					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+					_, _, err = l.Append(ctx, 0, fmt.Sprint(name, i), make([]byte, 1000))
+					if cancel(); err == nil {
+						break
+					}
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+}
+
+// TestBehind: a server that is stopped while the others write is behind when it comes back, by so many entries, and the
+// others are not; when it has them it is not either.
+func TestBehind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("elections take seconds")
+	}
+	t.Parallel()
+	c := newTrio(t, 1, 1<<30)
+	for i := range 3 {
+		c.start(i)
+	}
+	for i := range 3 {
+		c.open(i)
+	}
+	seen := map[string]bool{}
+	until := func(what string, is func(why string) bool) {
+		t.Helper()
+		var last string
+		for since := time.Now(); ; time.Sleep(time.Millisecond) {
+			replicas, err := c.logs[0].Replicas(t.Context())
+			if err == nil {
+				last = fmt.Sprintf("%+v", replicas)
+				done := false
+				for _, r := range replicas {
+					switch {
+					case r.Name == "c":
+						seen[strings.TrimLeft(r.Behind, "is 0123456789")] = true
+						done = is(r.Behind)
+					case r.Behind != "" && !r.Offline && !strings.Contains(r.Behind, "entries behind"):
+						t.Errorf("%s, which runs: %s", r.Name, r.Behind)
+					}
+				}
+				if done {
+					return
+				}
+			}
+			if time.Since(since) > 2*time.Minute {
+				t.Fatalf("c is never %s: %s", what, last)
+			}
+		}
+	}
+	whole := func(why string) bool { return why == "" }
+	fit := func(why string) {
+		t.Helper()
+		said := ""
+		for since := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			waits, err := c.logs[0].Fit(t.Context(), []string{"a", "b", "c"}, nil)
+			if err == nil && waits == why {
+				return
+			}
+			if time.Since(since) > 2*time.Minute {
+				t.Fatalf("the servers are not as they are to be: %s, want %q", said, why)
+			}
+			said = fmt.Sprint(waits, err)
+		}
+	}
+	until("current", whole)
+	fit("")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	if err := c.logs[2].HandOver(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	for round := 0; round < 10 && !seen["entries behind"]; round++ { // it may take them sooner than it is asked for
+		c.stop(2)
+		until("stopped", func(why string) bool { return why == "does not run" })
+		fit("c does not run in the engine's own group") // at once; what it lacks of the log counts later
+		appendMany(t, c.logs[0], fmt.Sprint("round ", round, " "), 2000)
+		c.start(2)
+		until("current again", whole)
+		c.open(2)
+	}
+	if !seen["entries behind"] {
+		t.Errorf("c was never behind: %v", seen)
 	}
 }

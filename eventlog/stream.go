@@ -741,6 +741,8 @@ type Replica struct {
 	Offline bool          `json:"offline"`
 	Lag     uint64        `json:"lag"`    // entries
 	Active  time.Duration `json:"active"` // since it was heard of
+	// Behind says why a majority with it would wait for it, empty when it would not.
+	Behind string `json:"behind,omitempty"`
 }
 
 // Replicas returns the servers that have shard 0, as the leader sees them.
@@ -756,14 +758,15 @@ func (l *Stream) Replicas(ctx context.Context) ([]Replica, error) {
 	}
 	out := []Replica{{Name: info.Cluster.Leader, Leader: true, Current: true}}
 	for _, r := range info.Cluster.Replicas {
-		out = append(out, Replica{Name: r.Name, Current: r.Current, Offline: r.Offline, Lag: r.Lag, Active: r.Active})
+		out = append(out, Replica{r.Name, false, r.Current, r.Offline, r.Lag, r.Active, lacking(r, fewEntries)})
 	}
 	return out, nil
 }
 
 // HandOver lets another server lead every shard that the server of the connection leads, and with StreamOptions.Node
-// the engine's own group too, and waits until one does. It chooses the replica that is the least behind. With
-// StreamOptions.Remote there is nothing to hand over: the servers go on without this process.
+// the engine's own group too, and waits until one does. It chooses the replica that is the least behind; while all are
+// silent or far behind it leads on, and that is an error. With StreamOptions.Remote there is nothing to hand over: the
+// servers go on without this process.
 func (l *Stream) HandOver(ctx context.Context) error {
 	both, end, err := l.begin(ctx, 0)
 	if err != nil {
@@ -775,11 +778,10 @@ func (l *Stream) HandOver(ctx context.Context) error {
 	}
 	self := l.nc.ConnectedServerName()
 	for shard, s := range l.streams {
-		info, err := s.Info(both)
+		info, next, err := l.awaitHeir(both, s, self)
 		if err != nil {
 			return err
 		}
-		next := heir(info.Cluster, self)
 		if l.opt.Node != nil && shard == 0 {
 			if err := l.opt.Node.handOver(both, next); err != nil {
 				return err
@@ -795,8 +797,35 @@ func (l *Stream) HandOver(ctx context.Context) error {
 	return nil
 }
 
+// heirWait is how long a hand-over waits for a server that can lead at once.
+const heirWait = 2 * time.Second
+
+// awaitHeir returns what the leader of a stream says of its replicas, and heir, for which it waits when self leads: the
+// engine alone would let any server lead that it hears, also one that has nothing, and after that one the others elect
+// for seconds.
+func (l *Stream) awaitHeir(ctx context.Context, s jetstream.Stream, self string) (*jetstream.StreamInfo, string, error) {
+	for since := l.opt.Clock.Mark(); ; {
+		info, err := s.Info(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		next := heir(info.Cluster, self)
+		switch {
+		case next != "" || info.Cluster == nil || info.Cluster.Leader != self || len(info.Cluster.Replicas) == 0:
+			return info, next, nil
+		case l.opt.Clock.Since(since) > heirWait || !l.opt.Clock.Sleep(ctx, stepEvery):
+			var why []string
+			for _, r := range info.Cluster.Replicas {
+				why = append(why, r.Name+" "+lacking(r, fewEntries))
+			}
+			return nil, "", errors.New("no other server can lead: " + strings.Join(why, ", "))
+		}
+	}
+}
+
 // heir returns the server that leads after self: the present leader when that is another one, otherwise the replica
-// that is current, is there, and has the least to catch up with; empty when there is none.
+// that is there and has the least to catch up with; empty when there is none. What it lacks of a busy log is on its way
+// to it before the request to lead.
 func heir(c *jetstream.ClusterInfo, self string) (name string) {
 	switch {
 	case c == nil:
@@ -806,7 +835,7 @@ func heir(c *jetstream.ClusterInfo, self string) (name string) {
 	}
 	least := uint64(math.MaxUint64)
 	for _, r := range c.Replicas {
-		if r.Current && !r.Offline && r.Lag < least {
+		if lacking(r, fewEntries) == "" && r.Lag < least {
 			name, least = r.Name, r.Lag
 		}
 	}

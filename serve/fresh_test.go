@@ -73,7 +73,7 @@ func TestClockAfterElection(t *testing.T) {
 	}
 	now := time.Now()
 	hear := func(node string, behind time.Duration) {
-		n.hear(&eventlog.Checkpoint{Node: node, Time: now.Add(-behind).UnixNano()}, now)
+		n.hear(&eventlog.Checkpoint{Node: node, Time: now.Add(-behind).UnixNano()}, 1, now)
 	}
 	hear("a", 0)
 	hear("c", 0)

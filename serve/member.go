@@ -104,7 +104,7 @@ func (s *member) hear(d eventlog.Delivery) error {
 		switch r := r.(type) {
 		case *eventlog.Checkpoint:
 			if r.Node != "" {
-				s.nodes.hear(r, s.opt.Clock.Now())
+				s.nodes.hear(r, d.Seq, s.opt.Clock.Now())
 				concerns = true
 				if own && r.Node == s.nodes.Node {
 					first, s.nodes.said = !s.nodes.said, true
@@ -212,7 +212,7 @@ func (s *member) nodeLoop() {
 					}
 					n.leader = r[0].Name
 				}
-				n.replicas = r
+				n.replicas, n.asked = r, n.passed()
 				n.mu.Unlock()
 			}
 			n.mu.Lock()
@@ -360,7 +360,10 @@ func (s *member) clusterHealth() *ClusterHealth {
 	out.Base = s.based.Load()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out.Replicas, out.Digest, out.Elections, out.Change = n.replicas, n.verdict(), n.elections, n.change
+	out.Replicas, out.Digest, out.Elections, out.Change = n.present(), n.verdict(), n.elections, n.change
+	if n.Engine != nil && out.Change == "" && n.judged.Load() != n.members.Load() {
+		out.Change = "it begins"
+	}
 	if out.Base != n.agreed.done {
 		out.Trim = cmp.Or(n.agreed.waits, "it begins")
 	}
@@ -370,7 +373,7 @@ func (s *member) clusterHealth() *ClusterHealth {
 		if at, ok := n.heard[x.Name]; ok {
 			d := n.passed() - at.at
 			h.Heard, h.Live, h.Clock = d.Seconds(), d <= nodeLive, at.offset.Seconds()
-			h.Base = at.base.Seq
+			h.Base, h.Lag = at.base.Seq, at.lag
 		}
 		out.Nodes = append(out.Nodes, h)
 	}

@@ -54,11 +54,13 @@ func (s *member) membersLoop() {
 			told, fitted = list, 0
 			n.Engine.Changed(*list)
 		}
-		waits := ""
+		waits, judged := "", true
 		switch {
 		case !slices.Contains(*list, n.Node):
 			waits = s.join(*list)
-		case n.contact.Load() == noContact || n.rank() > 0 || s.opt.Clock.Since(fitted) < fitAgain:
+		case n.contact.Load() == noContact:
+			judged = false
+		case n.rank() > 0 || s.opt.Clock.Since(fitted) < fitAgain:
 		default:
 			var err error
 			ctx, cancel := context.WithTimeout(s.ctx, fitFor)
@@ -80,6 +82,9 @@ func (s *member) membersLoop() {
 		n.mu.Lock()
 		n.change = waits
 		n.mu.Unlock()
+		if judged {
+			n.judged.Store(list)
+		}
 	}
 }
 

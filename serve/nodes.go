@@ -61,6 +61,10 @@ type nodes struct {
 	elections uint64 // how often that was another one
 	heard     map[string]heard
 	replicas  []eventlog.Replica
+	asked     time.Duration     // when these were asked for, since opened
+	groups    bool              // the engine has other groups, which are asked for
+	behind    map[string]string // in these, by node
+	behindAt  time.Duration
 	digests   digests
 	agreed    agreed
 
@@ -69,6 +73,7 @@ type nodes struct {
 	joined  atomic.Bool              // this node was on it
 	gone    []string                 // nodes that were removed while this process ran; mu
 	change  string                   // what a change of the nodes waits for; mu
+	judged  atomic.Pointer[[]string] // the list for which change is
 
 	unsteady time.Duration // until when offsets do not count, since opened
 }
@@ -78,6 +83,7 @@ type nodes struct {
 type heard struct {
 	at     time.Duration // since nodes.opened
 	offset time.Duration
+	lag    uint64    // entries that it had not applied when it wrote its checkpoint
 	steady bool      // the offset counts: the log took entries without a stop then
 	base   fold.Base // the newest base of a trimmed log that it has, without its record
 
@@ -133,7 +139,8 @@ func (n *nodes) advance(c *eventlog.Chain, clock int64) {
 	}
 }
 
-func (n *nodes) hear(r *eventlog.Checkpoint, now time.Time) {
+// hear notes a checkpoint, which is in entry seq.
+func (n *nodes) hear(r *eventlog.Checkpoint, seq uint64, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	at, offset := n.passed(), time.Duration(r.Time-now.UnixNano())
@@ -148,7 +155,8 @@ func (n *nodes) hear(r *eventlog.Checkpoint, now time.Time) {
 			}
 		}
 	}
-	n.heard[r.Node] = heard{at, offset, at >= n.unsteady, baseIn(r), uint16(r.Readable)}
+	lag := seq - min(seq, r.Applied+1)
+	n.heard[r.Node] = heard{at, offset, lag, at >= n.unsteady, baseIn(r), uint16(r.Readable)}
 }
 
 // slowCheckpoint is how long a checkpoint of this node's own takes at most while clocks can be compared. Its delay is

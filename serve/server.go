@@ -111,6 +111,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		s.workers.Go(s.trimmer.agreement.baseLoop)
 		if s.nodes.Engine != nil {
 			s.workers.Go(s.member.membersLoop)
+			s.workers.Go(s.member.groupsLoop)
 		}
 		if s.nodes.Repair != nil {
 			s.workers.Go(s.member.mendLoop)

@@ -398,6 +398,8 @@ type NodeHealth struct {
 	Readable uint32  `json:"readable"`       // the highest log version that it reads
 	Base     uint64  `json:"base,omitempty"` // entry of the newest base that it has
 	Differs  bool    `json:"differs"`        // the digest of its models was not ours when they were compared last
+	// Lag is how many entries it had not applied when it wrote its newest checkpoint.
+	Lag uint64 `json:"lag"`
 	// Clock is how many seconds its clock was ahead of this node's when its newest checkpoint came.
 	Clock float64 `json:"clock_seconds"`
 }

@@ -770,7 +770,7 @@ func TestStatusOfNodes(t *testing.T) {
 	}
 	page := e.do("GET", "/", "").body
 	for _, want := range []string{
-		">Cluster<", "<td>b</td>", "0.2 s ago", "-0.125 s", "<td>2, 1</td>", "<td>3</td>", "<td>4</td>", "drained", "damaged: 1.blk: bad; c is away", "2 times, last on 2026-11-26 03:01", `May be stopped now</th><td>c</td>`, "Ops vouches for them", "valid until 2027-03-01",
+		">Cluster<", "<td>b</td>", "0.2 s ago", "-0.125 s", "<td>2, 1</td>", "<td>3</td>", "<td>4</td>", "drained", "damaged: 1.blk: bad; c is away", "2 times, last on 2026-11-26 03:01", `May be stopped now</th><td>c; not another one: c was never heard of</td>`, "Ops vouches for them", "valid until 2027-03-01",
 		`<th scope="row">a</th><td data-name="Seen">0.5 s ago</td><td data-name="Applied">70</td><td data-name="Replica">leads</td><td data-name="Clock">&#43;1.500 s</td>`,
 		`<th scope="row">c</th><td data-name="Seen">never</td><td data-name="Applied">0</td><td data-name="Replica">not there, 17 entries behind</td>`,
 	} {
@@ -781,7 +781,7 @@ func TestStatusOfNodes(t *testing.T) {
 	f.health.Followers = []serve.Follower{{Name: "h:/b", Last: 41200, Time: time.Date(2026, 11, 26, 3, 1, 0, 0, time.UTC)}}
 	c := f.health.Cluster
 	c.Damage, c.Verified, c.VerifiedEntry = "", new(time.Date(2026, 11, 25, 4, 0, 0, 0, time.UTC)), 40206
-	c.Nodes[2].Live, c.Replicas[2].Offline, c.Replicas[2].Current = true, false, true
+	c.Nodes[2].Live, c.Nodes[2].Heard, c.Replicas[2].Offline, c.Replicas[2].Current = true, 1, false, true
 	page = e.do("GET", "/", "").body
 	for _, want := range []string{"all read and whole on 2026-11-25 04:00, up to entry 40\u202f206", "<td>one of a, b, c</td>",
 		"Backup h:/b</th><td>up to entry 41\u202f200, asked on 2026-11-26 03:01:00; the log is trimmed without waiting for it"} {

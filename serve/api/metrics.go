@@ -293,6 +293,9 @@ var (
 		"Entries of the log that have no effect because an operator has declared them void.", nil, nil)
 	drainedDesc = prometheus.NewDesc("troupe_cluster_drained", "1 when this node is drained and may be stopped.", nil,
 		nil)
+	mayStopDesc = prometheus.NewDesc("troupe_cluster_may_stop",
+		"1 for a node that may be stopped now without a pause for more than an election, as this node knows the others.",
+		[]string{"node"}, nil)
 	damagedDesc = prometheus.NewDesc("troupe_cluster_replica_damaged",
 		"1 when the files of this node's replica are known to be damaged.", nil, nil)
 	repairsDesc = prometheus.NewDesc("troupe_cluster_replica_repairs_total",
@@ -323,6 +326,7 @@ var (
 
 func (c serviceCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, electDesc, drainedDesc,
+		mayStopDesc,
 		damagedDesc, behindDesc, offsetDesc, nodeDesc, baseDesc, trimDesc, ownBaseDesc, trustDesc, unwrittenDesc,
 		declaredDesc, certDesc, repairsDesc, verifiedDesc, followDesc) {
 		out <- d
@@ -356,7 +360,9 @@ func (c serviceCollector) cluster(x *serve.ClusterHealth, out chan<- prometheus.
 		gauge(leaderDesc, one(r.Leader), r.Name)
 		gauge(behindDesc, float64(r.Lag), r.Name)
 	}
+	mayStop := serve.MayStop(x.Fitness())
 	for _, n := range x.Nodes {
+		gauge(mayStopDesc, one(slices.Contains(mayStop, n.Name)), n.Name)
 		gauge(liveDesc, one(n.Live), n.Name)
 		gauge(differsDesc, one(n.Differs), n.Name)
 		gauge(nodeDesc, float64(n.Applied), n.Name)

@@ -426,38 +426,6 @@ func logFacts(h *serve.Health) []named {
 // nodeRow is one node on the status page.
 type nodeRow struct{ Name, Seen, Applied, Replica, Clock string }
 
-// mayStop says which nodes may be stopped without a pause for more than an election, as this node knows the others.
-func mayStop(c *serve.ClusterHealth) string {
-	good := map[string]bool{}
-	for _, n := range c.Nodes {
-		good[n.Name] = n.Live && !n.Differs
-	}
-	for _, r := range c.Replicas {
-		if good[r.Name] && (r.Offline || !r.Current) {
-			good[r.Name] = false
-		}
-	}
-	fit := 0
-	for _, ok := range good {
-		if ok {
-			fit++
-		}
-	}
-	var names []string
-	for _, n := range c.Nodes {
-		if left := fit; good[n.Name] && left-1 > len(c.Nodes)/2 || !good[n.Name] && left > len(c.Nodes)/2 {
-			names = append(names, n.Name)
-		}
-	}
-	switch len(names) {
-	case 0:
-		return "none: a majority would be missing"
-	case 1:
-		return names[0]
-	}
-	return "one of " + strings.Join(names, ", ")
-}
-
 func clusterFacts(c *serve.ClusterHealth) (own []named, nodes []nodeRow) {
 	numbers := strings.ReplaceAll(strings.Trim(fmt.Sprint(c.KeyNumbers), "[]"), " ", ", ")
 	own = []named{
@@ -467,7 +435,7 @@ func clusterFacts(c *serve.ClusterHealth) (own []named, nodes []nodeRow) {
 		{"Keys of event ids, first the one in use", numbers},
 		{"Batches stored too late to count", grouped(c.Void)},
 		{"Changes of the leader since the start", grouped(c.Elections)},
-		{"May be stopped now", mayStop(c)},
+		{"May be stopped now", serve.MayStopText(c.Fitness())},
 	}
 	if c.Unwritten > 0 {
 		own = append(own, named{"Entries that no node has written", fmt.Sprintf("%s, without effect; the newest is %d",
@@ -519,6 +487,8 @@ func clusterFacts(c *serve.ClusterHealth) (own []named, nodes []nodeRow) {
 				row.Replica = "not there, " + grouped(r.Lag) + " entries behind"
 			case r.Lag > 0:
 				row.Replica = grouped(r.Lag) + " entries behind"
+			case r.Behind != "":
+				row.Replica = r.Behind
 			default:
 				row.Replica = "follows"
 			}

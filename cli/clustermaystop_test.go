@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"troupe/cli/term"
+	"troupe/eventlog"
+	"troupe/serve"
+)
+
+// TestClusterMayStop: all three nodes are ready, and one that is behind is needed by none; so only that one may be
+// stopped, the command says why, and drain refuses another one. What the leader knows counts.
+func TestClusterMayStop(t *testing.T) {
+	t.Parallel()
+	names := []string{"a", "b", "c"}
+	health := map[string]*serve.ClusterHealth{}
+	ready := map[string]bool{}
+	c := &clusterConfig{Cluster: "test"}
+	var drained []string
+	for _, name := range names {
+		h := &serve.ClusterHealth{Node: name}
+		for _, x := range names {
+			h.Nodes = append(h.Nodes, serve.NodeHealth{Name: x, Live: true})
+			h.Replicas = append(h.Replicas, eventlog.Replica{Name: x, Leader: x == "b", Current: true})
+		}
+		health[name], ready[name] = h, true
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == "POST" {
+				drained = append(drained, name)
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+			_ = json.NewEncoder(w).Encode(map[string]any{"ready": ready[name], "cluster": health[name]})
+		}))
+		t.Cleanup(s.Close)
+		c.Nodes = append(c.Nodes, clusterNode{Name: name, URL: s.URL})
+	}
+	says := func(want string, lacking ...string) {
+		t.Helper()
+		s := c.ask(t.Context())
+		var out bytes.Buffer
+		if err := s.print(&out); err != nil || !strings.HasSuffix(out.String(), "may be stopped now: "+want+"\n") {
+			t.Errorf("%v: %s\nwant %s", err, &out, want)
+		}
+		if got := slices.Sorted(maps.Keys(s.Lacking)); !slices.Equal(got, lacking) {
+			t.Errorf("lacking %v, want %v", s.Lacking, lacking)
+		}
+		var text struct {
+			MayStop []string `json:"may_stop"`
+		}
+		b, err := json.Marshal(s)
+		if err == nil {
+			err = json.Unmarshal(b, &text)
+		}
+		if err != nil || text.MayStop == nil || !slices.Equal(text.MayStop, s.MayStop) {
+			t.Errorf("%s, %v", b, err)
+		}
+	}
+	says("one of a, b, c")
+	health["a"].Replicas[2].Behind = "is 17 entries behind" // b leads, so what a knows does not count
+	says("one of a, b, c")
+	health["b"].Replicas[2].Behind = "is 4812 entries behind"
+	says("c; not another one: c is 4812 entries behind", "c")
+	ready["a"] = false
+	says("none: a majority would be missing, because a is not ready, c is 4812 entries behind", "a", "c")
+	ready["a"] = true
+
+	file := []string{"cluster", "drain", "--url", c.Nodes[0].URL + "," + c.Nodes[1].URL + "," + c.Nodes[2].URL}
+	var out bytes.Buffer
+	if code := command(t.Context(), append(file, "a"), &out, &out); code != term.Failed ||
+		!strings.Contains(out.String(), "a may not be stopped now; may be stopped now: c; not another one: c is 4812 entries behind") {
+		t.Errorf("drain of a node that is needed: code %d: %s", code, &out)
+	}
+	if code := command(t.Context(), append(file, "c"), &out, &out); code != 0 || !slices.Equal(drained, []string{"c"}) {
+		t.Errorf("drain of the one that is behind: code %d: %s; drained %v", code, &out, drained)
+	}
+	// a node of the log that the file does not have counts as well
+	health["b"].Nodes = append(health["b"].Nodes, serve.NodeHealth{Name: "d", Heard: 7})
+	says("none: a majority would be missing, because c is 4812 entries behind, d was not heard of for 7 s", "c", "d")
+}

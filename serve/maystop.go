@@ -1,0 +1,150 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"troupe/eventlog"
+)
+
+// Fitness says of a node why those that stay could not go on at once with it, when another node stops: what it Lacks,
+// empty for nothing.
+type Fitness struct{ Name, Lacks string }
+
+// MayStop returns the nodes of which one may be stopped now without a pause for more than an election: the others that
+// lack nothing are a majority of all.
+func MayStop(nodes []Fitness) (names []string) {
+	fit := 0
+	for _, n := range nodes {
+		if n.Lacks == "" {
+			fit++
+		}
+	}
+	for _, n := range nodes {
+		left := fit
+		if n.Lacks == "" {
+			left--
+		}
+		if left > len(nodes)/2 {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// MayStopText says in words what MayStop returns, and where that is not every node, why.
+func MayStopText(nodes []Fitness) string {
+	names := MayStop(nodes)
+	var lacks []string
+	for _, n := range nodes {
+		if n.Lacks != "" {
+			lacks = append(lacks, n.Name+" "+n.Lacks)
+		}
+	}
+	why := strings.Join(lacks, ", ")
+	switch {
+	case len(names) == 0 && why == "":
+		return "none: a majority would be missing"
+	case len(names) == 0:
+		return "none: a majority would be missing, because " + why
+	}
+	text := strings.Join(names, ", ")
+	if len(names) > 1 {
+		text = "one of " + text
+	}
+	if len(names) < len(nodes) {
+		text += "; not another one: " + why
+	}
+	return text
+}
+
+// muchBehind is how many entries a node may not have applied when it writes a checkpoint: a busy log takes fewer while
+// one is on its way.
+const muchBehind = 1024
+
+// Fitness says what each node of the log lacks, as this one knows the others. A node that is silent, has another state
+// or has not applied the log to its end lacks something; and so does one whose replica is not current in each of the
+// engine's groups, where the nodes are the servers of the log.
+func (c *ClusterHealth) Fitness() (all []Fitness) {
+	for _, n := range c.Nodes {
+		f := Fitness{Name: n.Name}
+		at := slices.IndexFunc(c.Replicas, func(r eventlog.Replica) bool { return r.Name == n.Name })
+		switch {
+		case n.Heard < 0:
+			f.Lacks = "was never heard of"
+		case n.Heard > contactFor.Seconds():
+			f.Lacks = fmt.Sprintf("was not heard of for %.0f s", n.Heard)
+		case n.Differs:
+			f.Lacks = "has models with another digest"
+		case c.Attested == nil && at < 0:
+			f.Lacks = "has no replica that is known of"
+		case c.Attested == nil && c.Replicas[at].Behind != "":
+			f.Lacks = c.Replicas[at].Behind
+		case n.Lag > muchBehind:
+			f.Lacks = fmt.Sprintf("has not applied %d entries", n.Lag)
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// groupsEvery is how often a node asks what the engine's other groups have. They change seldom.
+const groupsEvery = 2 * time.Second
+
+// groupsLoop asks which nodes are behind in the engine's other groups. It is no part of nodeLoop, whose checkpoints do
+// not wait for a group without a leader.
+func (s *member) groupsLoop() {
+	n := s.nodes
+	l, ok := s.log.(interface {
+		Behind(context.Context, []string) (map[string]string, error)
+	})
+	if !ok {
+		return
+	}
+	n.mu.Lock()
+	n.groups = true
+	n.mu.Unlock()
+	tick := s.opt.Clock.Ticker(groupsEvery)
+	defer tick.Stop()
+	for {
+		ctx, cancel := context.WithTimeout(s.ctx, nodeLive)
+		behind, err := l.Behind(ctx, n.list())
+		cancel()
+		if err == nil {
+			n.mu.Lock()
+			n.behind, n.behindAt = behind, n.passed()
+			n.mu.Unlock()
+		}
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.windows.stopped():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// present returns the replicas, with what is known of them in the engine's other groups. What was asked for too long ago
+// is not known. The caller holds mu.
+func (n *nodes) present() []eventlog.Replica {
+	out := slices.Clone(n.replicas)
+	now := n.passed()
+	for i := range out {
+		r := &out[i]
+		switch {
+		case r.Behind != "":
+		case now-n.asked > contactFor:
+			r.Behind = "may be behind: no node leads the log"
+		case !n.groups:
+		case n.behind == nil || now-n.behindAt > 2*contactFor:
+			r.Behind = "may be behind: no node leads the engine's own group"
+		default:
+			r.Behind = n.behind[r.Name]
+		}
+	}
+	return out
+}
