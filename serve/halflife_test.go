@@ -124,21 +124,22 @@ func TestHalfLifeRefused(t *testing.T) {
 	ctx := t.Context()
 	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
 	for text, want := range map[string]string{
-		`{"kind": "hashed", "half_life": "9m"}`:                                                          "expected at least reward.window, 10m0s",
-		`{"kind": "hashed", "half_life": 49}`:                                                            "half_life",
-		`{"kind": "hashed", "half_life": -1}`:                                                            "half_life",
-		`{"kind": "hashed", "half_life": "soon"}`:                                                        "half_life",
-		`{"kind": "hashed", "half_life": "7d", "change": "none"}`:                                        "half_life",
-		`{"kind": "hashed", "half_life": "7d", "small": "no"}`:                                           "half_life",
-		`{"kind": "hashed", "half_life": true}`:                                                          "half_life",
-		`{"kind": "sparse", "half_life": "7d"}`:                                                          "half_life",
-		`{"kind": "auto", "half_life": "7d", "change": "restarts"}`:                                      "",
-		`{"kind": "auto", "half_life": "9m", "change": "restarts"}, "dim": 3`:                            "expected at least reward.window, 10m0s",
-		`{"kind": "auto", "half_life": "7d"}, "dim": 3`:                                                  `half_life: is "7d", but change is "none"`,
-		`{"kind": "linucb", "half_life": "7d", "change": "restarts", "discount": 0.9}, "dim": 3`:         `half_life: is "7d", but discount is 0.9`,
-		`{"kind": "atoms", "half_life": 24, "change": "restarts"}, "dim": 3`:                             "half_life: is 24, expected a number of events, at least 25",
-		`{"kind": "logistic", "half_life": "1ms", "change": "restarts"}, "dim": 3`:                       "expected a time of at least 1s",
-		`{"kind": "mixed", "base": {"kind": "auto", "half_life": "7d", "change": "restarts"}}, "dim": 3`: "nothing here says when an event came",
+		`{"kind": "hashed", "half_life": "9m"}`:                                                           "expected at least reward.window, 10m0s",
+		`{"kind": "hashed", "half_life": 49}`:                                                             "half_life",
+		`{"kind": "hashed", "half_life": -1}`:                                                             "half_life",
+		`{"kind": "hashed", "half_life": "soon"}`:                                                         "half_life",
+		`{"kind": "hashed", "half_life": "7d", "change": "none"}`:                                         "half_life",
+		`{"kind": "hashed", "half_life": "7d", "small": "no"}`:                                            "half_life",
+		`{"kind": "hashed", "half_life": true}`:                                                           "half_life",
+		`{"kind": "sparse", "half_life": "7d"}`:                                                           "half_life",
+		`{"kind": "auto", "half_life": "7d", "change": "restarts"}`:                                       "",
+		`{"kind": "auto", "half_life": "9m", "change": "restarts"}, "dim": 3`:                             "expected at least reward.window, 10m0s",
+		`{"kind": "auto", "half_life": "7d"}, "dim": 3`:                                                   `half_life: is "7d", but change is "none"`,
+		`{"kind": "linucb", "half_life": "7d", "change": "restarts", "discount": 0.9}, "dim": 3`:          `half_life: is "7d", but discount is 0.9`,
+		`{"kind": "atoms", "half_life": 24, "change": "restarts"}, "dim": 3`:                              "half_life: is 24, expected a number of events, at least 25",
+		`{"kind": "logistic", "half_life": "1ms", "change": "restarts"}, "dim": 3`:                        "expected a time of at least 1s",
+		`{"kind": "hashed", "half_life": "7d"}, "features": {"model": "hashed", "learn": {"after": 500}}`: "does not go with features.learn",
+		`{"kind": "mixed", "base": {"kind": "auto", "half_life": "7d", "change": "restarts"}}, "dim": 3`:  "nothing here says when an event came",
 	} {
 		c := DefaultConfig("news")
 		err := c.UnmarshalJSON([]byte(`{"id": "news", "policy": ` + text + `}`))

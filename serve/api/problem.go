@@ -125,7 +125,7 @@ func problemOf(err error) *Problem {
 			return problem("internal", "", "look at the server's log")
 		}
 		detail := e.Want
-		if e.Tell && e.Value != "" {
+		if e.Value != "" && (e.Tell || strings.HasPrefix(e.Field, "config.")) { // a configuration is its operator's own
 			detail = "is " + e.Value + ", " + e.Want
 		}
 		p = problem(string(e.Code), requestField(e.Field), detail)

@@ -35,7 +35,7 @@ type Error struct {
 	// or config.reward.min; empty when it is none in particular.
 	Field string
 	// Value is what was found, shortened. It may repeat what users sent: show it to the operator of
-	// a model (configurations), never in logs, and in answers about decisions with Tell only. Error leaves it out.
+	// a model (fields below config), never in logs, and in answers about decisions with Tell only. Error leaves it out.
 	Value string
 	// Tell: the answer to the call may have Value.
 	Tell bool

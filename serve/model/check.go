@@ -54,15 +54,20 @@ func (c Config) Admit(limits Limits) (*Compiled, error) {
 }
 
 // CheckHalfLife refuses a half-life that is shorter than the window: half of what is known would be forgotten before
-// the reward of a decision has come.
+// the reward of a decision has come. And one of a model that learns a schema, which would lose it when that takes over.
 func (c *Compiled) CheckHalfLife() error {
 	o, ok := c.Config.Policy.Options.(policy.Forgetter)
 	if !ok {
 		return nil
 	}
-	if h, w := o.Forgets(), time.Duration(c.Config.Reward.Window); h.Time > 0 && h.Time < w {
+	h, w := o.Forgets(), time.Duration(c.Config.Reward.Window)
+	if f := c.Config.Features.Hashed; f != nil && f.Learn.After > 0 && !h.IsZero() {
+		return Invalid("config.policy.half_life", h.String(), "does not go with features.learn: the model of a learned schema "+
+			"has none; leave out one of them, or give a schema and a policy with half_life")
+	}
+	if h.Time > 0 && h.Time < w {
 		return Invalid("config.policy.half_life", h.String(), "expected at least reward.window, %v: half of what is known would "+
-			"be forgotten before a reward has come", w).Told()
+			"be forgotten before a reward has come", w)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ type Error struct {
 	Field string // path of the field, such as config.reward.min; empty when it is none in particular
 	Value string // what was found, shortened
 	Want  string // what was expected
-	Tell  bool   // the caller may be answered Value, see Told
+	Tell  bool   // of a decision: the caller may be answered Value, see Told
 	Err   error  // the cause, may be nil
 }
 

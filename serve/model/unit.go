@@ -21,22 +21,22 @@ func (c *Config) checkUnit() error {
 	path := strings.Split(c.Unit, ".")
 	if path[0] != "context" || len(path) < 2 || len(path) > maxUnit+1 {
 		return Invalid("config.unit", c.Unit, "expected a path of at most %d names below context, such as "+
-			"context.user.id", maxUnit).Told()
+			"context.user.id", maxUnit)
 	}
 	for _, name := range path {
 		if name == "" {
-			return Invalid("config.unit", c.Unit, "has an empty name, expected a path such as context.user.id").Told()
+			return Invalid("config.unit", c.Unit, "has an empty name, expected a path such as context.user.id")
 		}
 	}
 	if says(c.Policy.Raw, "key", theory.RoundKey) {
 		return Invalid("config.unit", c.Unit, "needs members that last, and policy.key is %q, which draws all of them anew "+
-			"after each event; take %q, %q or %q", theory.RoundKey, theory.DecisionKey, theory.EpochKey, theory.FixedKey).Told()
+			"after each event; take %q, %q or %q", theory.RoundKey, theory.DecisionKey, theory.EpochKey, theory.FixedKey)
 	}
 	if s := c.Features.Schema; s != nil {
 		for _, f := range s.Features {
 			if f.Name == c.Unit {
 				return Invalid("config.unit", c.Unit, "is a feature of the schema: its value is hashed and is no feature, so "+
-					"name another path, or send the value twice").Told()
+					"name another path, or send the value twice")
 			}
 		}
 	}
