@@ -22,7 +22,7 @@ type keeper struct {
 	aside  bool         // the policy is to be built from state, see LayAside
 	used   bool         // it has learned since TakeUsed
 
-	learners []policy.HashedModel // of a model that is laid aside
+	learners []policy.HashedModel // of a model that is laid aside; new models share them
 	noticed  policy.MeanChange    // the same
 	back     uint64               // the same, of SteppedBack
 	bytes    int                  // of the snapshot, as it was last seen
@@ -127,6 +127,7 @@ func (f *Fold) LayAside(m *Model) error {
 	if other {
 		f.markChanged(m)
 	}
+	f.fresh.share(m)
 	return err
 }
 
@@ -229,6 +230,20 @@ func (s *scratch) laid(m *Model, snapshot []byte) bool {
 	m.aside = true
 	m.remembers(p)
 	return true
+}
+
+// fresh has what models that are laid aside and have learned nothing say of themselves, the last of them.
+type fresh []policy.HashedModel
+
+// share lets m have the learners of the model before it where they are equal.
+func (s *fresh) share(m *Model) {
+	switch {
+	case !m.aside || m.Last > 0:
+	case slices.Equal(*s, m.learners):
+		m.learners = *s
+	default:
+		*s = m.learners
+	}
 }
 
 // scratch are policies into which snapshots are restored to check them, one for each shape. A snapshot does not depend

@@ -224,6 +224,7 @@ func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 			return nil, nil, err
 		}
 		f.add(m)
+		f.fresh.share(m)
 		if !m.Deleted && m.Successor == 0 {
 			f.install(m)
 		}

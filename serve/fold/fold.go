@@ -33,6 +33,7 @@ type Fold struct {
 	cast      *model.Compiled // every policy that is kept is this one, see History.Recast
 
 	shapes model.Shapes // of the configurations that were read
+	fresh  fresh        // of the models that were laid aside
 
 	// Scratch space of action.
 	atoms []feature.Atom

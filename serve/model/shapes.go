@@ -7,7 +7,8 @@ import (
 	"troupe/rng"
 )
 
-// Shapes remembers the shapes of configurations that were compiled: their encoders, and that a policy was tried.
+// Shapes remembers the shapes of configurations that were compiled: their encoders, what they say of the policy, and that
+// it was tried.
 // Thousands of models that differ in their names share one. The zero value is empty; nil remembers nothing. Not safe
 // for concurrent use.
 type Shapes struct {
@@ -15,6 +16,7 @@ type Shapes struct {
 }
 
 type shape struct {
+	policy   PolicySpec
 	encoder  *feature.Encoder
 	hashed   *feature.Hashed
 	dim      int
@@ -48,6 +50,7 @@ func (s *Shapes) shape(out *Compiled, limits Limits) error {
 		return ErrorAt("config", err)
 	}
 	if k := s.known[string(key)]; k != nil {
+		out.Config.Policy = k.policy // nothing changes it
 		out.Encoder, out.Hashed, out.Dim, out.Warnings, out.Start = k.encoder, k.hashed, k.dim, k.warnings, k.start
 		return nil
 	}
@@ -57,7 +60,7 @@ func (s *Shapes) shape(out *Compiled, limits Limits) error {
 	if s.known == nil || len(s.known) >= maxShapes {
 		s.known = map[string]*shape{}
 	}
-	s.known[string(key)] = &shape{out.Encoder, out.Hashed, out.Dim, out.Warnings, out.Start}
+	s.known[string(key)] = &shape{out.Config.Policy, out.Encoder, out.Hashed, out.Dim, out.Warnings, out.Start}
 	return nil
 }
 
