@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -105,7 +106,8 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 		return source, err
 	}
 	o.Create, o.Await = false, false
-	base := JetStreamOptions{MaxBytes: o.MaxBytes, Duplicates: o.Duplicates, Clock: o.Clock, Logf: o.Logf}
+	base := JetStreamOptions{MaxBytes: o.MaxBytes, Duplicates: cmp.Or(o.Duplicates, streamDuplicates), Clock: o.Clock,
+		Logf: o.Logf}
 	base.defaults()
 	if source.Bytes > uint64(base.MaxBytes) {
 		return source, fmt.Errorf("the log has %d bytes, the limit of the new one is %d", source.Bytes, base.MaxBytes)

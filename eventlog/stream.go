@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,9 @@ import (
 
 	"troupe/timing"
 )
+
+// streamDuplicates is the default of StreamOptions.Duplicates: nodes that are cut off repeat a batch for long.
+const streamDuplicates = 10 * time.Minute
 
 // StreamOptions configure OpenStream.
 type StreamOptions struct {
@@ -93,7 +97,8 @@ const (
 // OpenStream opens the log on a connection, which stays the caller's. It waits until the servers answer, as long as
 // ctx allows.
 func OpenStream(ctx context.Context, nc *nats.Conn, o StreamOptions) (*Stream, error) {
-	base := JetStreamOptions{Shards: max(o.Shards, 1), MaxBytes: o.MaxBytes, Duplicates: o.Duplicates, Logf: o.Logf}
+	base := JetStreamOptions{Shards: max(o.Shards, 1), MaxBytes: o.MaxBytes,
+		Duplicates: cmp.Or(o.Duplicates, streamDuplicates), Logf: o.Logf}
 	base.defaults()
 	o.Logf = base.Logf
 	js, err := jetstream.New(nc)
