@@ -1,11 +1,13 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"go/types"
+	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
@@ -14,11 +16,15 @@ import (
 	"testing"
 )
 
-// TestDirection: the files of this package need each other in one direction: none needs itself through others.
+// TestDirection: the files of a package need each other in one direction: none needs itself through others. Where they
+// do, the arrows that run in circles are counted, so that they become no more.
 func TestDirection(t *testing.T) {
-	if circles := arrowsInCircles(fileNeeds(t, ".")); len(circles) > 0 {
-		t.Errorf("these files need each other in a circle; move what both need into a file below them:\n  %s",
-			strings.Join(circles, "\n  "))
+	most := map[string]int{"choose": 38, "decide": 15, "fold": 166, "model": 53}
+	for _, dir := range packages(t) {
+		if circles := arrowsInCircles(fileNeeds(t, dir)); len(circles) > most[dir] {
+			t.Errorf("%s: %d arrows run in circles, at most %d may; move what both files need into a file below them:\n  %s",
+				dir, len(circles), most[dir], strings.Join(circles, "\n  "))
+		}
 	}
 	// The control: a circle of two files, and a file that needs both and is in none.
 	fset := token.NewFileSet()
@@ -39,15 +45,82 @@ func TestDirection(t *testing.T) {
 	}
 }
 
+// packages lists the directories with Go files here and below.
+func packages(t *testing.T) (dirs []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") &&
+			!slices.Contains(dirs, filepath.Dir(path)) {
+			dirs = append(dirs, filepath.Dir(path))
+		}
+		return err
+	})
+	if err != nil || len(dirs) < 8 {
+		t.Fatalf("packages %q, %v", dirs, err)
+	}
+	return dirs
+}
+
+// TestHubs: a type has few methods, so that what calls it can see what it needs.
+func TestHubs(t *testing.T) {
+	most := map[string]int{"choose.Worker": 59, "fold.Fold": 63, "personalizer.Adapter": 33}
+	for _, dir := range packages(t) {
+		for name, n := range methodsIn(parseDir(t, token.NewFileSet(), dir)) {
+			if bound := cmp.Or(most[filepath.Base(dir)+"."+name], mostMethods); n > bound {
+				t.Errorf("%s: %s has %d methods, at most %d are allowed; make those that share few fields a type of their own",
+					dir, name, n, bound)
+			}
+		}
+	}
+	planted, err := parser.ParseFile(token.NewFileSet(), "p.go", "package p\nfunc (a *A) b() {}\nfunc (A) c() {}\nfunc (x *B[T]) d() {}", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := methodsIn([]*ast.File{planted}); got["A"] != 2 || got["B"] != 1 {
+		t.Errorf("the control has the methods %v", got)
+	}
+}
+
+const mostMethods = 30
+
+// methodsIn counts the methods that are declared for each type.
+func methodsIn(files []*ast.File) map[string]int {
+	out := map[string]int{}
+	for _, f := range files {
+		for _, d := range f.Decls {
+			m, ok := d.(*ast.FuncDecl)
+			if !ok || m.Recv == nil {
+				continue
+			}
+			x := m.Recv.List[0].Type
+			if star, ok := x.(*ast.StarExpr); ok {
+				x = star.X
+			}
+			if of, ok := x.(*ast.IndexExpr); ok {
+				x = of.X
+			}
+			if name, ok := x.(*ast.Ident); ok {
+				out[name.Name]++
+			}
+		}
+	}
+	return out
+}
+
 // fileNeeds returns which file of a package needs which others, with the names that it uses.
 func fileNeeds(t *testing.T, dir string) map[string]map[string][]string {
 	t.Helper()
 	fset := token.NewFileSet()
+	return needsOf(fset, parseDir(t, fset, dir))
+}
+
+// parseDir reads the files of a package without its tests.
+func parseDir(t *testing.T, fset *token.FileSet, dir string) (files []*ast.File) {
+	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var files []*ast.File
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
@@ -58,7 +131,7 @@ func fileNeeds(t *testing.T, dir string) map[string]map[string][]string {
 		}
 		files = append(files, f)
 	}
-	return needsOf(fset, files)
+	return files
 }
 
 // needsOf is fileNeeds for files that were read. Other packages are not read: what a name of theirs is does not matter.

@@ -15,6 +15,16 @@ import (
 // whether it will be. Repeating the call is safe for Reward, Activate, Pause, Resume, Delete, and
 // for Decide with an IdempotencyKey.
 type Service interface {
+	ModelService
+	DecisionService
+	EventService
+	RecordService
+	LogService
+	NodeService
+}
+
+// ModelService makes, changes and reads models.
+type ModelService interface {
 	// CreateModel makes a model. Code Conflict when the name is taken. caller is the id of the API
 	// key, kept in the log, here and below.
 	CreateModel(ctx context.Context, config ModelConfig, caller string) (Model, error)
@@ -50,7 +60,12 @@ type Service interface {
 	// had their reward is not taken back. Rewards that come later for decisions made until then
 	// count; for decisions made after it they count with KeepLater, otherwise they are ignored.
 	RollbackModel(ctx context.Context, r RollbackRequest) (Model, error)
+	// State returns the sums behind a model.
+	State(ctx context.Context, model string) (StateView, error)
+}
 
+// DecisionService decides and learns.
+type DecisionService interface {
 	// Decide chooses an action.
 	Decide(ctx context.Context, model string, r DecideRequest) (Decision, error)
 	// DecideBatch decides several requests on one state of the model (except for items with MinSeq)
@@ -63,7 +78,10 @@ type Service interface {
 	RewardBatch(ctx context.Context, rs []RewardRequest) ([]RewardItem, error)
 	// Activate makes a deferred decision count. It is idempotent.
 	Activate(ctx context.Context, eventID, caller string) (ActivateResult, error)
+}
 
+// EventService reads one decision.
+type EventService interface {
 	// Event returns what is recorded of a decision. It reads the log.
 	Event(ctx context.Context, eventID string) (EventView, error)
 	// Owner returns the model and the slot of an event, from memory when it is not old.
@@ -71,14 +89,19 @@ type Service interface {
 	// Replay decides once more as the server did then and compares. It folds the log from the
 	// nearest snapshot, which may take seconds.
 	Replay(ctx context.Context, eventID string) (Replayed, error)
-	// State returns the sums behind a model.
-	State(ctx context.Context, model string) (StateView, error)
+}
+
+// RecordService reads what is recorded of a model.
+type RecordService interface {
 	// Log returns the records of a model in at most entries entries of the log, from sequence from on.
 	Log(ctx context.Context, model string, from uint64, entries int) (LogPage, error)
 	// Decisions returns the decisions of a model in at most entries entries of the log, from sequence from on, each
 	// with what became of it until the end of the log.
 	Decisions(ctx context.Context, model string, from uint64, entries int) (DecisionPage, error)
+}
 
+// LogService reads the log as it is stored.
+type LogService interface {
 	// Entries returns entries of the log as they are stored, up to what is applied here: for a copy of it.
 	Entries(ctx context.Context, from uint64, bytes int) (Entries, error)
 	// Following says that a backup of this name follows the log and has what is before entry from. What it does not have
@@ -86,7 +109,10 @@ type Service interface {
 	Following(name string, from uint64)
 	// LogBase returns the state from which a log that was trimmed is folded, NotFound for one that is whole.
 	LogBase(ctx context.Context) (LogBase, error)
+}
 
+// NodeService is about the server as a whole, and about a node of a cluster.
+type NodeService interface {
 	// CheckReplica reads the files of this node's replica; it may have to be called again until it is done. Conflict on
 	// a single machine.
 	CheckReplica(ctx context.Context) (ReplicaCheck, error)

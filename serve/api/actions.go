@@ -24,15 +24,21 @@ type actionsIn struct {
 	PageToken string `query:"page_token" maxLength:"512" doc:"next_page_token of the page before"`
 }
 
-func (a *API) listActions(ctx context.Context, in *actionsIn) (*reply[entryList], error) {
-	if err := a.allow(ctx, Read, in.Model); err != nil {
+// catalogueCalls are about the actions that a model knows.
+type catalogueCalls struct {
+	models *modelCalls
+	log    serve.RecordService
+}
+
+func (a *catalogueCalls) list(ctx context.Context, in *actionsIn) (*reply[entryList], error) {
+	if err := allow(ctx, Read, in.Model); err != nil {
 		return nil, err
 	}
 	after, err := afterToken(in.PageToken)
 	if err != nil {
 		return nil, err
 	}
-	m, err := a.svc.GetModel(ctx, in.Model)
+	m, err := a.models.svc.GetModel(ctx, in.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +66,8 @@ type putActionsIn struct {
 	RawBody []byte
 }
 
-func (a *API) putActions(ctx context.Context, in *putActionsIn) (*modelOut, error) {
-	if err := a.allow(ctx, Admin, in.Model); err != nil {
+func (a *catalogueCalls) put(ctx context.Context, in *putActionsIn) (*modelOut, error) {
+	if err := allow(ctx, Admin, in.Model); err != nil {
 		return nil, err
 	}
 	var b actionsBody
@@ -80,7 +86,7 @@ func (a *API) putActions(ctx context.Context, in *putActionsIn) (*modelOut, erro
 	if err != nil {
 		return nil, err
 	}
-	return answerModel(a.edit(ctx, in.Model, version, func(c *serve.ModelConfig) error {
+	return answerModel(a.models.edit(ctx, in.Model, version, func(c *serve.ModelConfig) error {
 		c.Actions = slices.Clone(c.Actions)
 		for _, x := range b.Actions {
 			e := serve.Entry(x)
@@ -105,15 +111,15 @@ type deleteActionIn struct {
 	IfMatch string `header:"If-Match" doc:"ETag of the configuration; absent or * means any"`
 }
 
-func (a *API) deleteAction(ctx context.Context, in *deleteActionIn) (*modelOut, error) {
-	if err := a.allow(ctx, Admin, in.Model); err != nil {
+func (a *catalogueCalls) delete(ctx context.Context, in *deleteActionIn) (*modelOut, error) {
+	if err := allow(ctx, Admin, in.Model); err != nil {
 		return nil, err
 	}
 	version, err := optionalIfMatch(in.IfMatch)
 	if err != nil {
 		return nil, err
 	}
-	return answerModel(a.edit(ctx, in.Model, version, func(c *serve.ModelConfig) error {
+	return answerModel(a.models.edit(ctx, in.Model, version, func(c *serve.ModelConfig) error {
 		i := slices.IndexFunc(c.Actions, func(o serve.Entry) bool { return o.ID == in.Action })
 		if i < 0 {
 			return problem("not_found", "path.action", "the catalogue has no such action")
@@ -147,9 +153,9 @@ type livesIn struct {
 	RawBody []byte
 }
 
-// enterAction lets an action enter: the first atom of its requests is another one from then on.
-func (a *API) enterAction(ctx context.Context, in *livesIn) (*modelOut, error) {
-	if err := a.allow(ctx, Admin, in.Model); err != nil {
+// enter lets an action enter: the first atom of its requests is another one from then on.
+func (a *catalogueCalls) enter(ctx context.Context, in *livesIn) (*modelOut, error) {
+	if err := allow(ctx, Admin, in.Model); err != nil {
 		return nil, err
 	}
 	var b enterBody
@@ -165,10 +171,10 @@ func (a *API) enterAction(ctx context.Context, in *livesIn) (*modelOut, error) {
 	if b.Floor < 0 {
 		return nil, &fieldError{Field: "floor", Want: "expected a number above 0 and at most 1, with at most 6 decimals"}
 	}
-	if _, err := a.svc.Log(ctx, in.Model, 0, 1); err != nil { // it waits until every decision so far is counted
+	if _, err := a.log.Log(ctx, in.Model, 0, 1); err != nil { // it waits until every decision so far is counted
 		return nil, err
 	}
-	m, err := a.svc.GetModel(ctx, in.Model)
+	m, err := a.models.svc.GetModel(ctx, in.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +183,7 @@ func (a *API) enterAction(ctx context.Context, in *livesIn) (*modelOut, error) {
 			"knows actions by their features and not by their ids; send other features"}
 	}
 	made := m.Counts.Decisions
-	return answerModel(a.edit(ctx, in.Model, 0, func(c *serve.ModelConfig) (err error) {
+	return answerModel(a.models.edit(ctx, in.Model, 0, func(c *serve.ModelConfig) (err error) {
 		if *c, err = c.Enter(b.ID, b.Floor, b.Decisions, prior, made); err != nil {
 			return serve.ConfigError(err)
 		}
@@ -189,15 +195,15 @@ type leaveBody struct {
 	ID string `json:"id" doc:"of the action"`
 }
 
-func (a *API) leaveAction(ctx context.Context, in *livesIn) (*modelOut, error) {
-	if err := a.allow(ctx, Admin, in.Model); err != nil {
+func (a *catalogueCalls) leave(ctx context.Context, in *livesIn) (*modelOut, error) {
+	if err := allow(ctx, Admin, in.Model); err != nil {
 		return nil, err
 	}
 	var b leaveBody
 	if err := decodeJSON(in.RawBody, &b); err != nil {
 		return nil, err
 	}
-	return answerModel(a.edit(ctx, in.Model, 0, func(c *serve.ModelConfig) (err error) {
+	return answerModel(a.models.edit(ctx, in.Model, 0, func(c *serve.ModelConfig) (err error) {
 		if *c, err = c.Leave(b.ID); err != nil {
 			return serve.ConfigError(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"troupe/serve"
@@ -46,6 +47,35 @@ type RouteDoc struct {
 	Parameters              map[string]string // name in the path → what it is
 }
 
+// adapters are those of an API.
+type adapters []Adapter
+
+// of returns the adapter that owns a path, nil when it is one of ours.
+func (a adapters) of(path string) Adapter {
+	for _, x := range a {
+		if x.Owns(path) {
+			return x
+		}
+	}
+	return nil
+}
+
+// class returns the class of a path.
+func (a adapters) class(path string) Class {
+	if colon := strings.LastIndexByte(path, ':'); strings.HasPrefix(path, "/v1/") &&
+		colon > strings.LastIndexByte(path, '/') {
+		switch path[colon+1:] {
+		case "decide", "decideBatch":
+			return Deciding
+		case "reward", "activate", "batch":
+			return Feedback
+		}
+	} else if x := a.of(path); x != nil {
+		return x.Class(path)
+	}
+	return Other
+}
+
 // Edge is what an adapter may ask of the API in front of which it stands. It is safe for concurrent use.
 type Edge interface {
 	// Allow checks that the key of a call has a scope, and a pattern for the model unless that is "".
@@ -78,84 +108,3 @@ func Refuse(code, field, detail string) *Problem { return problem(code, field, d
 
 // ProblemOf translates every error into what may be shown.
 func ProblemOf(err error) *Problem { return problemOf(err) }
-
-// apiEdge is the Edge of an API.
-type apiEdge struct{ *API }
-
-func (e apiEdge) Allow(ctx context.Context, s Scope, model string) error {
-	return e.allow(ctx, s, model)
-}
-
-func (e apiEdge) AllowEvent(ctx context.Context, s Scope, eventID string) error {
-	return e.allowEvent(ctx, s, eventID)
-}
-
-func (e apiEdge) AllowsModel(ctx context.Context, s Scope) func(model string) error {
-	return e.allowsModel(ctx, s)
-}
-
-func (e apiEdge) Caller(ctx context.Context) string { return caller(ctx) }
-
-func (e apiEdge) Body(w http.ResponseWriter, r *http.Request, into any) ([]byte, error) {
-	raw, err := e.readBody(w, r)
-	if err == nil {
-		err = decodeJSON(raw, into)
-	}
-	return raw, err
-}
-
-func (e apiEdge) Fail(w http.ResponseWriter, r *http.Request, err error) {
-	p := problemOf(err)
-	e.explain(r.Context(), p, err)
-	e.fail(w, r, p)
-}
-
-func (e apiEdge) Edit(ctx context.Context, model string, change func(*serve.ModelConfig) error) (serve.Model, error) {
-	return e.edit(ctx, model, 0, change)
-}
-
-func (e apiEdge) Rewarded(status serve.RewardStatus, err error) { e.metrics.reward(status, err) }
-
-func (e apiEdge) Export(ctx context.Context) (done func(), err error) {
-	select {
-	case e.exports <- struct{}{}:
-		return func() { <-e.exports }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (e apiEdge) MaxActions() int      { return e.opts.MaxActions }
-func (e apiEdge) Now() time.Time       { return e.opts.Clock.Now() }
-func (e apiEdge) Logger() *slog.Logger { return e.opts.Logger }
-
-// mount adds the routes of an adapter.
-func (a *API) mount(x Adapter) {
-	tag, _ := x.Tag()
-	for _, r := range x.Routes(apiEdge{a}, a.svc) {
-		for _, pattern := range r.Patterns {
-			a.mux.HandleFunc(r.Method+" "+pattern, r.Serve)
-		}
-		if d := r.Doc; d != nil {
-			a.describe(op{id: d.ID, method: r.Method, path: d.Path, scope: d.Scope, status: d.Status, body: d.Body,
-				summary: d.Summary, doc: d.Text}, description{tag, d.Answer, d.Fault, d.Example, d.Parameters})
-		}
-	}
-}
-
-// adapterOf returns the adapter that owns a path, nil when it is one of ours.
-func (a *API) adapterOf(path string) Adapter {
-	for _, x := range a.opts.Adapters {
-		if x.Owns(path) {
-			return x
-		}
-	}
-	return nil
-}
-
-// Close ends the work of the adapters, and waits until they have let go of the service.
-func (a *API) Close() {
-	for _, x := range a.opts.Adapters {
-		x.Close()
-	}
-}

@@ -484,7 +484,7 @@ func TestStatusPage(t *testing.T) {
 	now := clock()
 	e := newEdge(t, f, Options{Clock: timing.At(func() time.Time { return now })})
 	f.models["news"].Counts = serve.Counts{Decisions: 1000, Rewards: 500, RewardSum: 65.5, Open: 12}
-	e.sample(t.Context())
+	e.flow.sample(t.Context())
 	now = now.Add(30 * time.Second)
 	f.models["news"].Counts.Decisions += 2406
 	f.models["news"].Counts.Rewards += 100
@@ -608,7 +608,7 @@ func TestMetrics(t *testing.T) {
 // A handler that panics answers 500 and leaves the server alive.
 func TestPanic(t *testing.T) {
 	e := newEdge(t, newFake("news"), Options{})
-	e.API.svc = nil
+	e.via.Service = nil
 	e.do("GET", "/v1/models/news", "").want(t, "panic", 500, `"code":"internal"`)
 }
 
@@ -849,7 +849,7 @@ func FuzzDecide(f *testing.F) {
 	}
 	e := newEdge(f, nil, Options{MaxActions: 20})
 	f.Fuzz(func(t *testing.T, body string) {
-		e.t, e.API.svc = t, newFake("news")
+		e.t, e.via.Service = t, newFake("news")
 		fuzzOne(t, e, "POST", "/v1/models/news:decide", body, 200)
 		fuzzOne(t, e, "POST", "/v1/models/news:decideBatch", body, 200)
 		fuzzOne(t, e, "POST", "/v1/rewards:batch", body, 200)

@@ -34,8 +34,17 @@ type coinView struct {
 	Warning string          `json:"warning,omitempty"`
 }
 
-func (a *API) getCoin(ctx context.Context, in *modelIn) (*reply[coinView], error) {
-	if err := a.allow(ctx, Read, in.Model); err != nil {
+// coinCalls say whether choosing pays.
+type coinCalls struct {
+	svc interface {
+		serve.ModelService
+		serve.RecordService
+	}
+	exports chan struct{} // semaphore of those that read the whole log
+}
+
+func (a *coinCalls) get(ctx context.Context, in *modelIn) (*reply[coinView], error) {
+	if err := allow(ctx, Read, in.Model); err != nil {
 		return nil, err
 	}
 	m, err := a.svc.GetModel(ctx, in.Model)
@@ -48,16 +57,16 @@ func (a *API) getCoin(ctx context.Context, in *modelIn) (*reply[coinView], error
 	default:
 		return nil, problem("too_busy", "", fmt.Sprintf("%d other readings of the log are under way", maxExports))
 	}
-	v, err := a.coin(ctx, &m)
+	v, err := a.compare(ctx, &m)
 	if err != nil {
 		return nil, err
 	}
 	return &reply[coinView]{*v}, nil
 }
 
-// coin compares the decisions of the newest blocks with a coin: the fold of troupe evaluate over the decisions whose
+// compare compares the decisions of the newest blocks with a coin: the fold of troupe evaluate over the decisions whose
 // rewards are final.
-func (a *API) coin(ctx context.Context, m *serve.Model) (*coinView, error) {
+func (a *coinCalls) compare(ctx context.Context, m *serve.Model) (*coinView, error) {
 	start, err := a.svc.Log(ctx, m.Name, 0, 1)
 	if err != nil {
 		return nil, err
@@ -162,12 +171,12 @@ type coinPage struct {
 
 type coinRow struct{ Name, Cost, Reward, Interval, Note string }
 
-// coinPages returns what the page shows of whether choosing pays, nil for a model whose requests state no costs.
-func (a *API) coinPages(ctx context.Context, m *serve.Model, h *modelHistory) []coinPage {
+// pages returns what the page shows of whether choosing pays, nil for a model whose requests state no costs.
+func (a *coinCalls) pages(ctx context.Context, m *serve.Model, h *modelHistory) []coinPage {
 	if m.Budget == nil && !h.costs {
 		return nil
 	}
-	v, err := a.coin(ctx, m)
+	v, err := a.compare(ctx, m)
 	if err != nil {
 		return []coinPage{{Head: "Does choosing pay?", Sentence: problemOf(err).Detail}}
 	}

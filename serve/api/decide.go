@@ -39,12 +39,12 @@ type batchAnswers struct {
 }
 
 // request checks what the edge knows better than the service: shapes and counts.
-func (b *decideBody) request(a *API, field, key, caller string) (serve.DecideRequest, error) {
+func (b *decideBody) request(most int, field, key, caller string) (serve.DecideRequest, error) {
 	for name, n := range map[string]int{"costs": len(b.Costs), "actions": len(b.Actions), "ids": len(b.IDs),
 		"available": len(b.Available), "exclude": len(b.Exclude)} {
-		if n > a.opts.MaxActions {
+		if n > most {
 			return serve.DecideRequest{}, problem("too_large", field+name,
-				fmt.Sprintf("has %d entries, at most %d are allowed", n, a.opts.MaxActions))
+				fmt.Sprintf("has %d entries, at most %d are allowed", n, most))
 		}
 	}
 	switch {
@@ -87,15 +87,22 @@ type decideIn struct {
 	RawBody []byte
 }
 
-func (a *API) decide(ctx context.Context, in *decideIn) (*reply[serve.Decision], error) {
-	if err := a.allow(ctx, Decide, in.Model); err != nil {
+// decisionCalls decide.
+type decisionCalls struct {
+	svc    serve.DecisionService
+	most   int // candidates of a decision
+	faults *faults
+}
+
+func (a *decisionCalls) decide(ctx context.Context, in *decideIn) (*reply[serve.Decision], error) {
+	if err := allow(ctx, Decide, in.Model); err != nil {
 		return nil, err
 	}
 	var b decideBody
 	if err := decodeJSON(in.RawBody, &b); err != nil {
 		return nil, err
 	}
-	r, err := b.request(a, "", in.Key, caller(ctx))
+	r, err := b.request(a.most, "", in.Key, caller(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +117,8 @@ type decideBatchIn struct {
 	RawBody []byte
 }
 
-func (a *API) decideBatch(ctx context.Context, in *decideBatchIn) (*reply[batchAnswers], error) {
-	if err := a.allow(ctx, Decide, in.Model); err != nil {
+func (a *decisionCalls) batch(ctx context.Context, in *decideBatchIn) (*reply[batchAnswers], error) {
+	if err := allow(ctx, Decide, in.Model); err != nil {
 		return nil, err
 	}
 	var b decideBatchBody
@@ -127,7 +134,7 @@ func (a *API) decideBatch(ctx context.Context, in *decideBatchIn) (*reply[batchA
 		if in.Key != "" {
 			key = fmt.Sprintf("%s/%d", in.Key, i)
 		}
-		r, err := b.Requests[i].request(a, fmt.Sprintf("requests[%d].", i), key, caller(ctx))
+		r, err := b.Requests[i].request(a.most, fmt.Sprintf("requests[%d].", i), key, caller(ctx))
 		if err != nil {
 			return nil, err
 		}
@@ -140,8 +147,7 @@ func (a *API) decideBatch(ctx context.Context, in *decideBatchIn) (*reply[batchA
 	out := &reply[batchAnswers]{batchAnswers{make([]batchAnswer, len(items))}}
 	for i, item := range items {
 		if item.Err != nil {
-			out.Body.Results[i].Problem = problemOf(item.Err)
-			a.explain(ctx, out.Body.Results[i].Problem, item.Err)
+			out.Body.Results[i].Problem = a.faults.problem(ctx, item.Err)
 			continue
 		}
 		out.Body.Results[i].Decision = &items[i].Decision

@@ -17,6 +17,14 @@ type entriesIn struct {
 	Follower string `query:"follower" maxLength:"200" doc:"name of a backup that follows the log and has what is before from: the log is not trimmed there for an hour, unless it is nearly full"`
 }
 
+// copyCalls copy the log as it is stored, and check the files of a replica.
+type copyCalls struct {
+	svc interface {
+		serve.LogService
+		serve.NodeService
+	}
+}
+
 type entriesOut struct {
 	ContentType string `header:"Content-Type"`
 	First       uint64 `header:"Log-First" doc:"the oldest entry of the log"`
@@ -24,9 +32,9 @@ type entriesOut struct {
 	Body        []byte
 }
 
-// exportEntries answers with entries as they are stored.
-func (a *API) exportEntries(ctx context.Context, in *entriesIn) (*entriesOut, error) {
-	if err := a.allow(ctx, Backup, ""); err != nil {
+// entries answers with entries as they are stored.
+func (a *copyCalls) entries(ctx context.Context, in *entriesIn) (*entriesOut, error) {
+	if err := allow(ctx, Backup, ""); err != nil {
 		return nil, err
 	}
 	if strings.ContainsFunc(in.Follower, unicode.IsControl) {
@@ -54,9 +62,9 @@ type baseOut struct {
 	Body        []byte
 }
 
-// exportBase answers with the base of a log that was trimmed.
-func (a *API) exportBase(ctx context.Context, _ *struct{}) (*baseOut, error) {
-	if err := a.allow(ctx, Backup, ""); err != nil {
+// base answers with the base of a log that was trimmed.
+func (a *copyCalls) base(ctx context.Context, _ *struct{}) (*baseOut, error) {
+	if err := allow(ctx, Backup, ""); err != nil {
 		return nil, err
 	}
 	b, err := a.svc.LogBase(ctx)
@@ -68,9 +76,9 @@ func (a *API) exportBase(ctx context.Context, _ *struct{}) (*baseOut, error) {
 
 type replicaOut struct{ Body serve.ReplicaCheck }
 
-// checkReplica answers with the state of the node's files.
-func (a *API) checkReplica(ctx context.Context, _ *struct{}) (*replicaOut, error) {
-	if err := a.allow(ctx, Admin, ""); err != nil {
+// check answers with the state of the node's files.
+func (a *copyCalls) check(ctx context.Context, _ *struct{}) (*replicaOut, error) {
+	if err := allow(ctx, Admin, ""); err != nil {
 		return nil, err
 	}
 	r, err := a.svc.CheckReplica(ctx)

@@ -221,9 +221,16 @@ type logIn struct {
 	Accept   string `header:"Accept" doc:"application/x-ndjson (default) or application/vnd.apache.parquet"`
 }
 
+// recordCalls read what is recorded of a model.
+type recordCalls struct {
+	svc     serve.RecordService
+	exports chan struct{} // semaphore of those that read the whole log
+	faults  *faults
+}
+
 // page checks what both exports ask for, and returns the format and how many entries.
-func (a *API) page(ctx context.Context, in *logIn) (format string, entries int, err error) {
-	if err := a.allow(ctx, Read, in.Model); err != nil {
+func (a *recordCalls) page(ctx context.Context, in *logIn) (format string, entries int, err error) {
+	if err := allow(ctx, Read, in.Model); err != nil {
 		return "", 0, err
 	}
 	if format, err = logFormat(in.Accept); err != nil {
@@ -249,7 +256,7 @@ type decisionsIn struct {
 	Accept   string `header:"Accept" doc:"application/x-ndjson (default) or application/vnd.apache.parquet"`
 }
 
-func (a *API) exportLog(ctx context.Context, in *logIn) (*huma.StreamResponse, error) {
+func (a *recordCalls) log(ctx context.Context, in *logIn) (*huma.StreamResponse, error) {
 	format, n, err := a.page(ctx, in)
 	if err != nil {
 		return nil, err
@@ -275,7 +282,7 @@ func (a *API) exportLog(ctx context.Context, in *logIn) (*huma.StreamResponse, e
 	}), nil
 }
 
-func (a *API) exportDecisions(ctx context.Context, in *decisionsIn) (*huma.StreamResponse, error) {
+func (a *recordCalls) decisions(ctx context.Context, in *decisionsIn) (*huma.StreamResponse, error) {
 	format, n, err := a.page(ctx, &logIn{Model: in.Model, From: in.From, To: in.To, PageSize: in.PageSize,
 		Accept: in.Accept})
 	if err != nil {
@@ -328,7 +335,7 @@ func (a *API) exportDecisions(ctx context.Context, in *decisionsIn) (*huma.Strea
 type span struct{ next, applied, to uint64 }
 
 // stream answers with rows while no more than maxExports are under way.
-func stream[T any](a *API, at span, format string, each func(func(T) error) error) *huma.StreamResponse {
+func stream[T any](a *recordCalls, at span, format string, each func(func(T) error) error) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
 		control := http.NewResponseController(w)
@@ -347,20 +354,20 @@ func stream[T any](a *API, at span, format string, each func(func(T) error) erro
 		case a.exports <- struct{}{}:
 			defer func() { <-a.exports }()
 		default:
-			a.fail(w, r, problem("too_busy", "", fmt.Sprintf("%d exports are under way",
+			a.faults.fail(w, r, problem("too_busy", "", fmt.Sprintf("%d exports are under way",
 				maxExports)).After(time.Second))
 			return
 		}
-		writeRows(a, w, r, at, format, each)
+		writeRows(a.faults, w, r, at, format, each)
 	}}
 }
 
 // describeLog completes the document of the exports, whose answers huma does not know.
-func (a *API) describeLog() {
+func describeLog(doc *huma.OpenAPI) {
 	for path, row := range map[string]reflect.Type{"/v1/models/{model}/log": reflect.TypeFor[logRow](),
 		"/v1/models/{model}/decisions": reflect.TypeFor[joinedRow]()} {
-		schema := a.huma.OpenAPI().Components.Schemas.Schema(row, true, "")
-		answer := a.huma.OpenAPI().Paths[path].Get.Responses["200"]
+		schema := doc.Components.Schemas.Schema(row, true, "")
+		answer := doc.Paths[path].Get.Responses["200"]
 		answer.Description = "the rows, one a line"
 		answer.Content = map[string]*huma.MediaType{typeNDJSON: {Schema: schema},
 			typeParquet: {Schema: &huma.Schema{Type: "string", Format: "binary"}}}
@@ -377,7 +384,7 @@ func (a *API) describeLog() {
 
 // writeRows writes a page. When the log cannot be read to the page's end it cuts the connection, so that the
 // client sees that the page is not whole.
-func writeRows[T any](a *API, w http.ResponseWriter, r *http.Request, at span, format string,
+func writeRows[T any](f *faults, w http.ResponseWriter, r *http.Request, at span, format string,
 	each func(func(T) error) error) {
 	h := w.Header()
 	h.Set("Content-Type", format)
@@ -398,7 +405,7 @@ func writeRows[T any](a *API, w http.ResponseWriter, r *http.Request, at span, f
 			for _, name := range []string{"Content-Type", "Log-Next", "Log-Applied", "Link"} {
 				h.Del(name)
 			}
-			a.fail(w, r, problemOf(err))
+			f.refuse(w, r, err)
 			return
 		}
 		panic(http.ErrAbortHandler)

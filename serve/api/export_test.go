@@ -21,14 +21,15 @@ import (
 // newReal is an edge in front of a real server with a log in memory.
 func newReal(t testing.TB, o Options) (*edge, *serve.Server) {
 	s := must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), Wait: time.Minute}))
-	a := must(New(s, o))
+	via := &swap{s}
+	a := must(New(via, o))
 	t.Cleanup(func() {
 		a.Close()
 		if err := s.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	return &edge{API: a, t: t}, s
+	return &edge{API: a, t: t, via: via}, s
 }
 
 // field reads one member of an answer.
@@ -196,18 +197,18 @@ func TestExportLogBreaks(t *testing.T) {
 		t.Errorf("headers of the error: %v", a.header)
 	}
 	for range maxExports {
-		e.exports <- struct{}{}
+		e.calls.records.exports <- struct{}{}
 	}
 	e.do("GET", "/v1/models/news/log", "").want(t, "too many at once", 429, "too_busy")
 	for range maxExports {
-		<-e.exports
+		<-e.calls.records.exports
 	}
 	defer func() {
 		if v := recover(); v != http.ErrAbortHandler {
 			t.Errorf("a page that breaks off ends with %v, want http.ErrAbortHandler", v)
 		}
-		if len(e.exports) > 0 {
-			t.Errorf("%d exports are still counted", len(e.exports))
+		if len(e.calls.records.exports) > 0 {
+			t.Errorf("%d exports are still counted", len(e.calls.records.exports))
 		}
 	}()
 	a = e.do("GET", "/v1/models/news/log?from=1", "")
@@ -339,7 +340,7 @@ func TestPatterns(t *testing.T) {
 	}
 	e, s := newReal(t, Options{Keys: must(ParseKeys("keys.toml", list.String(), nil))})
 	counted := &logReads{Server: s}
-	e.svc = counted
+	e.via.Service = counted
 	must(s.CreateModel(t.Context(), serve.DefaultConfig("m1"), ""))
 	var items []string
 	for range 20 {

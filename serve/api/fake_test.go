@@ -369,18 +369,23 @@ type edge struct {
 	*API
 	t    testing.TB
 	fake *fake
+	via  *swap // what New got
 }
+
+// swap is a service that a test may put another one in the place of.
+type swap struct{ serve.Service }
 
 func newEdge(t testing.TB, f *fake, o Options) *edge {
 	t.Helper()
 	if o.Clock == (timing.Clock{}) {
 		o.Clock = timing.At(clock)
 	}
-	a, err := New(f, o)
+	via := &swap{f}
+	a, err := New(via, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &edge{API: a, t: t, fake: f}
+	return &edge{API: a, t: t, fake: f, via: via}
 }
 
 // answer is a response as a test looks at it.

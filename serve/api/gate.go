@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -162,22 +161,6 @@ const (
 	Deciding       // waits at the gate
 	Feedback       // a reward or an activation: its decision is made and paid for, so it comes first
 )
-
-// classOf returns the class of a path.
-func (a *API) classOf(path string) Class {
-	if colon := strings.LastIndexByte(path, ':'); strings.HasPrefix(path, "/v1/") &&
-		colon > strings.LastIndexByte(path, '/') {
-		switch path[colon+1:] {
-		case "decide", "decideBatch":
-			return Deciding
-		case "reward", "activate", "batch":
-			return Feedback
-		}
-	} else if x := a.adapterOf(path); x != nil {
-		return x.Class(path)
-	}
-	return Other
-}
 
 // timeoutHeader is how long a client waits for the answer to a decision, in milliseconds.
 const timeoutHeader = "Request-Timeout-Ms"

@@ -140,13 +140,12 @@ func TestGateHangs(t *testing.T) {
 
 // TestClasses: Decidings and feedback in every form that clients write them.
 func TestClasses(t *testing.T) {
-	a := &API{}
 	for path, want := range map[string]Class{
 		"/v1/models/news:decide": Deciding, "/v1/models/a:b:decideBatch": Deciding, "/v1/events/E:reward": Feedback, "/v1/events/E:activate": Feedback,
 		"/v1/rewards:batch": Feedback, "/v1/models/news": Other, "/v1/models/news/actions/x:decide": Deciding, "/v1/models/decide": Other,
 		"/v1/models/news:clone": Other, "/": Other, "": Other, "/rank": Other, "/personalizer/v1.0/rank": Other,
 	} {
-		if got := a.classOf(path); got != want {
+		if got := adapters(nil).class(path); got != want {
 			t.Errorf("%s is %d, want %d", path, got, want)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -23,101 +23,6 @@ import (
 // makes the request of it, and the answer is written without reflection. Everything else, and every request that has
 // something wrong, goes the way of the other routes, with the body as it was; so errors have one source, and both ways
 // give the same answer.
-
-// hotRoute is one of the hot routes, or none.
-type hotRoute int
-
-const (
-	notHot hotRoute = iota
-	hotDecide
-	hotDecides
-	hotReward
-	hotRewards
-)
-
-// hotPath is how a hot route is recognised: the path of its operation around the model or the event that it names.
-type hotPath struct {
-	prefix, suffix string
-	name           int    // longest name, 0 for a path without one
-	key            int    // longest idempotency key, so that those of a batch's items are at most 256
-	pattern        string // in the metrics and the log
-}
-
-var hotPaths = [...]hotPath{
-	hotDecide:  pathOf(hotDecide, 64, 256),
-	hotDecides: pathOf(hotDecides, 64, 252),
-	hotReward:  pathOf(hotReward, 256, 256),
-	hotRewards: pathOf(hotRewards, 0, 256),
-}
-
-func pathOf(route hotRoute, name, key int) hotPath {
-	o := hotOperations[route]
-	p := hotPath{prefix: o.path, name: name, key: key, pattern: o.method + " " + splitVerb(o.path)}
-	if name > 0 {
-		from, to := strings.IndexByte(o.path, '{'), strings.IndexByte(o.path, '}')
-		p.prefix, p.suffix = o.path[:from], o.path[to+1:]
-	}
-	return p
-}
-
-// hot returns the hot route of a request and the model or event that it names, or notHot.
-func hot(r *http.Request) (route hotRoute, name string) {
-	u := r.URL
-	if r.Method != http.MethodPost || u.RawPath != "" || u.RawQuery != "" || u.ForceQuery || r.ContentLength <= 0 ||
-		len(r.TransferEncoding) > 0 {
-		return notHot, ""
-	}
-	for route = hotDecide; ; route++ {
-		if route > hotRewards {
-			return notHot, ""
-		}
-		p := &hotPaths[route]
-		if p.name == 0 && u.Path == p.prefix {
-			return route, ""
-		}
-		if p.name > 0 && len(u.Path) > len(p.prefix)+len(p.suffix) && strings.HasPrefix(u.Path, p.prefix) &&
-			strings.HasSuffix(u.Path, p.suffix) {
-			name = u.Path[len(p.prefix) : len(u.Path)-len(p.suffix)]
-			break
-		}
-	}
-	if len(name) > hotPaths[route].name {
-		return notHot, ""
-	}
-	for i := range len(name) {
-		if c := name[i]; (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
-			return notHot, ""
-		}
-	}
-	return route, name
-}
-
-// plainHeaders reports whether the headers that change what a body means or how an answer looks are absent or usual,
-// and returns the idempotency key.
-func plainHeaders(h http.Header, most int) (key string, ok bool) {
-	for _, name := range []string{"Content-Type", "Accept"} {
-		if v := h[name]; len(v) > 1 || len(v) == 1 && v[0] != "application/json" &&
-			(name != "Accept" || v[0] != "*/*") {
-			return "", false
-		}
-	}
-	if h["Content-Encoding"] != nil || h[timeoutHeader] != nil && patience(h[timeoutHeader]) == 0 {
-		return "", false
-	}
-	v := h["Idempotency-Key"]
-	if len(v) == 0 {
-		return "", true
-	}
-	if key = v[0]; len(v) > 1 || len(key) > most {
-		return "", false
-	}
-	for i := range len(key) {
-		if key[i] <= ' ' || key[i] > '~' {
-			return "", false
-		}
-	}
-	return key, true
-}
 
 // scratch is what a hot request needs and gives back.
 type scratch struct {
@@ -136,9 +41,19 @@ func (s *scratch) release() {
 	}
 }
 
-// serveHot answers a request to a hot route, or reports false when it is for the other way; the request then has its
+// hotCalls serves the hot routes.
+type hotCalls struct {
+	svc     serve.DecisionService
+	opts    *Options
+	metrics *metrics
+	faults  *faults
+	origin  *http.CrossOriginProtection
+	limits  atomic.Pointer[limit] // of the requests that begin now
+}
+
+// serve answers a request to a hot route, or reports false when it is for the other way; the request then has its
 // body still. left, if not 0, is the time that the client gives.
-func (a *API) serveHot(w http.ResponseWriter, r *http.Request, info *request, route hotRoute, name string,
+func (a *hotCalls) serve(w http.ResponseWriter, r *http.Request, info *request, route hotRoute, name string,
 	left time.Duration) bool {
 	key, ok := plainHeaders(r.Header, hotPaths[route].key)
 	if !ok || r.ContentLength >= a.opts.MaxBody || a.origin.Check(r) != nil {
@@ -161,10 +76,10 @@ func (a *API) serveHot(w http.ResponseWriter, r *http.Request, info *request, ro
 		if errors.As(err, &late) && late.Timeout() {
 			status, message = http.StatusRequestTimeout, "request body read timeout"
 		}
-		a.failHot(r.Context(), w, info, huma.NewError(status, message, err))
+		a.fail(r.Context(), w, info, huma.NewError(status, message, err))
 		return true
 	}
-	if !s.scan.begin(s.body) || !a.scanHot(&s.scan, route) {
+	if !s.scan.begin(s.body) || !a.scan(&s.scan, route) {
 		r.Body = &replay{Reader: bytes.NewReader(s.body[:n]), Closer: r.Body}
 		return false // the buffer goes with the body
 	}
@@ -175,9 +90,9 @@ func (a *API) serveHot(w http.ResponseWriter, r *http.Request, info *request, ro
 		ctx, cancel = context.WithTimeout(ctx, left)
 		defer cancel()
 	}
-	err = a.callHot(ctx, s, route, name, key)
+	err = a.call(ctx, s, route, name, key)
 	if err != nil {
-		a.failHot(ctx, w, info, err) // what came of the call may not be known, so the buffers are not used again
+		a.fail(ctx, w, info, err) // what came of the call may not be known, so the buffers are not used again
 		return true
 	}
 	w.Header()["Content-Type"] = jsonType
@@ -186,11 +101,10 @@ func (a *API) serveHot(w http.ResponseWriter, r *http.Request, info *request, ro
 	return true
 }
 
-// failHot writes a problem as the other routes do.
-func (a *API) failHot(ctx context.Context, w http.ResponseWriter, info *request, err error) {
-	p := problemOf(err)
+// fail writes a problem as the other routes do.
+func (a *hotCalls) fail(ctx context.Context, w http.ResponseWriter, info *request, err error) {
+	p := a.faults.problem(ctx, err)
 	info.says(p)
-	a.explain(ctx, p, err)
 	h := w.Header()
 	for k, v := range p.header {
 		h[k] = v
@@ -208,8 +122,8 @@ type replay struct {
 	io.Closer
 }
 
-// scanHot reads a body.
-func (a *API) scanHot(s *scan, route hotRoute) bool {
+// scan reads a body.
+func (a *hotCalls) scan(s *scan, route hotRoute) bool {
 	switch route {
 	case hotDecide:
 		return s.oneDecide(a.opts.MaxActions)
@@ -221,27 +135,27 @@ func (a *API) scanHot(s *scan, route hotRoute) bool {
 	return s.manyRewards(10_000)
 }
 
-// callHot calls the service and makes the answer.
-func (a *API) callHot(ctx context.Context, s *scratch, route hotRoute, name, key string) error {
+// call calls the service and makes the answer.
+func (a *hotCalls) call(ctx context.Context, s *scratch, route hotRoute, name, key string) error {
 	model := ""
 	if route == hotDecide || route == hotDecides {
 		model = name
 	}
-	if err := a.allow(ctx, hotOperations[route].scope, model); err != nil {
+	if err := allow(ctx, hotOperations[route].scope, model); err != nil {
 		return err
 	}
 	switch route {
 	case hotDecide:
-		return a.decideHot(ctx, s, name, key)
+		return a.decide(ctx, s, name, key)
 	case hotDecides:
-		return a.decidesHot(ctx, s, name, key)
+		return a.decides(ctx, s, name, key)
 	case hotReward:
-		return a.rewardHot(ctx, s, name, key)
+		return a.reward(ctx, s, name, key)
 	}
-	return a.rewardsHot(ctx, s)
+	return a.rewards(ctx, s)
 }
 
-func (a *API) decideHot(ctx context.Context, s *scratch, name, key string) error {
+func (a *hotCalls) decide(ctx context.Context, s *scratch, name, key string) error {
 	r := &s.scan.decides[0]
 	r.Caller, r.IdempotencyKey = caller(ctx), key
 	d, err := a.svc.Decide(ctx, name, *r)
@@ -252,7 +166,7 @@ func (a *API) decideHot(ctx context.Context, s *scratch, name, key string) error
 	return nil
 }
 
-func (a *API) decidesHot(ctx context.Context, s *scratch, name, key string) error {
+func (a *hotCalls) decides(ctx context.Context, s *scratch, name, key string) error {
 	rs := s.scan.decides
 	for i := range rs {
 		rs[i].Caller = caller(ctx)
@@ -279,12 +193,12 @@ func (a *API) decidesHot(ctx context.Context, s *scratch, name, key string) erro
 	return nil
 }
 
-func (a *API) rewardHot(ctx context.Context, s *scratch, event, key string) error {
+func (a *hotCalls) reward(ctx context.Context, s *scratch, event, key string) error {
 	r := &s.scan.rewards[0]
 	if r.EventID = event; r.Key == "" {
 		r.Key = key
 	}
-	r.Caller, r.Allow = caller(ctx), a.allowsModel(ctx, Reward)
+	r.Caller, r.Allow = caller(ctx), allowsModel(ctx, Reward)
 	x, err := a.svc.Reward(ctx, *r)
 	a.metrics.reward(x.Status, err)
 	if err != nil {
@@ -294,8 +208,8 @@ func (a *API) rewardHot(ctx context.Context, s *scratch, event, key string) erro
 	return nil
 }
 
-func (a *API) rewardsHot(ctx context.Context, s *scratch) error {
-	rs, allow := s.scan.rewards, a.allowsModel(ctx, Reward)
+func (a *hotCalls) rewards(ctx context.Context, s *scratch) error {
+	rs, allow := s.scan.rewards, allowsModel(ctx, Reward)
 	for i := range rs {
 		rs[i].Caller, rs[i].Allow = caller(ctx), allow
 	}
@@ -320,10 +234,8 @@ func (a *API) rewardsHot(ctx context.Context, s *scratch) error {
 }
 
 // appendProblem appends the entry of a batch that failed.
-func (a *API) appendProblem(ctx context.Context, b []byte, err error) []byte {
-	p := problemOf(err)
-	a.explain(ctx, p, err)
-	b = appendJSON(append(b, `{"problem":`...), p)
+func (a *hotCalls) appendProblem(ctx context.Context, b []byte, err error) []byte {
+	b = appendJSON(append(b, `{"problem":`...), a.faults.problem(ctx, err))
 	b[len(b)-1] = '}' // instead of the newline
 	return b
 }
@@ -386,43 +298,8 @@ func appendReward(b []byte, r *serve.RewardResult) []byte {
 	return append(strconv.AppendUint(append(b, `,"seq":`...), r.Seq, 10), '}')
 }
 
-// hotContext is the context of a hot request: its values, and the end of the time that it has, which it shares with the
-// others of that moment. A client that leaves does not end it: what was asked is recorded, or refused, as it would have
-// been.
-type hotContext struct {
-	context.Context
-	info  *request
-	limit *limit
-}
-
-func (c *hotContext) Deadline() (time.Time, bool) { return c.limit.at, true }
-func (c *hotContext) Done() <-chan struct{}       { return c.limit.done }
-
-func (c *hotContext) Err() error {
-	select {
-	case <-c.limit.done:
-		return context.DeadlineExceeded
-	default:
-		return nil
-	}
-}
-
-func (c *hotContext) Value(key any) any {
-	if key == (requestKey{}) {
-		return c.info
-	}
-	return c.Context.Value(key)
-}
-
-// limit is the end of the time of the requests of one moment.
-type limit struct {
-	until time.Time // requests that begin later take the next one
-	at    time.Time
-	done  chan struct{}
-}
-
 // limit returns the limit of a request that begins now: the timeout, and at most a twentieth more.
-func (a *API) limit() *limit {
+func (a *hotCalls) limit() *limit {
 	now := time.Now()
 	if l := a.limits.Load(); l != nil && now.Before(l.until) {
 		return l

@@ -58,7 +58,7 @@ func (w *twins) agree(t *testing.T, path string, body []byte, headers ...string)
 		if i == 0 {
 			if route, _ := hot(r); route != notHot {
 				var s scan
-				hotly = s.begin(body) && a.scanHot(&s, route)
+				hotly = s.begin(body) && a.hot.scan(&s, route)
 			}
 		}
 		rec := httptest.NewRecorder()

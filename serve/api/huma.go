@@ -71,97 +71,46 @@ func schemaName(t reflect.Type, hint string) string {
 	return strings.TrimSuffix(name, "Doc")
 }
 
-// configDoc describes the JSON of a serve.ModelConfig.
-type configDoc struct {
-	ID            string         `json:"id" required:"false" doc:"public name: letters, digits, . _ -, at most 64; only a new model needs it"`
-	Policy        map[string]any `json:"policy,omitempty" doc:"kind and options of a policy, as in an experiment file; default the practical ensemble"`
-	Features      map[string]any `json:"features,omitempty" doc:"a schema of named features; {\"model\": \"hashed\"} (default) reads any request"`
-	Dim           int            `json:"dim,omitempty" doc:"plain vectors of this length instead of features"`
-	Sigma         float64        `json:"sigma,omitempty" doc:"subgaussian constant of the noise; default half the range of rewards"`
-	Floor         float64        `json:"floor,omitempty" minimum:"0" maximum:"1" doc:"probability of a uniform candidate"`
-	Floors        shares         `json:"floors,omitempty" doc:"by the id of an action: the least probability that it is played with"`
-	Caps          shares         `json:"caps,omitempty" doc:"by the id of an action: the largest probability that it is played with"`
-	Reward        rewardDoc      `json:"reward,omitempty"`
-	Mode          string         `json:"mode,omitempty" enum:"online,apprentice,shadow,frozen,guarded"`
-	Guard         *guardDoc      `json:"guard,omitempty" doc:"for mode guarded: the baseline is played unless the policy cannot have earned less by more than the margin, in the mean of all decisions"`
-	Actions       []entryDoc     `json:"actions,omitempty" doc:"catalogue of actions"`
-	Unit          string         `json:"unit,omitempty" doc:"a path of the context, such as context.user.id: decisions with one value there play one member of the policy within an epoch, and the log has a keyed hash of the value; a request without it is refused"`
-	LogCandidates string         `json:"log_candidates,omitempty" enum:"full,none"`
+func newDocument(mux *http.ServeMux, o *Options, f *faults) *document {
+	return &document{newHuma(mux, o.Version), o, f}
 }
 
-type guardDoc struct {
-	Margin     float64 `json:"margin" exclusiveMinimum:"0" doc:"how much less than the baseline a decision may earn in the mean, in units of reward"`
-	Confidence float64 `json:"confidence,omitempty" exclusiveMinimum:"0" exclusiveMaximum:"1" doc:"probability that the margin is kept, at all times together; default 0.95"`
-}
-
-type shares map[string]float64
-
-type rewardDoc struct {
-	Min     float64  `json:"min,omitempty" doc:"default -1"`
-	Max     float64  `json:"max,omitempty" doc:"default 1"`
-	Rule    string   `json:"rule,omitempty" enum:"first,sum,last"`
-	Window  string   `json:"window,omitempty" doc:"how long rewards count, such as 10m or PT10M"`
-	Default *float64 `json:"default,omitempty" doc:"reward of an event that got none"`
-}
-
-type entryDoc struct {
-	ID       string             `json:"id"`
-	Features stdjson.RawMessage `json:"features,omitempty"`
-}
-
-type eventDoc struct {
-	Epoch string `json:"epoch"`
-	Batch uint64 `json:"batch"`
-	Index uint32 `json:"index"`
-}
-
-// bodyIn is the input of a route with a body and nothing else.
-type bodyIn struct{ RawBody []byte }
-
-// modelIn names a model in the path.
-type modelIn struct {
-	Model string `path:"model" maxLength:"64" doc:"name of the model"`
-}
-
-// eventIn names an event in the path.
-type eventIn struct {
-	Event string `path:"event" maxLength:"256" doc:"id of the event, as decide answered it"`
+// on makes the route of an operation with a handler.
+func on[I, O any](handle func(context.Context, *I) (*O, error)) func(*document, op) {
+	return func(d *document, o op) { register(d, o, handle) }
 }
 
 // failures are the answers to a call that fails, in the OpenAPI document.
 var failures = map[string]string{"4XX": "the request is refused", "default": "the server cannot answer now"}
 
 // register adds a route. Errors of handle become problems.
-func register[I, O any](a *API, o op, handle func(context.Context, *I) (*O, error)) {
+func register[I, O any](d *document, o op, handle func(context.Context, *I) (*O, error)) {
 	if o.status == 0 {
 		o.status = http.StatusOK
 	}
 	operation := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary,
 		Description: strings.TrimSpace(o.doc + "\n\nScope: " + string(o.scope) + "."), DefaultStatus: o.status,
-		MaxBodyBytes: a.opts.MaxBody, BodyReadTimeout: a.opts.Timeout,
+		MaxBodyBytes: d.opts.MaxBody, BodyReadTimeout: d.opts.Timeout,
 		Tags: []string{strings.Split(strings.TrimPrefix(o.path, "/v1/"), "/")[0]},
 	}
 	if o.bytes > 0 {
 		operation.MaxBodyBytes = max(operation.MaxBodyBytes, o.bytes)
-		operation.Middlewares = huma.Middlewares{a.inTurn}
+		operation.Middlewares = huma.Middlewares{inTurn(o.turns)}
 	}
 	operation.Tags[0], _, _ = strings.Cut(operation.Tags[0], ":")
-	huma.Register(a.huma, operation, func(ctx context.Context, in *I) (*O, error) {
+	huma.Register(d.huma, operation, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handle(ctx, in)
 		if err != nil {
-			p := problemOf(err)
-			requestOf(ctx).problem = p.Code
-			a.explain(ctx, p, err)
-			return nil, p
+			return nil, d.faults.failed(ctx, err)
 		}
 		return out, nil
 	})
-	item := a.huma.OpenAPI().Paths[o.path]
+	item := d.huma.OpenAPI().Paths[o.path]
 	doc := map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "PUT": item.Put, "PATCH": item.Patch,
 		"DELETE": item.Delete}[o.method]
 	if o.body != nil {
-		schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(o.body), true, "")
+		schema := d.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(o.body), true, "")
 		doc.RequestBody = &huma.RequestBody{Required: true,
 			Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: o.example("request")}}}
 	}
@@ -173,7 +122,7 @@ func register[I, O any](a *API, o op, handle func(context.Context, *I) (*O, erro
 	if x := o.example("answer"); x != nil {
 		doc.Responses[strconv.Itoa(o.status)].Content["application/json"].Example = x
 	}
-	problem := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "")
+	problem := d.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "")
 	for status, description := range failures {
 		doc.Responses[status] = &huma.Response{
 			Description: description, Content: map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
@@ -181,14 +130,16 @@ func register[I, O any](a *API, o op, handle func(context.Context, *I) (*O, erro
 	}
 }
 
-// inTurn lets maxImports calls with large bodies go on at once.
-func (a *API) inTurn(ctx huma.Context, next func(huma.Context)) {
-	select {
-	case a.imports <- struct{}{}:
-		defer func() { <-a.imports }()
-		next(ctx)
-	case <-ctx.Context().Done(): // the caller is gone
-		ctx.SetStatus(http.StatusServiceUnavailable)
+// inTurn lets as many calls with large bodies go on at once as there are turns.
+func inTurn(turns chan struct{}) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		select {
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
+			next(ctx)
+		case <-ctx.Context().Done(): // the caller is gone
+			ctx.SetStatus(http.StatusServiceUnavailable)
+		}
 	}
 }
 
@@ -203,65 +154,55 @@ type description struct {
 var inBraces = regexp.MustCompile(`\{(\w+)\}`)
 
 // describe adds a route that huma does not handle to the document.
-func (a *API) describe(o op, about description) {
+func (d *document) describe(o op, about description) {
 	if o.status == 0 {
 		o.status = http.StatusOK
 	}
 	schema := func(v any) map[string]*huma.MediaType {
-		schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(v), true, "")
+		schema := d.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(v), true, "")
 		return map[string]*huma.MediaType{"application/json": {Schema: schema}}
 	}
-	d := &huma.Operation{
+	row := &huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Tags: []string{about.tag},
 		Description: strings.TrimSpace(o.doc + "\n\nScope: " + string(o.scope) + "."),
 		Responses:   map[string]*huma.Response{strconv.Itoa(o.status): {Description: http.StatusText(o.status)}},
 	}
 	for status, description := range failures {
-		d.Responses[status] = &huma.Response{Description: description}
+		row.Responses[status] = &huma.Response{Description: description}
 	}
 	if o.scope == "" {
-		d.Description, d.Security = o.doc, []map[string][]string{}
+		row.Description, row.Security = o.doc, []map[string][]string{}
 	}
 	for _, name := range inBraces.FindAllStringSubmatch(o.path, -1) {
-		d.Parameters = append(d.Parameters, &huma.Param{Name: name[1], In: "path", Required: true,
+		row.Parameters = append(row.Parameters, &huma.Param{Name: name[1], In: "path", Required: true,
 			Description: about.parameters[name[1]], Schema: &huma.Schema{Type: "string"}})
 	}
 	if o.body != nil {
 		content := schema(o.body)
 		content["application/json"].Example = about.example
-		d.RequestBody = &huma.RequestBody{Required: true, Content: content}
+		row.RequestBody = &huma.RequestBody{Required: true, Content: content}
 	}
 	if about.answer != nil {
-		d.Responses[strconv.Itoa(o.status)].Content = schema(about.answer)
+		row.Responses[strconv.Itoa(o.status)].Content = schema(about.answer)
 	}
 	if about.fault != nil {
 		for status := range failures {
-			d.Responses[status].Content = schema(about.fault)
+			row.Responses[status].Content = schema(about.fault)
 		}
 	}
-	a.huma.OpenAPI().AddOperation(d)
+	d.huma.OpenAPI().AddOperation(row)
 }
 
-// explain writes the cause of a fault of ours into the log; what is the caller's fault stays with
-// the caller.
-func (a *API) explain(ctx context.Context, p *Problem, err error) {
-	if p.Status == http.StatusInternalServerError {
-		a.opts.Logger.Error("a call failed", "request", requestOf(ctx).id, "error", err)
-	}
-}
-
-// document fixes the OpenAPI document and the page made of it.
-func (a *API) document() error {
-	raw, err := stdjson.Marshal(a.huma.OpenAPI())
+// text fixes the document, as JSON.
+func (d *document) text() ([]byte, error) {
+	raw, err := stdjson.Marshal(d.huma.OpenAPI())
 	if err != nil {
-		return fmt.Errorf("OpenAPI document: %w", err)
+		return nil, fmt.Errorf("OpenAPI document: %w", err)
 	}
 	var b bytes.Buffer
 	if err := stdjson.Indent(&b, raw, "", "  "); err != nil {
-		return err
+		return nil, err
 	}
 	b.WriteByte('\n')
-	a.openapi = b.Bytes()
-	a.docs, err = a.docsPage()
-	return err
+	return b.Bytes(), nil
 }

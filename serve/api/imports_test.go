@@ -25,7 +25,7 @@ func TestImportsInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, newFake("news"), Options{})
 		for range maxImports {
-			e.imports <- struct{}{}
+			e.calls.models.imports <- struct{}{}
 		}
 		body := &counted{Reader: strings.NewReader("saved")}
 		r := httptest.NewRequest("POST", "http://127.0.0.1:8080/v1/models/warm:createFrom", body)
@@ -40,13 +40,13 @@ func TestImportsInTurn(t *testing.T) {
 		if n := body.reads.Load(); n != 0 {
 			t.Errorf("the body was read %d times", n)
 		}
-		<-e.imports
+		<-e.calls.models.imports
 		<-done
 		if w.Code != 201 || body.reads.Load() == 0 {
 			t.Errorf("%d %s after %d reads", w.Code, w.Body, body.reads.Load())
 		}
-		if len(e.imports) != maxImports-1 {
-			t.Errorf("%d places are taken", len(e.imports))
+		if len(e.calls.models.imports) != maxImports-1 {
+			t.Errorf("%d places are taken", len(e.calls.models.imports))
 		}
 	})
 }

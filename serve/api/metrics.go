@@ -21,7 +21,7 @@ import (
 
 // metrics are what /metrics shows. Numbers of the service are read when they are scraped.
 type metrics struct {
-	api      *API
+	models   serve.ModelService
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -38,9 +38,10 @@ type metrics struct {
 // maxModelLabels bounds the series that models make.
 const maxModelLabels = 200
 
-func newMetrics(a *API) *metrics {
+// newMetrics returns the metrics of a server; waiting is how many decisions wait for their turn.
+func newMetrics(svc serve.Service, o *Options, waiting func() int) *metrics {
 	m := &metrics{
-		api:      a,
+		models:   svc,
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "troupe_http_requests_total", Help: "Requests by route and status."}, []string{"route", "status"}),
@@ -67,13 +68,13 @@ func newMetrics(a *API) *metrics {
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100})
 	line := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "troupe_decisions_waiting", Help: "Requests for decisions that wait for their turn."},
-		func() float64 { return float64(a.gate.waiting()) })
+		func() float64 { return float64(waiting()) })
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "troupe_info",
 		Help:        "Always 1; the labels say what runs, and on which directory.",
-		ConstLabels: prometheus.Labels{"data": a.opts.Data, "version": a.opts.Version}})
+		ConstLabels: prometheus.Labels{"data": o.Data, "version": o.Version}})
 	info.Set(1)
 	m.registry.MustRegister(info, m.cutOff, m.shed, m.waited, line, m.requests, m.seconds, m.rewards,
-		newServiceCollector(a),
+		newServiceCollector(svc),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -82,7 +83,7 @@ func newMetrics(a *API) *metrics {
 // same for every key.
 func (m *metrics) serve(w http.ResponseWriter, r *http.Request) {
 	models := prometheus.NewRegistry()
-	models.MustRegister(newModelCollector(m.api, requestOf(r.Context()).holder))
+	models.MustRegister(newModelCollector(m.models, requestOf(r.Context()).holder))
 	promhttp.HandlerFor(prometheus.Gatherers{m.registry, models},
 		promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}).ServeHTTP(w, r)
 }
@@ -142,13 +143,6 @@ type number[H any] struct {
 	name, help string
 	kind       prometheus.ValueType
 	of         func(h *H) float64
-}
-
-func one(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 var healthNumbers = []number[serve.Health]{
@@ -259,12 +253,12 @@ var learningErrors = []number[serve.LearningTry]{
 
 // serviceCollector reads the health of the service when /metrics is asked.
 type serviceCollector struct {
-	a     *API
+	svc   serve.NodeService
 	descs []*prometheus.Desc // of healthNumbers
 }
 
-func newServiceCollector(a *API) serviceCollector {
-	c := serviceCollector{a: a}
+func newServiceCollector(svc serve.NodeService) serviceCollector {
+	c := serviceCollector{svc: svc}
 	for _, n := range healthNumbers {
 		c.descs = append(c.descs, prometheus.NewDesc(n.name, n.help, nil, nil))
 	}
@@ -372,7 +366,7 @@ func (c serviceCollector) cluster(x *serve.ClusterHealth, out chan<- prometheus.
 }
 
 func (c serviceCollector) Collect(out chan<- prometheus.Metric) {
-	h := c.a.svc.Health()
+	h := c.svc.Health()
 	for i, n := range healthNumbers {
 		out <- prometheus.MustNewConstMetric(c.descs[i], n.kind, n.of(&h))
 	}
@@ -386,7 +380,7 @@ func (c serviceCollector) Collect(out chan<- prometheus.Metric) {
 
 // modelCollector reads the models that a key sees, at most maxModelLabels of them.
 type modelCollector struct {
-	a      *API
+	svc    serve.ModelService
 	key    *holder
 	descs  []*prometheus.Desc // of modelNumbers
 	notes  []*prometheus.Desc // of noteNumbers
@@ -397,9 +391,9 @@ type modelCollector struct {
 	noticed *prometheus.Desc
 }
 
-func newModelCollector(a *API, key *holder) modelCollector {
+func newModelCollector(svc serve.ModelService, key *holder) modelCollector {
 	label := []string{"model"}
-	c := modelCollector{a: a, key: key, failed: prometheus.NewDesc("troupe_model_failed",
+	c := modelCollector{svc: svc, key: key, failed: prometheus.NewDesc("troupe_model_failed",
 		"1 when the policy of a model cannot go on.", label, nil),
 		noticed: prometheus.NewDesc("troupe_model_rewards_changed_event",
 			"Learned events before the rewards of a model changed, as it noticed last; 0 when it noticed nothing.",
@@ -434,7 +428,7 @@ func (c modelCollector) Collect(out chan<- prometheus.Metric) {
 	for after, more := "", true; more && seen < maxModelLabels; {
 		var models []serve.Model
 		var err error
-		if models, more, err = c.a.svc.ListModels(ctx, after, maxModelLabels); err != nil || len(models) == 0 {
+		if models, more, err = c.svc.ListModels(ctx, after, maxModelLabels); err != nil || len(models) == 0 {
 			return
 		}
 		for _, m := range models {
@@ -468,122 +462,4 @@ func (c modelCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(c.failed, prometheus.GaugeValue, one(m.Failed != ""), m.Name)
 		}
 	}
-}
-
-// flow remembers counts of the last minute, so that the status page can say how much there is, and
-// how much there was in each minute of the last hour.
-type flow struct {
-	mu      sync.Mutex
-	samples []sample // oldest first
-	minutes []minute // oldest first
-}
-
-// minute is what came in one minute of the clock.
-type minute struct {
-	at                 time.Time
-	decisions, rewards uint64
-}
-
-type sample struct {
-	at     time.Time
-	counts map[string]serve.Counts
-}
-
-const (
-	sampleEvery = 5 * time.Second
-	sampleFor   = time.Minute
-)
-
-// add keeps a sample and forgets those that are too old, but always the youngest of them, so that a
-// whole minute is covered.
-func (f *flow) add(s sample) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if n := len(f.samples); n > 0 {
-		f.count(f.samples[n-1], s)
-	}
-	f.samples = append(f.samples, s)
-	for len(f.samples) > 2 && s.at.Sub(f.samples[1].at) >= sampleFor {
-		f.samples = f.samples[1:]
-	}
-}
-
-// count adds what came between two samples to the minute of the second.
-func (f *flow) count(old, now sample) {
-	at := now.at.Truncate(time.Minute)
-	if n := len(f.minutes); n == 0 || f.minutes[n-1].at.Before(at) {
-		f.minutes = append(f.minutes, minute{at: at})
-	}
-	for len(f.minutes) > 0 && at.Sub(f.minutes[0].at) >= time.Hour {
-		f.minutes = f.minutes[1:]
-	}
-	m := &f.minutes[len(f.minutes)-1]
-	for name, c := range now.counts {
-		before := old.counts[name]
-		if c.Decisions < before.Decisions || c.Rewards < before.Rewards {
-			before = serve.Counts{} // a model made anew
-		}
-		m.decisions += c.Decisions - before.Decisions
-		m.rewards += c.Rewards - before.Rewards
-	}
-}
-
-// lastHour returns the minutes of the last hour in which something was counted.
-func (f *flow) lastHour(now time.Time) (out []minute) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, m := range f.minutes {
-		if now.Sub(m.at) < time.Hour {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-// perMinute returns decisions and rewards a minute of a model, given its counts now. ok is false
-// while there is nothing to compare with.
-func (f *flow) perMinute(model string, now time.Time, c serve.Counts) (decisions, rewards float64, ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, s := range f.samples {
-		old, there := s.counts[model]
-		took := now.Sub(s.at)
-		if !there || took < time.Second || old.Decisions > c.Decisions || old.Rewards > c.Rewards {
-			continue
-		}
-		scale := float64(time.Minute) / float64(max(took, sampleFor)) // never more than there were
-		return scale * float64(c.Decisions-old.Decisions), scale * float64(c.Rewards-old.Rewards), true
-	}
-	return 0, 0, false
-}
-
-// Run samples the counts of the models until ctx ends. Without it the status page shows totals
-// only.
-func (a *API) Run(ctx context.Context) {
-	tick := a.opts.Clock.Ticker(sampleEvery)
-	defer tick.Stop()
-	for {
-		a.sample(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-func (a *API) sample(ctx context.Context) {
-	s := sample{a.opts.Clock.Now(), map[string]serve.Counts{}}
-	for after, more := "", true; more; {
-		var models []serve.Model
-		var err error
-		if models, more, err = a.svc.ListModels(ctx, after, 1000); err != nil {
-			return
-		}
-		for _, m := range models {
-			s.counts[m.Name] = m.Counts
-			after = m.Name
-		}
-	}
-	a.flow.add(s)
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html/template"
 	"math"
@@ -21,19 +20,30 @@ import (
 )
 
 var (
-	//go:embed page/model.css
-	modelStyle string
 	//go:embed page/model.html
 	modelText string
 
 	modelTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("model").Parse(modelText)) })
 )
 
-func (a *API) modelPageRoutes() {
-	a.mux.HandleFunc("GET /models/{model}", a.modelPage)
-	a.mux.HandleFunc("POST /models/{model}/try", a.tryPage)
-	a.mux.HandleFunc("POST /models/{model}/act", a.actPage)
-	a.morePageRoutes()
+// modelPages are the page of a model and what its forms ask for.
+type modelPages struct {
+	svc interface {
+		serve.ModelService
+		serve.RecordService
+		serve.EventService
+	}
+	opts    *Options
+	decides *decisionCalls
+	coins   *coinCalls
+	faults  *faults
+	exports chan struct{} // semaphore of those that read the whole log
+}
+
+func (a *modelPages) routes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /models/{model}", a.page)
+	mux.HandleFunc("POST /models/{model}/try", a.tryPage)
+	mux.HandleFunc("POST /models/{model}/act", a.actPage)
 }
 
 // modelView is what the template shows.
@@ -87,29 +97,27 @@ type tried struct {
 
 type triedRow struct{ Action, Propensity, Votes, Score string }
 
-func (a *API) modelPage(w http.ResponseWriter, r *http.Request) {
-	a.showModel(w, r, http.StatusOK, "", nil, "")
+func (a *modelPages) page(w http.ResponseWriter, r *http.Request) {
+	a.show(w, r, http.StatusOK, "", nil, "")
 }
 
 // tryPage decides the request of the form and shows the page with the answer.
-func (a *API) tryPage(w http.ResponseWriter, r *http.Request) {
+func (a *modelPages) tryPage(w http.ResponseWriter, r *http.Request) {
 	name, ctx := r.PathValue("model"), r.Context()
 	for _, scope := range []Scope{Read, Decide} {
-		if err := a.allow(ctx, scope, name); err != nil {
-			a.fail(w, r, problemOf(err))
+		if err := allow(ctx, scope, name); err != nil {
+			a.faults.refuse(w, r, err)
 			return
 		}
 	}
-	if !a.readForm(w, r) {
+	if !a.faults.readForm(w, r, a.opts.MaxBody) {
 		return
 	}
 	text := r.PostForm.Get("request")
 	d, err := a.try(ctx, name, text, r.PostForm.Get("key"))
 	if err != nil {
-		p := problemOf(err)
-		a.explain(ctx, p, err)
-		requestOf(ctx).problem = p.Code
-		a.showModel(w, r, p.Status, text, &tried{Problem: inWords(p)}, "")
+		p := a.faults.failed(ctx, err)
+		a.show(w, r, p.Status, text, &tried{Problem: inWords(p)}, "")
 		return
 	}
 	t := &tried{Event: d.EventID, Action: d.Action.ID, Answer: named{fmt.Sprintf("%d/%d", d.Propensity.Num,
@@ -124,63 +132,33 @@ func (a *API) tryPage(w http.ResponseWriter, r *http.Request) {
 		}
 		t.Explained = append(t.Explained, row)
 	}
-	a.showModel(w, r, http.StatusOK, text, t, "")
-}
-
-// readForm reads the body of a form, or answers why not.
-func (a *API) readForm(w http.ResponseWriter, r *http.Request) bool {
-	r.Body = http.MaxBytesReader(w, r.Body, 3*a.opts.MaxBody) // a form writes a byte as up to three
-	err := r.ParseForm()
-	var large *http.MaxBytesError
-	switch {
-	case err == nil:
-		return true
-	case errors.As(err, &large):
-		a.fail(w, r, problem("too_large", "", fmt.Sprintf("the form has more than %d bytes", large.Limit)))
-	default:
-		a.fail(w, r, problem("malformed", "", "the form cannot be read"))
-	}
-	return false
-}
-
-// inWords prints a problem in a sentence.
-func inWords(p *Problem) string {
-	say := p.Title
-	if p.Detail != "" {
-		say += ": " + p.Detail
-	}
-	if p.Field != "" {
-		say = p.Field + ": " + say
-	}
-	return say
+	a.show(w, r, http.StatusOK, text, t, "")
 }
 
 // actPage pauses, resumes, copies or rolls back the model, when the form has its name as confirmation, and sends the
 // browser to the page of the model or its copy.
-func (a *API) actPage(w http.ResponseWriter, r *http.Request) {
+func (a *modelPages) actPage(w http.ResponseWriter, r *http.Request) {
 	name, ctx := r.PathValue("model"), r.Context()
 	for _, scope := range []Scope{Read, Admin} {
-		if err := a.allow(ctx, scope, name); err != nil {
-			a.fail(w, r, problemOf(err))
+		if err := allow(ctx, scope, name); err != nil {
+			a.faults.refuse(w, r, err)
 			return
 		}
 	}
-	if !a.readForm(w, r) {
+	if !a.faults.readForm(w, r, a.opts.MaxBody) {
 		return
 	}
 	to, err := a.act(ctx, name, r.PostForm)
 	if err != nil {
-		p := problemOf(err)
-		a.explain(ctx, p, err)
-		requestOf(ctx).problem = p.Code
-		a.showModel(w, r, p.Status, "", nil, inWords(p))
+		p := a.faults.failed(ctx, err)
+		a.show(w, r, p.Status, "", nil, inWords(p))
 		return
 	}
 	http.Redirect(w, r, "/models/"+url.PathEscape(to)+"#configuration", http.StatusSeeOther)
 }
 
 // act does what a form asks for and returns the name of the model to look at.
-func (a *API) act(ctx context.Context, name string, form url.Values) (to string, err error) {
+func (a *modelPages) act(ctx context.Context, name string, form url.Values) (to string, err error) {
 	if form.Get("confirm") != name {
 		return "", &fieldError{Field: "confirm", Want: "is not the name of the model; nothing was changed"}
 	}
@@ -194,7 +172,7 @@ func (a *API) act(ctx context.Context, name string, form url.Values) (to string,
 		if copied == "" {
 			return "", &fieldError{Field: "name", Want: "is empty, expected the name of the copy"}
 		}
-		if err := a.allow(ctx, Admin, copied); err != nil {
+		if err := allow(ctx, Admin, copied); err != nil {
 			return "", err
 		}
 		_, err = a.svc.CloneModel(ctx, serve.CloneRequest{From: name, Name: copied, Caller: caller(ctx)})
@@ -212,43 +190,43 @@ func (a *API) act(ctx context.Context, name string, form url.Values) (to string,
 }
 
 // try makes a deferred decision: it is recorded, and counts only after :activate or a reward.
-func (a *API) try(ctx context.Context, name, text, key string) (serve.Decision, error) {
+func (a *modelPages) try(ctx context.Context, name, text, key string) (serve.Decision, error) {
 	var b decideBody
 	if err := decodeJSON([]byte(text), &b); err != nil {
 		return serve.Decision{}, err
 	}
 	b.Explain, b.DeferActivation = "full", true
-	req, err := b.request(a, "", key, caller(ctx))
+	req, err := b.request(a.decides.most, "", key, caller(ctx))
 	if err != nil {
 		return serve.Decision{}, err
 	}
-	return a.svc.Decide(ctx, name, req)
+	return a.decides.svc.Decide(ctx, name, req)
 }
 
-// showModel writes the page.
-func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, request string, answer *tried,
+// show writes the page.
+func (a *modelPages) show(w http.ResponseWriter, r *http.Request, status int, request string, answer *tried,
 	refused string) {
 	name, ctx := r.PathValue("model"), r.Context()
-	if err := a.allow(ctx, Read, name); err != nil {
-		a.fail(w, r, problemOf(err))
+	if err := allow(ctx, Read, name); err != nil {
+		a.faults.refuse(w, r, err)
 		return
 	}
 	m, err := a.svc.GetModel(ctx, name)
 	if err != nil {
-		a.fail(w, r, problemOf(err))
+		a.faults.refuse(w, r, err)
 		return
 	}
 	select {
 	case a.exports <- struct{}{}:
 		defer func() { <-a.exports }()
 	default:
-		a.fail(w, r, problem("too_busy", "", fmt.Sprintf("%d other readings of the log are under way", maxExports)))
+		a.faults.fail(w, r, problem("too_busy", "", fmt.Sprintf("%d other readings of the log are under way", maxExports)))
 		return
 	}
 	by := strings.TrimSpace(r.URL.Query().Get("by"))
-	h, err := a.history(ctx, &m, bounds{pageEntries, pageDecisions, by != "", true})
+	h, err := readHistory(ctx, a.svc, &m, bounds{pageEntries, pageDecisions, by != "", true})
 	if err != nil {
-		a.fail(w, r, problemOf(err))
+		a.faults.refuse(w, r, err)
 		return
 	}
 	v := a.viewOf(ctx, &m, h)
@@ -256,7 +234,7 @@ func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, requ
 		"page-"+requestOf(ctx).id+"-"+fmt.Sprint(a.opts.Clock.Now().UnixNano())
 	v.MayTry, v.MayAct, v.Paused, v.Refused = requestOf(ctx).holder.may(Decide), requestOf(ctx).holder.may(Admin),
 		m.Paused, refused
-	v.Search = a.searched(ctx, r.URL.Query(), &m, h)
+	v.Search = searched(ctx, a.svc, r.URL.Query(), &m, h)
 	t := termsOf(&m)
 	if v.Segments = h.segments(ctx, by, &t); v.Segments.Refused != "" && status == http.StatusOK {
 		status = http.StatusUnprocessableEntity
@@ -266,7 +244,7 @@ func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, requ
 	}
 	var b bytes.Buffer
 	if err := modelTemplate().Execute(&b, v); err != nil {
-		a.fail(w, r, problemOf(err))
+		a.faults.refuse(w, r, err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -308,7 +286,7 @@ func exampleRequest(requests [][]byte) string {
 }
 
 // viewOf fills the page from the model and the newest entries of its log.
-func (a *API) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *modelView {
+func (a *modelPages) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *modelView {
 	v := &modelView{Style: template.CSS(styleSheet), ModelStyle: template.CSS(modelStyle), Name: m.Name,
 		Version: a.opts.Version, Broken: h.broken, Losses: h.losses}
 	v.Now = a.opts.Clock.Now().UTC().Format("2 Jan 2006, 15:04:05 UTC")
@@ -317,7 +295,7 @@ func (a *API) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *mode
 	v.Read = readText(m, h)
 	t := termsOf(m)
 	v.curve(h, &t, func() *againstUniform { return h.against(ctx, m, &t) })
-	v.Coins = a.coinPages(ctx, m, h)
+	v.Coins = a.coins.pages(ctx, m, h)
 	v.Actions, v.MoreActions = actionsOf(h, &t)
 	v.Histogram = histogramOf(h)
 	v.Decisions = newestDecisions(h)
@@ -402,7 +380,7 @@ func factsOf(m *serve.Model) []named {
 // same decisions.
 func (v *modelView) curve(h *modelHistory, t *terms, against func() *againstUniform) {
 	es, outside := estimate(h, t)
-	say := func(format string, args ...any) { v.CurveText = append(v.CurveText, fmt.Sprintf(format, args...)) }
+	say := v.say
 	if len(es) == 0 {
 		say("No decision among those read has a final reward yet.")
 		if t.unsettling {
@@ -440,6 +418,30 @@ func (v *modelView) curve(h *modelHistory, t *terms, against func() *againstUnif
 	default:
 		say("%s, between %s and %s at any time you look.", mean, short(last.played.Low), short(last.played.High))
 	}
+	v.versusUniform(h, t, es, outside, against)
+	if !t.declared && outside == 0 {
+		say("The bounds take for granted that rewards stay in [%s, %s]: no range was declared.", short(t.min),
+			short(t.max))
+	}
+	if t.missing {
+		say("A missing reward counts as %s here, for all decisions whose window is over.", short(t.fallback))
+	}
+	if t.unsettling {
+		say("Decisions whose window is open are not among them.")
+	} else {
+		say("Decisions without a reward are not among them, because a missing reward counts as nothing.")
+	}
+}
+
+// say adds a sentence below the picture of the rewards.
+func (v *modelView) say(format string, args ...any) {
+	v.CurveText = append(v.CurveText, fmt.Sprintf(format, args...))
+}
+
+// versusUniform compares the model with uniform play, as far as the log supports it.
+func (v *modelView) versusUniform(h *modelHistory, t *terms, es []estimates, outside int,
+	against func() *againstUniform) {
+	say, last := v.say, &es[len(es)-1]
 	switch {
 	case last.weighed == 0:
 		say("The log supports no comparison with uniform play: the model's own choices were not played.")
@@ -470,18 +472,6 @@ func (v *modelView) curve(h *modelHistory, t *terms, against func() *againstUnif
 		if u := against(); u != nil { // it holds with any support
 			say("%s", u.text())
 		}
-	}
-	if !t.declared && outside == 0 {
-		say("The bounds take for granted that rewards stay in [%s, %s]: no range was declared.", short(t.min),
-			short(t.max))
-	}
-	if t.missing {
-		say("A missing reward counts as %s here, for all decisions whose window is over.", short(t.fallback))
-	}
-	if t.unsettling {
-		say("Decisions whose window is open are not among them.")
-	} else {
-		say("Decisions without a reward are not among them, because a missing reward counts as nothing.")
 	}
 }
 
@@ -686,7 +676,7 @@ const (
 )
 
 // learned lists the largest weights.
-func (a *API) learned(ctx context.Context, m *serve.Model) ([]named, string) {
+func (a *modelPages) learned(ctx context.Context, m *serve.Model) ([]named, string) {
 	switch {
 	case len(m.Learners) > 0:
 		return learnersOf(m), "Models that learn side by side; those play that have predicted best, each as often as " +

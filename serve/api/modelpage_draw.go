@@ -56,8 +56,22 @@ func recentOf(all int) int { return min(all, max(50, all/10)) }
 // that are not in the range; with any, there is no interval. It is −1 where decisions of one unit share a draw: then
 // there is none either.
 func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
-	var valued []*past
-	var values []float64
+	valued, values, outside := finals(h, t)
+	e := newEstimator(t, outside == 0, recentOf(len(valued)))
+	for i, d := range valued {
+		e.add(d, values, i)
+		// The last place is always one of them.
+		if n := i + 1; n*curvePoints/len(valued) == i*curvePoints/len(valued) && n < len(valued) {
+			continue
+		}
+		out = append(out, e.now(i+1))
+	}
+	return out, outside
+}
+
+// finals returns the decisions with a final reward, their rewards, and how many of these are outside of the range, or −1,
+// see estimate.
+func finals(h *modelHistory, t *terms) (valued []*past, values []float64, outside int) {
 	units, shared := map[eventlog.ID]bool{}, false
 	for _, d := range h.decisions {
 		y, final := h.value(d, t)
@@ -74,69 +88,91 @@ func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
 	if shared && outside == 0 {
 		outside = -1
 	}
-	up, down, uniUp, uniDown := ope.NewSequence(0), ope.NewSequence(0), ope.NewSequence(0), ope.NewSequence(0)
-	firstUp, firstDown := ope.NewSequence(0), ope.NewSequence(0)
-	lessUp, lessDown := ope.NewSequence(1), ope.NewSequence(1) // of (1/p − 1)y and (1/p − 1)(1 − y), or −y and y − 1
-	var firstWeights, firstWeighted float64
-	scale := t.max - t.min
-	var sum, weights, squares, weighted float64
-	weighed := 0
-	var recent float64
-	width := recentOf(len(valued))
-	for i, d := range valued {
-		if recent += values[i]; i >= width {
-			recent -= values[i-width]
-		}
-		y := (values[i] - t.min) / scale
-		sum += y
-		if outside == 0 {
-			up.Add(y)
-			down.Add(1 - y)
-		}
-		if (d.mode == eventlog.Online || d.mode == eventlog.Frozen) && d.num > 0 && d.offered > 0 {
-			w := float64(d.den) / (float64(d.num) * float64(d.offered))
-			weighed, weights, squares, weighted = weighed+1, weights+w, squares+w*w, weighted+w*y
-			f := 0.0
-			if d.index == 0 {
-				f = float64(d.den) / float64(d.num)
-			}
-			firstWeights, firstWeighted = firstWeights+f, firstWeighted+f*y
-			if outside == 0 {
-				uniUp.Add(w * y)
-				uniDown.Add(w * (1 - y))
-				firstUp.Add(f * y)
-				firstDown.Add(f * (1 - y))
-				lessUp.Add((f - 1) * (1 - y))
-				lessDown.Add((f - 1) * y)
-			}
-		}
-		// The last place is always one of them.
-		if n := i + 1; n*curvePoints/len(valued) == i*curvePoints/len(valued) && n < len(valued) {
-			continue
-		}
-		e := estimates{n: i + 1, weighed: weighed, recent: recent / float64(min(i+1, width))}
-		value := func(u float64) float64 { return t.min + scale*u }
-		e.played.Mean = value(sum / float64(i+1))
-		if weighed > 0 {
-			e.weight, e.size = weights/float64(weighed), weights*weights/squares
-			e.uniform.Mean = value(weighted / weights)
-			if e.firstWeight = firstWeights / float64(weighed); firstWeights > 0 {
-				e.first.Mean = value(firstWeighted / firstWeights)
-			}
-		}
-		if outside == 0 {
-			e.played.Low, e.played.High = value(up.Lower(boundAlpha, 0, 1)), value(1-down.Lower(boundAlpha, 0, 1))
-			if weighed > 0 {
-				e.uniform.Low, e.uniform.High = value(uniUp.Lower(boundAlpha, 0, 1)),
-					value(1-uniDown.Lower(boundAlpha, 0, 1))
-				e.first.Low, e.first.High = value(firstUp.Lower(boundAlpha, 0, 1)),
-					value(1-firstDown.Lower(boundAlpha, 0, 1))
-				e.less.Low, e.less.High = scale*lessUp.Lower(pairAlpha, -1, 1), -scale*lessDown.Lower(pairAlpha, -1, 1)
-			}
-		}
-		out = append(out, e)
+	return valued, values, outside
+}
+
+// estimator is what estimate knows after some of the decisions.
+type estimator struct {
+	t      *terms
+	scale  float64
+	bounds bool // there are intervals
+	width  int  // of the recent ones
+
+	played, uniform, first both
+	less                   both // of (1/p − 1)y and (1/p − 1)(1 − y), or −y and y − 1
+
+	recent, sum                 float64
+	weighed                     int
+	weights, squares, weighted  float64
+	firstWeights, firstWeighted float64
+}
+
+// both are the sequences of y and of 1 − y, with their weights.
+type both struct{ up, down *ope.Sequence }
+
+func newEstimator(t *terms, bounds bool, width int) *estimator {
+	pair := func(least float64) both { return both{ope.NewSequence(least), ope.NewSequence(least)} }
+	return &estimator{t: t, scale: t.max - t.min, bounds: bounds, width: width, played: pair(0), uniform: pair(0),
+		first: pair(0), less: pair(1)}
+}
+
+// add takes decision i, of those whose rewards are values.
+func (e *estimator) add(d *past, values []float64, i int) {
+	if e.recent += values[i]; i >= e.width {
+		e.recent -= values[i-e.width]
 	}
-	return out, outside
+	y := (values[i] - e.t.min) / e.scale
+	e.sum += y
+	if e.bounds {
+		e.played.up.Add(y)
+		e.played.down.Add(1 - y)
+	}
+	if d.mode != eventlog.Online && d.mode != eventlog.Frozen || d.num == 0 || d.offered == 0 {
+		return
+	}
+	w := float64(d.den) / (float64(d.num) * float64(d.offered))
+	e.weighed, e.weights, e.squares, e.weighted = e.weighed+1, e.weights+w, e.squares+w*w, e.weighted+w*y
+	f := 0.0
+	if d.index == 0 {
+		f = float64(d.den) / float64(d.num)
+	}
+	e.firstWeights, e.firstWeighted = e.firstWeights+f, e.firstWeighted+f*y
+	if e.bounds {
+		e.uniform.up.Add(w * y)
+		e.uniform.down.Add(w * (1 - y))
+		e.first.up.Add(f * y)
+		e.first.down.Add(f * (1 - y))
+		e.less.up.Add((f - 1) * (1 - y))
+		e.less.down.Add((f - 1) * y)
+	}
+}
+
+// now returns the estimates after n decisions.
+func (e *estimator) now(n int) estimates {
+	out := estimates{n: n, weighed: e.weighed, recent: e.recent / float64(min(n, e.width))}
+	value := func(u float64) float64 { return e.t.min + e.scale*u }
+	out.played.Mean = value(e.sum / float64(n))
+	if e.weighed > 0 {
+		out.weight, out.size = e.weights/float64(e.weighed), e.weights*e.weights/e.squares
+		out.uniform.Mean = value(e.weighted / e.weights)
+		if out.firstWeight = e.firstWeights / float64(e.weighed); e.firstWeights > 0 {
+			out.first.Mean = value(e.firstWeighted / e.firstWeights)
+		}
+	}
+	if !e.bounds {
+		return out
+	}
+	bound := func(i *interval, of both) {
+		i.Low, i.High = value(of.up.Lower(boundAlpha, 0, 1)), value(1-of.down.Lower(boundAlpha, 0, 1))
+	}
+	bound(&out.played, e.played)
+	if e.weighed > 0 {
+		bound(&out.uniform, e.uniform)
+		bound(&out.first, e.first)
+		out.less.Low, out.less.High = e.scale*e.less.up.Lower(pairAlpha, -1, 1),
+			-e.scale*e.less.down.Lower(pairAlpha, -1, 1)
+	}
+	return out
 }
 
 // supports reports whether the log supports a number for uniform play, not only bounds.
@@ -250,9 +286,6 @@ func axis(v, span float64) string {
 	digits := int(max(0, math.Ceil(1.3-math.Log10(span))))
 	return strconv.FormatFloat(v, 'f', min(digits, 8), 64)
 }
-
-// short prints a value with four digits.
-func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 
 func percent(part, all int) string {
 	if all == 0 {

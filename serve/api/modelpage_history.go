@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"troupe/eventlog"
 	"troupe/logged"
 	"troupe/serve"
+	"troupe/serve/joined"
 )
 
 // How much of the log the page of a model reads, from the newest entry back. The first chunk has firstChunk entries
@@ -60,6 +60,21 @@ func (d *past) policy() bool {
 	return !d.inactive && d.offered > 1 && (d.mode == eventlog.Online || d.mode == eventlog.Frozen)
 }
 
+// state says how far a decision is, in a word or two.
+func (d *past) state() string {
+	switch {
+	case d.fallback:
+		return "default"
+	case d.rewarded:
+		return "rewarded"
+	case d.closed:
+		return "no reward"
+	case d.inactive:
+		return "not activated"
+	}
+	return "waiting"
+}
+
 // modelHistory is what the newest entries of the log say of a model.
 type modelHistory struct {
 	from, to  uint64 // the entries that were read
@@ -85,9 +100,9 @@ type step struct {
 	decision *past
 }
 
-// history reads the newest entries of the log of a model. A failure while it reads leaves what was read before.
-func (a *API) history(ctx context.Context, m *serve.Model, b bounds) (*modelHistory, error) {
-	start, err := a.svc.Log(ctx, m.Name, 0, 1)
+// readHistory reads the newest entries of the log of a model. A failure while it reads leaves what was read before.
+func readHistory(ctx context.Context, log serve.RecordService, m *serve.Model, b bounds) (*modelHistory, error) {
+	start, err := log.Log(ctx, m.Name, 0, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +112,7 @@ func (a *API) history(ctx context.Context, m *serve.Model, b bounds) (*modelHist
 	for size := uint64(firstChunk); next > h.first && int(h.to+1-next) < b.entries && found < b.decisions &&
 		h.broken == ""; size *= 2 {
 		from := max(h.first, next-min(next, size))
-		page, err := a.svc.Log(ctx, m.Name, from, int(next-from))
+		page, err := log.Log(ctx, m.Name, from, int(next-from))
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +141,7 @@ func (a *API) history(ctx context.Context, m *serve.Model, b bounds) (*modelHist
 			}
 		}
 	}
-	h.outside(ctx, a, m)
+	h.outside(ctx, log, m)
 	rules := h.rules(m)
 	open := map[eventlog.Event]*past{}
 	for _, chunk := range slices.Backward(chunks) {
@@ -214,6 +229,31 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 	return step{at: r}
 }
 
+// candidateBytes bounds the candidates that are kept of the newest decisions.
+const candidateBytes = 32 << 20
+
+// keepCandidates keeps what joined.Event needs of a decision while there is room for it.
+func (h *modelHistory) keepCandidates(d *past, x *eventlog.Decision) {
+	if !h.candidates || len(x.Full) == 0 {
+		return
+	}
+	if h.kept += len(x.Full) + 8*len(x.Law) + 200; h.kept > candidateBytes {
+		return
+	}
+	d.whole = &eventlog.Decision{Time: x.Time, Offered: x.Offered, Index: x.Index, Num: x.Num, Den: x.Den,
+		Full: slices.Clone(x.Full), Law: slices.Clone(x.Law), Voters: x.Voters, Groups: slices.Clone(x.Groups),
+		Floor: x.Floor}
+}
+
+// atomsOf keeps the context of a decision whose features are hashed.
+func atomsOf(d *eventlog.Decision) *logged.Event {
+	e, err := joined.Event(&joined.Decided{Record: d})
+	if err != nil {
+		return &logged.Event{}
+	}
+	return &logged.Event{Atoms: e.Atoms, Unit: e.Unit}
+}
+
 // join adds one record, in the order of the log; rule is that of a decision at its place. The decisions of rewards that
 // are older than what was read are not known; such rewards are left out.
 func (h *modelHistory) join(s *step, open map[eventlog.Event]*past, rule serve.Rule) {
@@ -259,13 +299,13 @@ func (h *modelHistory) join(s *step, open map[eventlog.Event]*past, rule serve.R
 }
 
 // outside adds the creation and the last change of the model, when they are older than what was read.
-func (h *modelHistory) outside(ctx context.Context, a *API, m *serve.Model) {
+func (h *modelHistory) outside(ctx context.Context, log serve.RecordService, m *serve.Model) {
 	var older []*serve.LogRecord
 	for _, seq := range slices.Compact([]uint64{m.Created.Seq, m.Changed.Seq}) {
 		if seq >= h.from || seq < h.first || seq == 0 {
 			continue
 		}
-		page, err := a.svc.Log(ctx, m.Name, seq, 1)
+		page, err := log.Log(ctx, m.Name, seq, 1)
 		if err != nil {
 			continue // trimmed meanwhile
 		}
@@ -378,23 +418,4 @@ func differences(before, after map[string]json.RawMessage) string {
 		return "nothing differs from the change before"
 	}
 	return strings.Join(out, "; ")
-}
-
-// clipped cuts a long text for the page, at the beginning of a character.
-func clipped(s string, n int) string {
-	switch {
-	case s == "":
-		return "none"
-	case len(s) <= n:
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
-}
-
-// when prints a time of the log.
-func when(ns int64) string {
-	if ns == 0 {
-		return "–"
-	}
-	return time.Unix(0, ns).UTC().Format("2 Jan 2006, 15:04:05")
 }

@@ -12,7 +12,6 @@ import (
 	"troupe/logged"
 	"troupe/ope"
 	"troupe/report/forest"
-	"troupe/serve/joined"
 )
 
 // segmentsView is for whom the model is better than the first candidate of each request.
@@ -37,15 +36,6 @@ func (firstCandidate) Law(dst []float64, _ *logged.Event, _ []float64) error {
 	clear(dst)
 	dst[0] = 1
 	return nil
-}
-
-// atomsOf keeps the context of a decision whose features are hashed.
-func atomsOf(d *eventlog.Decision) *logged.Event {
-	e, err := joined.Event(&joined.Decided{Record: d})
-	if err != nil {
-		return &logged.Event{}
-	}
-	return &logged.Event{Atoms: e.Atoms, Unit: e.Unit}
 }
 
 // pastSource gives decisions as events.

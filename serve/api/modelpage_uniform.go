@@ -12,25 +12,8 @@ import (
 	"troupe/serve/joined"
 )
 
-// The comparison with uniform play keeps the candidates of the newest decisions, and predicts for at most so many
-// numbers of their vectors: about .8 s of a processor.
-const (
-	candidateBytes = 32 << 20
-	predictedWork  = 1e7
-)
-
-// keepCandidates keeps what joined.Event needs of a decision while there is room for it.
-func (h *modelHistory) keepCandidates(d *past, x *eventlog.Decision) {
-	if !h.candidates || len(x.Full) == 0 {
-		return
-	}
-	if h.kept += len(x.Full) + 8*len(x.Law) + 200; h.kept > candidateBytes {
-		return
-	}
-	d.whole = &eventlog.Decision{Time: x.Time, Offered: x.Offered, Index: x.Index, Num: x.Num, Den: x.Den,
-		Full: slices.Clone(x.Full), Law: slices.Clone(x.Law), Voters: x.Voters, Groups: slices.Clone(x.Groups),
-		Floor: x.Floor}
-}
+// The comparison with uniform play predicts for at most so many numbers of vectors: about .8 s of a processor.
+const predictedWork = 1e7
 
 // againstUniform is what the model earns more than uniform play on the same decisions, and how many they are.
 type againstUniform struct {

@@ -140,6 +140,9 @@ func together(lists ...[]warning) (out []warning) {
 
 // verdicts keep the warnings from the log for the status page, which is loaded again and again.
 type verdicts struct {
+	log     serve.RecordService
+	exports chan struct{} // semaphore of those that read the whole log
+
 	mu    sync.Mutex
 	known map[string]verdict
 }
@@ -160,28 +163,33 @@ const (
 
 // warnings returns the warnings of each model, by name. A model whose part of the log was not read yet has those of
 // its counts; the next call goes on with it.
-func (a *API) warnings(ctx context.Context, models []serve.Model, now time.Time) map[string][]warning {
+func (v *verdicts) warnings(ctx context.Context, models []serve.Model, now time.Time) map[string][]warning {
 	out := map[string][]warning{}
 	read := 0
 	for i := range models {
 		m := &models[i]
-		a.verdicts.mu.Lock()
-		v, ok := a.verdicts.known[m.Name]
-		a.verdicts.mu.Unlock()
-		if ok = ok && v.model == m.Incarnation; !ok {
-			v = verdict{}
+		old, ok := v.get(m.Name)
+		if ok = ok && old.model == m.Incarnation; !ok {
+			old = verdict{}
 		}
 		if m.Counts.Decisions >= fewDecisions && read < verdictReads &&
-			(!ok || v.decisions != m.Counts.Decisions && now.Sub(v.at) >= verdictAge) {
+			(!ok || old.decisions != m.Counts.Decisions && now.Sub(old.at) >= verdictAge) {
 			read++
-			if w, done := a.verdict(ctx, m); done {
-				v = verdict{m.Incarnation, m.Counts.Decisions, now, w}
-				a.verdicts.put(m.Name, v)
+			if w, done := v.read(ctx, m); done {
+				old = verdict{m.Incarnation, m.Counts.Decisions, now, w}
+				v.put(m.Name, old)
 			}
 		}
-		out[m.Name] = together(v.warnings, countWarnings(m))
+		out[m.Name] = together(old.warnings, countWarnings(m))
 	}
 	return out
+}
+
+func (v *verdicts) get(name string) (verdict, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	x, ok := v.known[name]
+	return x, ok
 }
 
 func (v *verdicts) put(name string, x verdict) {
@@ -193,15 +201,15 @@ func (v *verdicts) put(name string, x verdict) {
 	v.known[name] = x
 }
 
-// verdict reads the newest entries of a model; not done when too many read the log, or it cannot be read.
-func (a *API) verdict(ctx context.Context, m *serve.Model) (_ []warning, done bool) {
+// read reads the newest entries of a model; not done when too many read the log, or it cannot be read.
+func (v *verdicts) read(ctx context.Context, m *serve.Model) (_ []warning, done bool) {
 	select {
-	case a.exports <- struct{}{}:
-		defer func() { <-a.exports }()
+	case v.exports <- struct{}{}:
+		defer func() { <-v.exports }()
 	default:
 		return nil, false
 	}
-	h, err := a.history(ctx, m, bounds{7 * firstChunk, warnDecisions, false, false})
+	h, err := readHistory(ctx, v.log, m, bounds{7 * firstChunk, warnDecisions, false, false})
 	if err != nil || h.broken != "" {
 		return nil, false
 	}

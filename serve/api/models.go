@@ -143,12 +143,18 @@ func readConfig(body []byte) (serve.ModelConfig, error) {
 	return c, nil
 }
 
-func (a *API) createModel(ctx context.Context, in *bodyIn) (*modelOut, error) {
+// modelCalls make, change and read models.
+type modelCalls struct {
+	svc     serve.ModelService
+	imports chan struct{} // semaphore of createFrom
+}
+
+func (a *modelCalls) create(ctx context.Context, in *bodyIn) (*modelOut, error) {
 	c, err := readConfig(in.RawBody)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.allow(ctx, Admin, c.ID); err != nil {
+	if err := allow(ctx, Admin, c.ID); err != nil {
 		return nil, err
 	}
 	if err := cleanCatalogue(c.Actions, nil); err != nil {
@@ -157,8 +163,8 @@ func (a *API) createModel(ctx context.Context, in *bodyIn) (*modelOut, error) {
 	return answerNewModel(a.svc.CreateModel(ctx, c, caller(ctx)))
 }
 
-func (a *API) listModels(ctx context.Context, in *pageIn) (*reply[modelList], error) {
-	if err := a.allow(ctx, Read, ""); err != nil {
+func (a *modelCalls) list(ctx context.Context, in *pageIn) (*reply[modelList], error) {
+	if err := allow(ctx, Read, ""); err != nil {
 		return nil, err
 	}
 	after, err := afterToken(in.PageToken)
@@ -190,15 +196,15 @@ func (a *API) listModels(ctx context.Context, in *pageIn) (*reply[modelList], er
 	}
 }
 
-func (a *API) getModel(ctx context.Context, in *modelIn) (*modelOut, error) {
-	if err := a.allow(ctx, Read, in.Model); err != nil {
+func (a *modelCalls) get(ctx context.Context, in *modelIn) (*modelOut, error) {
+	if err := allow(ctx, Read, in.Model); err != nil {
 		return nil, err
 	}
 	return answerModel(a.svc.GetModel(ctx, in.Model))
 }
 
-func (a *API) replaceModel(ctx context.Context, in *changeIn) (*modelOut, error) {
-	if err := a.allow(ctx, Admin, in.Model); err != nil {
+func (a *modelCalls) replace(ctx context.Context, in *changeIn) (*modelOut, error) {
+	if err := allow(ctx, Admin, in.Model); err != nil {
 		return nil, err
 	}
 	version, err := in.version()
@@ -223,8 +229,8 @@ func (a *API) replaceModel(ctx context.Context, in *changeIn) (*modelOut, error)
 	return answerModel(changed(version, m, err))
 }
 
-func (a *API) changeModel(ctx context.Context, in *changeIn) (*modelOut, error) {
-	if err := a.allow(ctx, Admin, in.Model); err != nil {
+func (a *modelCalls) change(ctx context.Context, in *changeIn) (*modelOut, error) {
+	if err := allow(ctx, Admin, in.Model); err != nil {
 		return nil, err
 	}
 	version, err := in.version()
@@ -252,44 +258,22 @@ func (a *API) changeModel(ctx context.Context, in *changeIn) (*modelOut, error) 
 	}))
 }
 
-func (a *API) deleteModel(ctx context.Context, in *modelIn) (*struct{}, error) {
-	if err := a.allow(ctx, Admin, in.Model); err != nil {
+func (a *modelCalls) delete(ctx context.Context, in *modelIn) (*struct{}, error) {
+	if err := allow(ctx, Admin, in.Model); err != nil {
 		return nil, err
 	}
 	return nil, a.svc.DeleteModel(ctx, in.Model, caller(ctx))
 }
 
-func (a *API) drain(ctx context.Context, _ *struct{}) (*struct{}, error) {
-	if err := a.allow(ctx, Admin, ""); err != nil {
-		return nil, err
-	}
-	err := a.svc.Drain(ctx)
-	if err == nil {
-		a.drained.Store(true)
-	}
-	return nil, err
-}
-
-type nodeIn struct {
-	Node string `path:"node" maxLength:"64" doc:"name of the node"`
-}
-
-func (a *API) removeNode(ctx context.Context, in *nodeIn) (*struct{}, error) {
-	if err := a.allow(ctx, Admin, ""); err != nil {
-		return nil, err
-	}
-	return nil, a.svc.RemoveNode(ctx, in.Node)
-}
-
-func (a *API) pauseModel(ctx context.Context, in *modelIn) (*modelOut, error) {
-	if err := a.allow(ctx, Admin, in.Model); err != nil {
+func (a *modelCalls) pause(ctx context.Context, in *modelIn) (*modelOut, error) {
+	if err := allow(ctx, Admin, in.Model); err != nil {
 		return nil, err
 	}
 	return answerModel(a.svc.PauseModel(ctx, in.Model, caller(ctx)))
 }
 
-func (a *API) resumeModel(ctx context.Context, in *modelIn) (*modelOut, error) {
-	if err := a.allow(ctx, Admin, in.Model); err != nil {
+func (a *modelCalls) resume(ctx context.Context, in *modelIn) (*modelOut, error) {
+	if err := allow(ctx, Admin, in.Model); err != nil {
 		return nil, err
 	}
 	return answerModel(a.svc.ResumeModel(ctx, in.Model, caller(ctx)))
@@ -300,13 +284,13 @@ type cloneIn struct {
 	RawBody []byte
 }
 
-func (a *API) cloneModel(ctx context.Context, in *cloneIn) (*modelOut, error) {
+func (a *modelCalls) clone(ctx context.Context, in *cloneIn) (*modelOut, error) {
 	var b cloneBody
 	if err := decodeJSON(in.RawBody, &b); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{in.Model, b.Name} {
-		if err := a.allow(ctx, Admin, name); err != nil {
+		if err := allow(ctx, Admin, name); err != nil {
 			return nil, err
 		}
 	}
@@ -330,8 +314,8 @@ const maxImport = 64 << 20
 // bodies are read.
 const maxImports = 2
 
-func (a *API) createModelFrom(ctx context.Context, in *createFromIn) (*modelOut, error) {
-	if err := a.allow(ctx, Admin, in.Model); err != nil {
+func (a *modelCalls) createFrom(ctx context.Context, in *createFromIn) (*modelOut, error) {
+	if err := allow(ctx, Admin, in.Model); err != nil {
 		return nil, err
 	}
 	return answerNewModel(a.svc.CreateModelFrom(ctx, in.Model, in.RawBody, caller(ctx)))
@@ -342,12 +326,12 @@ type rollbackIn struct {
 	RawBody []byte
 }
 
-func (a *API) rollbackModel(ctx context.Context, in *rollbackIn) (*modelOut, error) {
+func (a *modelCalls) rollback(ctx context.Context, in *rollbackIn) (*modelOut, error) {
 	var b rollbackBody
 	if err := decodeJSON(in.RawBody, &b); err != nil {
 		return nil, err
 	}
-	if err := a.allow(ctx, Admin, in.Model); err != nil {
+	if err := allow(ctx, Admin, in.Model); err != nil {
 		return nil, err
 	}
 	return answerModel(a.svc.RollbackModel(ctx, serve.RollbackRequest{Name: in.Model, ToSeq: b.ToSeq,
@@ -360,8 +344,8 @@ type stateIn struct {
 	Seq    uint64 `query:"seq" doc:"with format=model: the state after this log entry; default is now"`
 }
 
-func (a *API) getState(ctx context.Context, in *stateIn) (*stateOut, error) {
-	if err := a.allow(ctx, Read, in.Model); err != nil {
+func (a *modelCalls) state(ctx context.Context, in *stateIn) (*stateOut, error) {
+	if err := allow(ctx, Read, in.Model); err != nil {
 		return nil, err
 	}
 	if in.Seq != 0 && in.Format != "model" {
@@ -386,7 +370,7 @@ func (a *API) getState(ctx context.Context, in *stateIn) (*stateOut, error) {
 
 // edit reads a configuration, changes it and writes it back under the version that it read. When the caller
 // named no version, it tries again after another change in between.
-func (a *API) edit(ctx context.Context, model string, version uint64,
+func (a *modelCalls) edit(ctx context.Context, model string, version uint64,
 	change func(*serve.ModelConfig) error) (serve.Model, error) {
 	for try := 0; ; try++ {
 		m, err := a.svc.GetModel(ctx, model)

@@ -1,21 +1,12 @@
 package api
 
 import (
-	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"troupe/timing"
 )
-
-// says notes the answer for the log.
-func (i *request) says(p *Problem) {
-	i.problem = p.Code
-	if p.Status == http.StatusServiceUnavailable {
-		i.reason = p.Detail
-	}
-}
 
 // paced lets one line a second through for each reason: while a node is cut off every call is refused, thousands of
 // them a second, and the lines drown the others. The zero value is usable, by many goroutines.

@@ -15,23 +15,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"troupe/playground/page"
 	"troupe/serve"
 )
 
 var (
-	//go:embed page/style.css
-	styleSheet string
 	//go:embed page/status.html
 	statusText string
-	//go:embed page/docs.html
-	docsText string
 
 	// Parsed on first use: other commands than the server show none.
 	statusTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("status").Parse(statusText)) })
-	docsTemplate   = sync.OnceValue(func() *template.Template { return template.Must(template.New("docs").Parse(docsText)) })
 )
 
 // maxPageModels bounds the status page, maxWarned the models whose warning it quotes.
@@ -40,33 +33,42 @@ const (
 	maxWarned     = 5
 )
 
-func (a *API) pageRoutes() {
-	a.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {
+// statusPages are the status page, the probes, the metrics and the playground.
+type statusPages struct {
+	svc interface {
+		serve.ModelService
+		serve.NodeService
+	}
+	opts     *Options
+	metrics  *metrics
+	flow     *flow
+	verdicts *verdicts
+	faults   *faults
+}
+
+// routes adds the pages and probes of the server as a whole.
+func (a *statusPages) routes(mux *http.ServeMux, d *document) {
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		fmt.Fprintln(w, "ok")
 	})
-	a.mux.HandleFunc("GET /readyz", a.readyz)
-	a.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		if err := a.allow(r.Context(), Read, ""); err != nil {
-			a.fail(w, r, problemOf(err))
+	mux.HandleFunc("GET /readyz", a.readyz)
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		if err := allow(r.Context(), Read, ""); err != nil {
+			a.faults.refuse(w, r, err)
 			return
 		}
 		a.metrics.serve(w, r)
 	})
-	a.mux.HandleFunc("GET /{$}", a.statusPage)
-	a.describe(op{id: "livez", method: "GET", path: "/livez", summary: "Ask whether the process answers",
+	mux.HandleFunc("GET /{$}", a.statusPage)
+	d.describe(op{id: "livez", method: "GET", path: "/livez", summary: "Ask whether the process answers",
 		doc: "Needs no key."}, description{tag: "server"})
-	a.describe(op{id: "readyz", method: "GET", path: "/readyz",
+	d.describe(op{id: "readyz", method: "GET", path: "/readyz",
 		summary: "Ask whether decisions and rewards are answered", doc: "503 with the reason when not. Needs no key."},
 		description{tag: "server", answer: readiness{}, fault: readiness{}})
-	a.describe(op{id: "metrics", method: "GET", path: "/metrics", scope: Read, summary: "Read the metrics",
+	d.describe(op{id: "metrics", method: "GET", path: "/metrics", scope: Read, summary: "Read the metrics",
 		doc: "In the format of Prometheus."}, description{tag: "server", fault: Problem{}})
-	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Write(a.openapi)
-	})
-	a.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, r *http.Request) { writePage(w, a.docs) })
-	a.mux.HandleFunc("GET /playground", a.playground)
+	mux.HandleFunc("GET /playground", a.playground)
 }
 
 // readiness is what /readyz says: enough to decide whether to send requests here, nothing about
@@ -85,7 +87,7 @@ type readiness struct {
 	Cluster *serve.ClusterHealth `json:"cluster,omitempty"`
 }
 
-func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
+func (a *statusPages) readyz(w http.ResponseWriter, r *http.Request) {
 	h := a.svc.Health()
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -114,10 +116,10 @@ var playgroundPage = sync.OnceValues(func() (*page.Page, error) {
 })
 
 // playground answers the page that plays policies in the plane. It is the same for everybody and needs no key.
-func (a *API) playground(w http.ResponseWriter, r *http.Request) {
+func (a *statusPages) playground(w http.ResponseWriter, r *http.Request) {
 	p, err := playgroundPage()
 	if err != nil {
-		a.fail(w, r, problemOf(err))
+		a.faults.refuse(w, r, err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -127,19 +129,6 @@ func (a *API) playground(w http.ResponseWriter, r *http.Request) {
 	w.Write(p.HTML)
 }
 
-func writePage(w http.ResponseWriter, page []byte) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Referrer-Policy", "no-referrer")
-	w.Header().Set("Content-Security-Policy",
-		"default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "+
-			"frame-ancestors 'none'")
-	w.Write(page)
-}
-
-// named is a number with its name.
-type named struct{ Name, Value string }
-
 // modelRow is one model on the status page.
 type modelRow struct {
 	Name, DecisionsRate, RewardsRate, Decisions, Rewards, Mean, Late, Waiting, Mode, Warnings string
@@ -148,10 +137,10 @@ type modelRow struct {
 	rate   float64
 }
 
-func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
+func (a *statusPages) statusPage(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
-	if err := a.allow(ctx, Read, ""); err != nil {
-		a.fail(w, r, problemOf(err))
+	if err := allow(ctx, Read, ""); err != nil {
+		a.faults.refuse(w, r, err)
 		return
 	}
 	now := a.opts.Clock.Now()
@@ -159,7 +148,7 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 	models, more, err := a.svc.ListModels(ctx, "", maxPageModels)
 	// a node that is cut off still says so
 	if err != nil && !(h.Cluster != nil && serve.CodeOf(err) == serve.Unavailable) {
-		a.fail(w, r, problemOf(err))
+		a.faults.refuse(w, r, err)
 		return
 	}
 	models = slices.DeleteFunc(models, func(m serve.Model) bool { return !requestOf(ctx).holder.sees(m.Name) })
@@ -178,7 +167,7 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 	p.Style, p.Version, p.URL = template.CSS(styleSheet), a.opts.Version, baseURL(r)
 	p.Now = now.UTC().Format("2 Jan 2006, 15:04:05 UTC")
 	p.Alarms = alarms(&h, models)
-	warned := a.warnings(ctx, models, now)
+	warned := a.verdicts.warnings(ctx, models, now)
 	p.Head = headline(len(p.Alarms), h.Models, countWarned(models, warned))
 	var total flowing
 	p.Models, p.Warned, total = a.modelRows(models, warned, now)
@@ -202,7 +191,7 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 	}
 	var b bytes.Buffer
 	if err := statusTemplate().Execute(&b, p); err != nil {
-		a.fail(w, r, problemOf(err))
+		a.faults.refuse(w, r, err)
 		return
 	}
 	writePage(w, b.Bytes())
@@ -224,7 +213,7 @@ func (f flowing) text(rate float64) string {
 
 // modelRows are the rows of the models, those with a failure first, then by decisions a minute; the first warnings of
 // the first of them; and the sum of their rates.
-func (a *API) modelRows(models []serve.Model, warned map[string][]warning, now time.Time) (rows []modelRow,
+func (a *statusPages) modelRows(models []serve.Model, warned map[string][]warning, now time.Time) (rows []modelRow,
 	first []named, total flowing) {
 	total.known = len(models) == 0
 	for _, m := range models {
@@ -301,13 +290,6 @@ func hourOf(minutes []minute, now time.Time) *hour {
 		h.Bars = append(h.Bars, bar{float64(590 - 10*ago), height - d, d, height - y, y})
 	}
 	return h
-}
-
-func baseURL(r *http.Request) string {
-	if r.TLS != nil {
-		return "https://" + r.Host
-	}
-	return "http://" + r.Host
 }
 
 // alarms are the sentences for the operator: what is wrong and what to do.
@@ -496,151 +478,4 @@ func clusterFacts(c *serve.ClusterHealth) (own []named, nodes []nodeRow) {
 		nodes = append(nodes, row)
 	}
 	return own, nodes
-}
-
-func round(v float64) uint64 { return uint64(math.Round(max(0, v))) }
-
-// grouped prints a count in groups of three, with narrow spaces that do not break.
-func grouped(n uint64) string {
-	s := strconv.FormatUint(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "\u202f" + s[i:]
-	}
-	return s
-}
-
-// What the page of the API is made of.
-type (
-	docField  struct{ Name, Type, Link, Doc string }
-	docAnswer struct {
-		Status, Schema string
-	}
-	docOperation struct {
-		ID, Method, Path, Summary, Doc, Body string
-		Example                              string // of the body
-		Fields                               []docField
-		Answer                               docAnswer
-	}
-	docGroup struct {
-		Name, Title string
-		Operations  []docOperation
-	}
-	docSchema struct {
-		Name   string
-		Fields []docField
-	}
-	docProblem struct {
-		Code, Title, Advice string
-		Status              int
-	}
-)
-
-// docsPage renders the OpenAPI document. Nothing on the page comes from elsewhere.
-func (a *API) docsPage() ([]byte, error) {
-	doc := a.huma.OpenAPI()
-	groups := []docGroup{{"models", "Models", nil}, {"events", "Events", nil}, {"rewards", "Rewards", nil},
-		{"cluster", "Cluster", nil}, {"log", "Log", nil}, {"server", "Server", nil}}
-	for _, x := range a.opts.Adapters {
-		tag, title := x.Tag()
-		groups = append(groups, docGroup{tag, title, nil})
-	}
-	for _, path := range sortedKeys(doc.Paths) {
-		item := doc.Paths[path]
-		for _, o := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
-			if o == nil {
-				continue
-			}
-			d := docOperation{ID: o.OperationID, Method: o.Method, Path: path, Summary: o.Summary, Doc: o.Description}
-			for _, p := range o.Parameters {
-				name := p.Name
-				if p.In != "path" {
-					name = p.In + " " + name
-				}
-				f := fieldOf(name, p.Schema)
-				f.Doc = p.Description
-				d.Fields = append(d.Fields, f)
-			}
-			if o.RequestBody != nil {
-				if body := o.RequestBody.Content["application/json"]; body != nil {
-					d.Body = refName(body.Schema)
-					d.Example = fmt.Sprintf("%s", body.Example)
-				}
-			}
-			for status, r := range o.Responses {
-				if failures[status] != "" {
-					continue
-				}
-				d.Answer.Status = status
-				if c := r.Content["application/json"]; c != nil {
-					d.Answer.Schema = refName(c.Schema)
-				}
-			}
-			i := slices.IndexFunc(groups, func(g docGroup) bool { return g.Name == o.Tags[0] })
-			if i < 0 {
-				return nil, fmt.Errorf("api: route %s has the unknown tag %q", path, o.Tags[0])
-			}
-			groups[i].Operations = append(groups[i].Operations, d)
-		}
-	}
-	var schemas []docSchema
-	all := doc.Components.Schemas.Map()
-	for _, name := range sortedKeys(all) {
-		s := docSchema{Name: name}
-		for _, prop := range sortedKeys(all[name].Properties) {
-			f := fieldOf(prop, all[name].Properties[prop])
-			if slices.Contains(all[name].Required, prop) {
-				f.Name += " *"
-			}
-			s.Fields = append(s.Fields, f)
-		}
-		schemas = append(schemas, s)
-	}
-	var kinds []docProblem
-	for _, p := range problems {
-		kinds = append(kinds, docProblem{p.code, p.title, p.advice, p.status})
-	}
-	var b bytes.Buffer
-	err := docsTemplate().Execute(&b, map[string]any{
-		"Style": template.CSS(styleSheet), "Intro": doc.Info.Description, "Groups": groups, "Schemas": schemas,
-		"Problems": kinds, "Version": a.opts.Version,
-	})
-	return b.Bytes(), err
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	var out []string
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
-
-func refName(s *huma.Schema) string {
-	if s == nil {
-		return ""
-	}
-	return strings.TrimPrefix(s.Ref, "#/components/schemas/")
-}
-
-// fieldOf describes a field in words.
-func fieldOf(name string, s *huma.Schema) docField {
-	f := docField{Name: name, Doc: s.Description, Type: s.Type, Link: refName(s)}
-	switch {
-	case f.Link != "":
-		f.Type = f.Link
-	case s.Type == "array" && s.Items != nil:
-		item := fieldOf("", s.Items)
-		f.Type, f.Link = "list of "+item.Type, item.Link
-	case s.Type == "":
-		f.Type = "any JSON value"
-	}
-	if len(s.Enum) > 0 {
-		var words []string
-		for _, e := range s.Enum {
-			words = append(words, fmt.Sprint(e))
-		}
-		f.Type = strings.Join(words, ", ")
-	}
-	return f
 }

@@ -39,7 +39,14 @@ type rewardIn struct {
 	RawBody []byte
 }
 
-func (a *API) reward(ctx context.Context, in *rewardIn) (*reply[serve.RewardResult], error) {
+// rewardCalls take rewards.
+type rewardCalls struct {
+	svc     serve.DecisionService
+	metrics *metrics
+	faults  *faults
+}
+
+func (a *rewardCalls) reward(ctx context.Context, in *rewardIn) (*reply[serve.RewardResult], error) {
 	var b rewardBody
 	if err := decodeJSON(in.RawBody, &b); err != nil {
 		return nil, err
@@ -50,11 +57,11 @@ func (a *API) reward(ctx context.Context, in *rewardIn) (*reply[serve.RewardResu
 	if b.Key == "" {
 		b.Key = in.Key
 	}
-	if err := a.allow(ctx, Reward, ""); err != nil {
+	if err := allow(ctx, Reward, ""); err != nil {
 		return nil, err
 	}
 	r, err := a.svc.Reward(ctx, serve.RewardRequest{EventID: in.Event, Value: orZero(b.Value), Cost: b.Cost,
-		OnlyCost: b.Value == nil, Key: b.Key, Caller: caller(ctx), Allow: a.allowsModel(ctx, Reward)})
+		OnlyCost: b.Value == nil, Key: b.Key, Caller: caller(ctx), Allow: allowsModel(ctx, Reward)})
 	a.metrics.reward(r.Status, err)
 	return &reply[serve.RewardResult]{r}, err
 }
@@ -66,8 +73,8 @@ func orZero(v *float64) float64 {
 	return *v
 }
 
-func (a *API) rewardBatch(ctx context.Context, in *bodyIn) (*reply[rewardAnswers], error) {
-	if err := a.allow(ctx, Reward, ""); err != nil {
+func (a *rewardCalls) batch(ctx context.Context, in *bodyIn) (*reply[rewardAnswers], error) {
+	if err := allow(ctx, Reward, ""); err != nil {
 		return nil, err
 	}
 	var b rewardBatchBody
@@ -79,7 +86,7 @@ func (a *API) rewardBatch(ctx context.Context, in *bodyIn) (*reply[rewardAnswers
 	}
 	out := &reply[rewardAnswers]{rewardAnswers{make([]rewardAnswer, len(b.Rewards))}}
 	var rs []serve.RewardRequest
-	allow := a.allowsModel(ctx, Reward)
+	allow := allowsModel(ctx, Reward)
 	var place []int // of rs[i] in the answer
 	for i, r := range b.Rewards {
 		if r.Value == nil && r.Cost == nil {
@@ -102,8 +109,7 @@ func (a *API) rewardBatch(ctx context.Context, in *bodyIn) (*reply[rewardAnswers
 		a.metrics.reward(item.Result.Status, item.Err)
 		answer := &out.Body.Results[place[i]]
 		if item.Err != nil {
-			answer.Problem = problemOf(item.Err)
-			a.explain(ctx, answer.Problem, item.Err)
+			answer.Problem = a.faults.problem(ctx, item.Err)
 			continue
 		}
 		answer.Result = &items[i].Result

@@ -42,12 +42,12 @@ func TestModelPageSearch(t *testing.T) {
 	find(`"><script>alert(2)</script>`, "x").want(t, "markup", 200, "0 of the 31 decisions read.", "&#34;&gt;&lt;script&gt;alert(2)")
 	// Among no decisions at all the id still finds its event; an event of another model is not shown.
 	e.do("POST", "/v1/models", `{"id":"other"}`).want(t, "create", 201)
-	m := must(e.svc.GetModel(t.Context(), "news"))
-	if s := e.searched(t.Context(), url.Values{"find": {id}}, &m, &modelHistory{}); len(s.Rows) != 1 || s.Rows[0].ID != id || s.Rows[0].Action != "lonely" || s.Rows[0].State != "waiting" {
+	m := must(e.via.GetModel(t.Context(), "news"))
+	if s := searched(t.Context(), e.via, url.Values{"find": {id}}, &m, &modelHistory{}); len(s.Rows) != 1 || s.Rows[0].ID != id || s.Rows[0].Action != "lonely" || s.Rows[0].State != "waiting" {
 		t.Errorf("an older event: %+v", s)
 	}
-	other := must(e.svc.GetModel(t.Context(), "other"))
-	if s := e.searched(t.Context(), url.Values{"find": {id}}, &other, &modelHistory{}); len(s.Rows) != 0 {
+	other := must(e.via.GetModel(t.Context(), "other"))
+	if s := searched(t.Context(), e.via, url.Values{"find": {id}}, &other, &modelHistory{}); len(s.Rows) != 0 {
 		t.Errorf("an event of another model: %+v", s)
 	}
 }
@@ -360,8 +360,8 @@ func TestPageAfterAnotherRule(t *testing.T) {
 	}
 	means := func(b bounds) (out []float64) {
 		t.Helper()
-		m := must(e.svc.GetModel(t.Context(), "news"))
-		h := must(e.history(t.Context(), &m, b))
+		m := must(e.via.GetModel(t.Context(), "news"))
+		h := must(readHistory(t.Context(), e.via, &m, b))
 		for _, d := range h.decisions {
 			out = append(out, d.y)
 			if terms := termsOf(&m); d.rule == "" {

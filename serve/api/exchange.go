@@ -1,0 +1,133 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"time"
+
+	"troupe/timing"
+)
+
+// request is what the edge knows of a request; it travels in the context.
+type request struct {
+	id     string
+	holder *holder
+	model  string // set when it is known, for the log
+
+	problem string // code of the answer, for the log
+	reason  string // of a 503, for the log
+
+	hot hotContext // of a hot route
+}
+
+type requestKey struct{}
+
+var nosniff = []string{"nosniff"}
+
+func requestOf(ctx context.Context) *request {
+	r, _ := ctx.Value(requestKey{}).(*request)
+	if r == nil {
+		return &request{holder: &holder{}}
+	}
+	return r
+}
+
+// says notes the answer for the log.
+func (i *request) says(p *Problem) {
+	i.problem = p.Code
+	if p.Status == http.StatusServiceUnavailable {
+		i.reason = p.Detail
+	}
+}
+
+// exchange is a request and its answer, in one allocation.
+type exchange struct {
+	request
+	response
+	id      [1]string
+	r       *http.Request
+	pattern string // of a hot route; that of the others is in r
+	start   timing.Instant
+	wait    time.Duration // that its client has given a decision, 0 when it says none
+
+	place  chan struct{} // that it holds a place of, nil for none
+	weight int           // that it holds of the gate
+}
+
+// response remembers the status.
+type response struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader sends the first status only: huma gives another one when it cannot write a body, because the client has
+// left.
+func (w *response) WriteHeader(status int) {
+	if w.status != 0 {
+		return
+	}
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *response) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// requestID takes the caller's id when it is harmless, otherwise makes one.
+func requestID(r *http.Request) string {
+	id := r.Header.Get("X-Request-Id")
+	if id != "" && len(id) <= 64 && !strings.ContainsFunc(id, func(c rune) bool {
+		return c <= ' ' || c > '~' ||
+			c == '"' || c == '\\'
+	}) {
+		return id
+	}
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// hotContext is the context of a hot request: its values, and the end of the time that it has, which it shares with the
+// others of that moment. A client that leaves does not end it: what was asked is recorded, or refused, as it would have
+// been.
+type hotContext struct {
+	context.Context
+	info  *request
+	limit *limit
+}
+
+func (c *hotContext) Deadline() (time.Time, bool) { return c.limit.at, true }
+
+func (c *hotContext) Done() <-chan struct{} { return c.limit.done }
+
+func (c *hotContext) Err() error {
+	select {
+	case <-c.limit.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+func (c *hotContext) Value(key any) any {
+	if key == (requestKey{}) {
+		return c.info
+	}
+	return c.Context.Value(key)
+}
+
+// limit is the end of the time of the requests of one moment.
+type limit struct {
+	until time.Time // requests that begin later take the next one
+	at    time.Time
+	done  chan struct{}
+}

@@ -1,0 +1,130 @@
+package api
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"troupe/serve"
+	"troupe/timing"
+)
+
+// flow remembers counts of the last minute, so that the status page can say how much there is, and
+// how much there was in each minute of the last hour.
+type flow struct {
+	svc   serve.ModelService
+	clock timing.Clock
+
+	mu      sync.Mutex
+	samples []sample // oldest first
+	minutes []minute // oldest first
+}
+
+// minute is what came in one minute of the clock.
+type minute struct {
+	at                 time.Time
+	decisions, rewards uint64
+}
+
+type sample struct {
+	at     time.Time
+	counts map[string]serve.Counts
+}
+
+const (
+	sampleEvery = 5 * time.Second
+	sampleFor   = time.Minute
+)
+
+// add keeps a sample and forgets those that are too old, but always the youngest of them, so that a
+// whole minute is covered.
+func (f *flow) add(s sample) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n := len(f.samples); n > 0 {
+		f.count(f.samples[n-1], s)
+	}
+	f.samples = append(f.samples, s)
+	for len(f.samples) > 2 && s.at.Sub(f.samples[1].at) >= sampleFor {
+		f.samples = f.samples[1:]
+	}
+}
+
+// count adds what came between two samples to the minute of the second.
+func (f *flow) count(old, now sample) {
+	at := now.at.Truncate(time.Minute)
+	if n := len(f.minutes); n == 0 || f.minutes[n-1].at.Before(at) {
+		f.minutes = append(f.minutes, minute{at: at})
+	}
+	for len(f.minutes) > 0 && at.Sub(f.minutes[0].at) >= time.Hour {
+		f.minutes = f.minutes[1:]
+	}
+	m := &f.minutes[len(f.minutes)-1]
+	for name, c := range now.counts {
+		before := old.counts[name]
+		if c.Decisions < before.Decisions || c.Rewards < before.Rewards {
+			before = serve.Counts{} // a model made anew
+		}
+		m.decisions += c.Decisions - before.Decisions
+		m.rewards += c.Rewards - before.Rewards
+	}
+}
+
+// lastHour returns the minutes of the last hour in which something was counted.
+func (f *flow) lastHour(now time.Time) (out []minute) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.minutes {
+		if now.Sub(m.at) < time.Hour {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// perMinute returns decisions and rewards a minute of a model, given its counts now. ok is false
+// while there is nothing to compare with.
+func (f *flow) perMinute(model string, now time.Time, c serve.Counts) (decisions, rewards float64, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.samples {
+		old, there := s.counts[model]
+		took := now.Sub(s.at)
+		if !there || took < time.Second || old.Decisions > c.Decisions || old.Rewards > c.Rewards {
+			continue
+		}
+		scale := float64(time.Minute) / float64(max(took, sampleFor)) // never more than there were
+		return scale * float64(c.Decisions-old.Decisions), scale * float64(c.Rewards-old.Rewards), true
+	}
+	return 0, 0, false
+}
+
+// run samples the counts of the models until ctx ends.
+func (f *flow) run(ctx context.Context) {
+	tick := f.clock.Ticker(sampleEvery)
+	defer tick.Stop()
+	for {
+		f.sample(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (f *flow) sample(ctx context.Context) {
+	s := sample{f.clock.Now(), map[string]serve.Counts{}}
+	for after, more := "", true; more; {
+		var models []serve.Model
+		var err error
+		if models, more, err = f.svc.ListModels(ctx, after, 1000); err != nil {
+			return
+		}
+		for _, m := range models {
+			s.counts[m.Name] = m.Counts
+			after = m.Name
+		}
+	}
+	f.add(s)
+}
