@@ -59,111 +59,134 @@ var strict = base64.StdEncoding.Strict()
 
 // packed reads the object of Unpack.
 func (r *reader) packed(dst []float64) ([]float64, [2]int, error) {
-	var shape [2]int
-	bad := func(problem string) ([]float64, [2]int, error) {
-		return dst, shape, &Error{Code: Value, Problem: problem}
+	var p packedObject
+	if err := p.read(r); err != nil {
+		return dst, p.shape, err
 	}
+	if p.width == 0 || p.sides < 0 || !p.there {
+		return dst, p.shape, badPacked("expected an object with dtype, shape and data")
+	}
+	n := p.shape[0]
+	if p.sides == 2 {
+		n *= p.shape[1]
+	}
+	if n > r.limits.Bytes || strict.EncodedLen(n*p.width) != len(p.data) {
+		return dst, p.shape, badPacked(expected("data of %d bytes for the shape, found base64 of length %d", n*p.width,
+			len(p.data)))
+	}
+	dst = slices.Grow(dst[:0], n)[:n]
+	return dst, p.shape, p.decode(dst)
+}
+
+// packedObject is what the object of Unpack has.
+type packedObject struct {
+	width int // of a number in bytes, 0 before dtype is read
+	shape [2]int
+	sides int    // of shape, −1 before it is read
+	data  []byte // base64, in the input or in r.text
+	there bool   // data is read
+}
+
+func badPacked(problem string) error { return &Error{Code: Value, Problem: problem} }
+
+// read reads the members, each at most once.
+func (p *packedObject) read(r *reader) error {
+	p.sides = -1
 	if r.peek() != '{' {
-		return dst, shape, r.syntax("an object with dtype, shape and data")
+		return r.syntax("an object with dtype, shape and data")
 	}
 	if err := r.down(); err != nil {
-		return dst, shape, err
+		return err
 	}
-	width := 0
-	sides := -1
-	var data []byte // base64, in the input or in r.text
-	haveData, from, escaped := false, 0, false
+	from, escaped := 0, false
 	for first := true; ; first = false {
 		more, err := r.more(first, '}')
 		if err != nil {
-			return dst, shape, err
+			return err
 		}
 		if !more {
 			break
 		}
 		if err := r.count(); err != nil {
-			return dst, shape, err
+			return err
 		}
 		key, err := r.key()
 		if err != nil {
-			return dst, shape, err
+			return err
 		}
 		var twice bool
 		switch string(key) {
 		case "dtype":
-			twice = width != 0
-			if r.peek() != '"' {
-				return bad(`dtype: expected "float32" or "float64"`)
-			}
-			t, err := r.string(r.limits.String)
-			if err != nil {
-				return dst, shape, err
-			}
-			switch string(t) {
-			case "float32":
-				width = 4
-			case "float64":
-				width = 8
-			default:
-				return bad(`dtype: expected "float32" or "float64"`)
-			}
+			twice = p.width != 0
+			p.width, err = r.dtype()
 		case "shape":
-			twice = sides >= 0
-			if shape, sides, err = r.shape(); err != nil {
-				return dst, shape, err
-			}
+			twice = p.sides >= 0
+			p.shape, p.sides, err = r.shape()
 		case "data":
-			twice = haveData
+			twice = p.there
 			if r.peek() != '"' {
-				return bad("data: expected base64 in a string")
+				return badPacked("data: expected base64 in a string")
 			}
-			from, haveData = r.i, true
-			d, err := r.string(r.limits.Bytes)
-			if err != nil {
-				return dst, shape, err
-			}
+			from, p.there = r.i, true
+			p.data, err = r.string(r.limits.Bytes)
 			// Keys that come later may reuse r.text; such a string is read again at the end.
-			escaped = len(d) != r.i-from-2
-			data = d
+			escaped = len(p.data) != r.i-from-2
 		default:
-			return bad("expected an object with dtype, shape and data, found the key \"" + shorten(key, 60) + `"`)
+			return badPacked("expected an object with dtype, shape and data, found the key \"" + shorten(key, 60) + `"`)
+		}
+		if err != nil {
+			return err
 		}
 		if twice {
-			return dst, shape, duplicate()
+			return duplicate()
 		}
 	}
 	r.depth--
-	if width == 0 || sides < 0 || !haveData {
-		return bad("expected an object with dtype, shape and data")
-	}
 	if escaped {
 		end := r.i
 		r.i = from
-		data, _ = r.string(r.limits.Bytes)
+		p.data, _ = r.string(r.limits.Bytes)
 		r.i = end
 	}
-	n := shape[0]
-	if sides == 2 {
-		n *= shape[1]
+	return nil
+}
+
+// dtype reads the type of the numbers and returns the width of one.
+func (r *reader) dtype() (width int, err error) {
+	const wanted = `dtype: expected "float32" or "float64"`
+	if r.peek() != '"' {
+		return 0, badPacked(wanted)
 	}
-	if n > r.limits.Bytes || strict.EncodedLen(n*width) != len(data) {
-		return bad(expected("data of %d bytes for the shape, found base64 of length %d", n*width, len(data)))
+	t, err := r.string(r.limits.String)
+	if err != nil {
+		return 0, err
 	}
-	dst = slices.Grow(dst[:0], n)[:n]
+	switch string(t) {
+	case "float32":
+		return 4, nil
+	case "float64":
+		return 8, nil
+	}
+	return 0, badPacked(wanted)
+}
+
+// decode stores the numbers, which fill dst.
+func (p *packedObject) decode(dst []float64) error {
+	data, n := p.data, len(dst)
 	var chunk [24 * 64]byte // a multiple of 3 and of 8, so that no number is cut in two
 	for i := 0; len(data) > 0; {
 		part := data[:min(len(data), len(chunk)/3*4)]
 		data = data[len(part):]
 		got, err := strict.Decode(chunk[:], part)
-		if err != nil || got%width != 0 {
-			return bad("data: expected standard base64 with padding")
+		if err != nil || got%p.width != 0 {
+			return badPacked("data: expected standard base64 with padding")
 		}
-		end := i + got/width
+		end := i + got/p.width
 		if end > n || len(data) == 0 && end != n {
-			return bad("data: expected standard base64 with padding")
+			return badPacked("data: expected standard base64 with padding")
 		}
 		b, out := chunk[:got], dst[i:end]
-		if width == 4 {
+		if p.width == 4 {
 			for k := range out {
 				out[k] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*k:])))
 			}
@@ -174,13 +197,13 @@ func (r *reader) packed(dst []float64) ([]float64, [2]int, error) {
 		}
 		for k, x := range out {
 			if x-x != 0 { // NaN or infinite
-				return dst, shape, &Error{Code: Value, Value: strconv.FormatFloat(x, 'g', -1, 64) + " in number " +
+				return &Error{Code: Value, Value: strconv.FormatFloat(x, 'g', -1, 64) + " in number " +
 					strconv.Itoa(i+k) + " of data", Problem: "expected finite numbers"}
 			}
 		}
 		i = end
 	}
-	return dst, shape, nil
+	return nil
 }
 
 // shape reads [n] or [rows, cols] and returns the number of sides.

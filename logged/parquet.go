@@ -399,44 +399,16 @@ func (s *parquetSource) event(e *Event) (*Error, error) {
 	if err := s.time(e); err != nil {
 		return nil, err
 	}
-	for _, field := range []string{"context", "features"} {
-		if len(s.fields[field]) == 0 {
-			continue
-		}
-		if field == "features" || s.isText(field) {
-			text, err := s.text(field)
-			if err != nil {
-				return nil, err
-			}
-			if text != "" {
-				raw, fault := s.object(e, field, []byte(text), '{')
-				keep(fault)
-				e.Named = raw
-			}
-			continue
-		}
-		x, fault, err := s.numbers(e, field)
-		if err != nil {
-			return nil, err
-		}
-		keep(fault)
-		e.Context = x
+	if err := s.features(e, keep); err != nil {
+		return nil, err
 	}
 	fault, err := s.actions(e, "actions")
 	if err != nil {
 		return nil, err
 	}
 	keep(fault)
-	for _, l := range []struct {
-		field string
-		into  *[]float64
-	}{{"law", &e.Law}, {"target", &e.Target}, {"q", &e.Q}} {
-		x, fault, err := s.numbers(e, l.field)
-		if err != nil {
-			return nil, err
-		}
-		keep(fault)
-		*l.into = x
+	if err := s.laws(e, keep); err != nil {
+		return nil, err
 	}
 	if err := s.group(e); err != nil {
 		return nil, err
@@ -478,6 +450,50 @@ func (s *parquetSource) event(e *Event) (*Error, error) {
 		return first, nil
 	}
 	return s.finish(e, fault, reward, haveReward, havePropensity), nil
+}
+
+// features reads what is known of the situation: named values, or numbers.
+func (s *parquetSource) features(e *Event, keep func(*Error)) error {
+	for _, field := range []string{"context", "features"} {
+		if len(s.fields[field]) == 0 {
+			continue
+		}
+		if field == "features" || s.isText(field) {
+			text, err := s.text(field)
+			if err != nil {
+				return err
+			}
+			if text != "" {
+				raw, fault := s.object(e, field, []byte(text), '{')
+				keep(fault)
+				e.Named = raw
+			}
+			continue
+		}
+		x, fault, err := s.numbers(e, field)
+		if err != nil {
+			return err
+		}
+		keep(fault)
+		e.Context = x
+	}
+	return nil
+}
+
+// laws reads the lists that have a number for each action.
+func (s *parquetSource) laws(e *Event, keep func(*Error)) error {
+	for _, l := range []struct {
+		field string
+		into  *[]float64
+	}{{"law", &e.Law}, {"target", &e.Target}, {"q", &e.Q}} {
+		x, fault, err := s.numbers(e, l.field)
+		if err != nil {
+			return err
+		}
+		keep(fault)
+		*l.into = x
+	}
+	return nil
 }
 
 // group reads what an event belongs to.

@@ -116,93 +116,130 @@ func (r *runner) spread(jobs []job) []job {
 // must be played one by one: they cannot be put side by side, or one of them fails. Cells that were
 // abandoned say so in their own error. It runs on a worker and only reads the runner.
 func (r *runner) playTogether(hard context.Context, cells []cell) ([]finished, error) {
-	started := time.Now()
-	batch, policies, err := r.batch(cells)
-	if err != nil {
+	p := &together{r: r, hard: hard, started: time.Now(), done: make([]finished, len(cells)),
+		checkpoints: r.x.CheckpointsOf(cells[0].e)}
+	var batch *lockstep.Batch
+	var err error
+	if batch, p.policies, err = r.batch(cells); err != nil {
 		return nil, err
 	}
-	horizon, checkpoints := r.x.HorizonOf(cells[0].e), r.x.CheckpointsOf(cells[0].e)
-	width := int64(len(cells))
-	done := make([]finished, len(cells))
-	var regrets, rewards [lockstep.Lanes]float64
+	p.batch = batch
+	from, horizon := p.begin(cells), r.x.HorizonOf(cells[0].e)
+	switch err = batch.Play(from, horizon, p.round); {
+	case errors.Is(err, errAbandoned):
+		for i := range p.done {
+			p.done[i].err = err
+		}
+		return p.done, nil
+	case err != nil:
+		r.rounds.Add(-p.counted)
+		return nil, err
+	}
+	r.rounds.Add(int64(horizon-p.look.counted) * int64(len(cells)))
+	p.end()
+	return p.done, nil
+}
+
+// together is how far cells in lock-step are.
+type together struct {
+	r        *runner
+	hard     context.Context
+	started  time.Time
+	batch    *lockstep.Batch
+	policies []bandit.Policy
+	done     []finished // one for each cell
+
+	regrets, rewards [lockstep.Lanes]float64 // the sums so far
+	checkpoints      []int
+	next             int   // checkpoint
+	counted          int64 // rounds that the runner knows of
+	look             look
+}
+
+// begin takes the cells up where they were left, and returns the round.
+func (p *together) begin(cells []cell) (from int) {
 	for i, c := range cells {
-		start := r.start(c)
-		regrets[i], rewards[i] = start.Sums[0], start.Sums[1]
-		done[i] = finished{cell: c, entry: entry{
-			Regret: append(make([]float64, 0, len(checkpoints)), start.Regret...),
-			Reward: append(make([]float64, 0, len(checkpoints)), start.Reward...),
+		start := p.r.start(c)
+		p.regrets[i], p.rewards[i] = start.Sums[0], start.Sums[1]
+		p.done[i] = finished{cell: c, entry: entry{
+			Regret: append(make([]float64, 0, len(p.checkpoints)), start.Regret...),
+			Reward: append(make([]float64, 0, len(p.checkpoints)), start.Reward...),
 		}}
 	}
-	from := r.start(cells[0]).At
-	next, counted, look := len(done[0].entry.Regret), int64(0), newLook(from)
-	save := func(at int) error {
-		batch.Part()
-		seconds := time.Since(started).Seconds() / float64(width)
-		for i, f := range done {
-			f.entry.Seconds = r.start(f.cell).Seconds + seconds
-			if err := r.save(f.cell, policies[i], f.entry, at, regrets[i], rewards[i]); err != nil {
-				return err
-			}
+	from = p.r.start(cells[0]).At
+	p.next, p.look = len(p.done[0].entry.Regret), newLook(from)
+	return from
+}
+
+// round takes the outcome of round t.
+func (p *together) round(t int, regret, reward *[lockstep.Lanes]float64) error {
+	if t-1 >= p.look.next {
+		if err := p.glance(t - 1); err != nil {
+			return err
 		}
-		return nil
 	}
-	glance := func(played int) error {
-		rounds, due := look.due(played)
-		counted += int64(rounds) * width
-		r.rounds.Add(int64(rounds) * width)
-		stopped := hard.Err() != nil
-		if (due || stopped) && r.saves(cells[0]) {
-			began := time.Now()
-			if err := save(played); err != nil {
-				return err
-			}
-			look.wrote(began)
-		}
-		if stopped {
-			return errAbandoned
-		}
-		return nil
+	for l := range p.regrets {
+		p.regrets[l] += regret[l]
+		p.rewards[l] += reward[l]
 	}
-	err = batch.Play(from, horizon, func(t int, regret, reward *[lockstep.Lanes]float64) error {
-		if t-1 >= look.next {
-			if err := glance(t - 1); err != nil {
-				return err
+	if t == p.checkpoints[p.next] {
+		p.next++
+		for i := range p.done {
+			if !finite(p.regrets[i]) || !finite(p.rewards[i]) {
+				return bandit.ErrNotFinite
 			}
+			p.done[i].entry.Regret = append(p.done[i].entry.Regret, p.regrets[i])
+			p.done[i].entry.Reward = append(p.done[i].entry.Reward, p.rewards[i])
 		}
-		for l := range regrets {
-			regrets[l] += regret[l]
-			rewards[l] += reward[l]
-		}
-		if t == checkpoints[next] {
-			next++
-			for i := range done {
-				if !finite(regrets[i]) || !finite(rewards[i]) {
-					return bandit.ErrNotFinite
-				}
-				done[i].entry.Regret = append(done[i].entry.Regret, regrets[i])
-				done[i].entry.Reward = append(done[i].entry.Reward, rewards[i])
-			}
-		}
-		return nil
-	})
-	switch {
-	case errors.Is(err, errAbandoned):
-		for i := range done {
-			done[i].err = err
-		}
-		return done, nil
-	case err != nil:
-		r.rounds.Add(-counted)
-		return nil, err
 	}
-	r.rounds.Add(int64(horizon-look.counted) * width)
-	share := time.Since(started).Seconds() / float64(width)
-	batch.Part()
-	for i := range done {
-		done[i].entry.Seconds = r.start(done[i].cell).Seconds + share
-		done[i].entry.State = r.state(done[i].cell, policies[i], done[i].entry.Seconds)
+	return nil
+}
+
+// glance looks up from the rounds: it counts them, saves the cells when that is due, and stops when it is asked to.
+func (p *together) glance(played int) error {
+	rounds, due := p.look.due(played)
+	n := int64(rounds) * int64(len(p.done))
+	p.counted += n
+	p.r.rounds.Add(n)
+	stopped := p.hard.Err() != nil
+	if (due || stopped) && p.r.saves(p.done[0].cell) {
+		began := time.Now()
+		if err := p.save(played); err != nil {
+			return err
+		}
+		p.look.wrote(began)
 	}
-	return done, nil
+	if stopped {
+		return errAbandoned
+	}
+	return nil
+}
+
+// share is the time of one cell so far, in seconds.
+func (p *together) share() float64 { return time.Since(p.started).Seconds() / float64(len(p.done)) }
+
+// save keeps the cells as they are after a round.
+func (p *together) save(at int) error {
+	p.batch.Part()
+	seconds := p.share()
+	for i, f := range p.done {
+		f.entry.Seconds = p.r.start(f.cell).Seconds + seconds
+		if err := p.r.save(f.cell, p.policies[i], f.entry, at, p.regrets[i], p.rewards[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end completes the cells after their last round.
+func (p *together) end() {
+	share := p.share()
+	p.batch.Part()
+	for i := range p.done {
+		f := &p.done[i]
+		f.entry.Seconds = p.r.start(f.cell).Seconds + share
+		f.entry.State = p.r.state(f.cell, p.policies[i], f.entry.Seconds)
+	}
 }
 
 // batch builds the environments and the policies of cells, in the state they go on from, and puts them side by
