@@ -2,10 +2,13 @@ package fold_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"runtime"
 	"testing"
 
 	"troupe/eventlog"
+	"troupe/serve/fold"
+	"troupe/serve/model"
 )
 
 // TestOpenBytes: what a fold takes for an open event. The bounds are half of what it took when entries were objects of
@@ -59,4 +62,39 @@ func alive() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// TestNewBytes: what a fold takes for a model of the default kind that has learned nothing. Such models share what is
+// equal in all of them, before and after a restart; a model that has learned does not say what others say.
+func TestNewBytes(t *testing.T) {
+	const n = 300
+	s := newScript(t)
+	for i := range n {
+		c, err := model.Default(fmt.Sprint("m", i)).Admit(model.DefaultLimits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.entry(controlOf(t, eventlog.Create, eventlog.ID(i+1), c.Config, true))
+	}
+	b, err := s.f.AppendState(nil, s.chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := fold.Restore(b, s.past)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]**fold.Fold{"new": &s.f, "restored": &again} {
+		one, two := (*f).Model(1), (*f).Model(n)
+		if !one.HasPolicy() || one.Awake() || len(one.Learners()) == 0 || &one.Learners()[0] != &two.Learners()[0] {
+			t.Errorf("%s: two new models do not share %d learners", name, len(one.Learners()))
+		}
+		(*f).TakeChanged()
+		with := alive()
+		*f = nil
+		each := float64(with-alive()) / n
+		if t.Logf("%s: %.0f bytes a model", name, each); each > 3000 || each < 500 {
+			t.Errorf("%s: %.0f bytes a model", name, each)
+		}
+	}
 }
