@@ -484,3 +484,37 @@ func (s *member) followNodes(names []string) error {
 	s.opt.Logger.Info("the nodes of the cluster", "are", strings.Join(names, ", "))
 	return nil
 }
+
+// groupsLoop asks which nodes are behind in the engine's other groups. It is no part of nodeLoop, whose checkpoints do
+// not wait for a group without a leader.
+func (s *member) groupsLoop() {
+	n := s.nodes
+	l, ok := s.log.(interface {
+		Behind(context.Context, []string) (map[string]string, error)
+	})
+	if !ok {
+		return
+	}
+	n.mu.Lock()
+	n.groups = true
+	n.mu.Unlock()
+	tick := s.opt.Clock.Ticker(groupsEvery)
+	defer tick.Stop()
+	for {
+		ctx, cancel := context.WithTimeout(s.ctx, nodeLive)
+		behind, err := l.Behind(ctx, n.list())
+		cancel()
+		if err == nil {
+			n.mu.Lock()
+			n.behind, n.behindAt = behind, n.passed()
+			n.mu.Unlock()
+		}
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.windows.stopped():
+			return
+		case <-tick.C:
+		}
+	}
+}
