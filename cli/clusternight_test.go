@@ -117,11 +117,12 @@ func played(t *testing.T, quote string, ask func() string) {
 // file of the test, which has the words that are given.
 var playedElsewhere = map[string][2]string{
 	"doubt": {"../serve/digests_test.go", `got != "doubt"`},
-	"a backup that follows lacks entries then": {"../serve/followers_test.go", "begin another one"},
-	"led and does not have entry":              {"../eventlog/stream_test.go", "func TestDamagedLeader"},
-	"counts servers that are gone":             {"../eventlog/members_test.go", "func TestGroupIsRescued"},
-	"no node has written them":                 {"clustervoid_test.go", "h.Cluster.Unwritten != 1"},
-	"read-only: ":                              {"clustervoid_test.go", "goes on behind entry"},
+	"a backup that follows lacks entries then":                      {"../serve/followers_test.go", "begin another one"},
+	"which is damaged, and no other node that answers has it whole": {"../eventlog/snap_test.go", "has it whole. Start the other nodes"},
+	"led and does not have entry":                                   {"../eventlog/stream_test.go", "func TestDamagedLeader"},
+	"counts servers that are gone":                                  {"../eventlog/members_test.go", "func TestGroupIsRescued"},
+	"no node has written them":                                      {"clustervoid_test.go", "h.Cluster.Unwritten != 1"},
+	"read-only: ":                                                   {"clustervoid_test.go", "goes on behind entry"},
 }
 
 // TestNightPlayed: a test plays each row of the page, and compares what is printed with what the page quotes.

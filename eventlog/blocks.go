@@ -2,11 +2,9 @@ package eventlog
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -17,11 +15,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/minio/highwayhash"
-
-	"troupe/timing"
 )
 
 // The engine keeps a stream in block files msgs/1.blk, 2.blk, …, records one after the other:
@@ -300,43 +295,3 @@ func checkMeta(dir, stream string) (file string, err error) {
 	}
 	return file, nil
 }
-
-// checkSnapshots checks the engine's snapshots of its groups of replicas: it does not start with one that is damaged. A
-// file that is being written is read again.
-func checkSnapshots(dir string) (file, what string, err error) {
-	names, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "_js_", "*", "snapshots", "snap.*"))
-	if err != nil {
-		return "", "", err
-	}
-	for _, name := range names {
-		key := sha256.Sum256([]byte(filepath.Base(filepath.Dir(filepath.Dir(name))))) // the name of the group
-		whole := false
-		for try := 0; try < snapshotTries && !whole; try++ {
-			if try > 0 {
-				_ = (timing.Clock{}).Sleep(context.Background(), snapshotPause) // the file is the machine's
-			}
-			b, err := os.ReadFile(name)
-			if errors.Is(err, os.ErrNotExist) { // a newer one has taken its place
-				whole = true
-				continue
-			}
-			hh, herr := highwayhash.New64(key[:])
-			if err = errors.Join(err, herr); err != nil {
-				return "", "", err
-			}
-			if n := len(b) - blockHash; n > 0 {
-				hh.Write(b[:n])
-				whole = bytes.Equal(hh.Sum(nil), b[n:])
-			}
-		}
-		if !whole {
-			return name, "it does not have the checksum at its end", nil
-		}
-	}
-	return "", "", nil
-}
-
-const (
-	snapshotTries = 4
-	snapshotPause = 100 * time.Millisecond
-)

@@ -129,6 +129,8 @@ func wanted(holes []hole) (ranges [][2]uint64) {
 type entriesAsk struct {
 	Entries [][2]uint64 `json:"entries,omitempty"`
 	Begin   bool        `json:"begin,omitempty"`
+	// Snapshot asks for a snapshot as new as this one instead, see snapshot.go.
+	Snapshot *groupSnapshot `json:"snapshot,omitempty"`
 }
 
 // entriesAnswer is the first line of an answer; records follow, with the checksums of block 0. They are some of those
@@ -138,6 +140,8 @@ type entriesAnswer struct {
 	Repairs bool   `json:"repairs,omitempty"` // the node repairs its own files
 	Engine  string `json:"engine,omitempty"`  // drawn at each start of its engine
 	Error   string `json:"error,omitempty"`
+	// Snapshot is the one that follows instead of records.
+	Snapshot *groupSnapshot `json:"snapshot,omitempty"`
 }
 
 func entriesSubject(node string) string { return "troupe.entries." + hex.EncodeToString([]byte(node)) }
@@ -154,6 +158,12 @@ func (n *Node) answerEntries() error {
 		}
 		if err == nil && len(ask.Entries) > 0 {
 			records, err = wholeRecords(n.dir, ask.Entries)
+		}
+		if err == nil && ask.Snapshot != nil {
+			var s groupSnapshot
+			if s, records, err = wholeSnapshot(n.dir, *ask.Snapshot); records != nil {
+				a.Snapshot = &s
+			}
 		}
 		if err != nil {
 			a.Error = err.Error()
@@ -523,16 +533,33 @@ func withRecords(dir string, holes []hole, got map[uint64][]byte) (instead map[s
 	return instead, nil
 }
 
+// takeMissing takes what is damaged from the other nodes where a node without an engine can: snapshots of the engine's
+// groups, and entries. It is errNoHoles when there is nothing of the kind, and an error when some of it is left.
+func (n *Node) takeMissing(ctx context.Context, damage string) error {
+	mended, err := n.mendSnapshots(ctx)
+	filled := n.fill(ctx, damage, false)
+	if mended > 0 || filled == nil {
+		n.noteFilled(damage)
+	}
+	if errors.Is(filled, errNoHoles) && (mended > 0 || err != nil) {
+		filled = nil
+	}
+	return errors.Join(err, filled)
+}
+
 // startFilled is the start of a node that may start with damaged files: a server without an engine runs, takes what is
-// missing from the others while they answer, and one with an engine takes its place.
+// missing from the others while they answer, and one with an engine takes its place. With a snapshot of the engine that
+// is still damaged it does not start, because the engine does not.
 func (n *Node) startFilled(ctx context.Context, damage string) error {
 	for since := n.time.Mark(); ; {
-		err := n.fill(ctx, damage, false)
+		err := n.takeMissing(ctx, damage)
 		if err == nil {
-			n.noteFilled(damage)
 			break
 		}
 		if n.time.Since(since) > fillStart || errors.Is(err, errNoHoles) || !n.time.Sleep(ctx, lastRetry) {
+			if _, what, serr := checkSnapshots(n.dir); serr != nil || what != "" {
+				return errors.Join(err, serr)
+			}
 			n.logf("the node starts with files that are damaged: %v", err)
 			break
 		}
@@ -545,5 +572,5 @@ func (n *Node) startFilled(ctx context.Context, damage string) error {
 func (n *Node) noteFilled(damage string) {
 	now := n.time.Now().UTC().Truncate(time.Second)
 	n.noteCare(func(c *Care) { c.Repairs, c.Repaired, c.Damage = c.Repairs+1, now, damage })
-	n.logf("the entries that were damaged are taken from the others, one by one: %s", damage)
+	n.logf("what was damaged is taken from the others, piece by piece: %s", damage)
 }

@@ -576,9 +576,8 @@ func (n *Node) startAnew(ctx context.Context, damage string) (err error) {
 		if !errors.As(err, &too) && n.time.Since(since) < fillAfter && n.time.Sleep(ctx, healEvery) {
 			continue
 		}
-		switch some := n.fill(ctx, damage, false); {
+		switch some := n.takeMissing(ctx, damage); {
 		case some == nil:
-			n.noteFilled(damage)
 			left, err := readReplica(n.dir, n.keys, nil)
 			if err != nil {
 				return err
