@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	"troupe/bandit"
@@ -25,9 +26,16 @@ type Fit struct {
 	policy   model.Policy
 	encode   schemaEncoder
 	read     requestReader
-	n        int          // events of the list that were looked at
-	Learned  uint64       // of these were learned
-	errors   [][2]float64 // squares of one-step errors on these: of the hashed model, of this one
+	n        int    // events of the list that were looked at
+	Learned  uint64 // of these were learned
+	judged   []judged
+}
+
+// judged is an event that both models predicted before they learned it.
+type judged struct {
+	weight  float64 // 1/(K·p): of K candidates its action was chosen with probability p
+	hashed  float64 // square of the one-step error of the hashed model
+	learned float64 // and of that of the schema
 }
 
 func (h *History) newFit(c *model.Compiled, seed rng.Key) (*Fit, error) {
@@ -64,7 +72,8 @@ func (f *Fit) learn(ctx context.Context, events []Kept, seed rng.Key, lost bool)
 		}
 		if p, ok := f.policy.(interface{ Estimate([]float64) float64 }); ok {
 			v := e.Y - p.Estimate(x)
-			f.errors = append(f.errors, [2]float64{e.Error, float64(v * v)})
+			rarity := float64(d.Den) / (float64(max(1, d.Offered)) * float64(d.Num))
+			f.judged = append(f.judged, judged{rarity, e.Error, float64(v * v)})
 		}
 		if err := f.policy.Update(bandit.Action{X: x, Index: bandit.NoIndex}, e.Y, m.Targets(e.Key)); err != nil {
 			return err
@@ -228,23 +237,48 @@ func (h *History) judge(ctx context.Context, l Learner, cfg *model.Compiled, try
 	if fit.Learned == 0 {
 		return 0, &unlearned{errors.New("no request could be encoded")}
 	}
-	later := fit.errors[len(fit.errors)/2:] // both began with nothing
-	for _, e := range later {
-		try.Hashed += e[0] / float64(len(later))
-		try.Learned += e[1] / float64(len(later))
-	}
-	try.Rewards, try.TookOver = int(fit.Learned), try.Learned < try.Hashed
-	verdict := "not below"
-	if try.TookOver {
-		verdict = "below"
-	}
-	try.Why = fmt.Sprintf("its mean squared one-step error on the later half of %d kept requests, %.6g, is %s that "+
-		"of the hashed model, %.6g", try.Rewards, try.Learned, verdict, try.Hashed)
+	try.Rewards = int(fit.Learned)
+	try.decide(fit.judged[len(fit.judged)/2:]) // both began with nothing
 	digest, err := fit.digest()
 	if err == nil && try.TookOver {
 		h.fits.put(h.fitKey(l.ID, cfg, l.Number), fit)
 	}
 	return digest, err
+}
+
+// decide lets the learned model take over when its mean squared error is smaller in both of two means: over what was
+// played, and over the candidates alike, where an event has the weight 1/(K·p). The first mean alone says little of
+// actions that the hashed model has given up, the second alone is mostly about what neither model has learned.
+//
+// Weights are at most √n of n events (truncated importance weights, Ionides 2008), so that one rare action does not
+// decide; the bias of that vanishes as n grows.
+func (t *Try) decide(events []judged) {
+	most := math.Sqrt(float64(len(events)))
+	t.Hashed, t.Learned = means(events, func(judged) float64 { return 1 })
+	hashed, learned := means(events, func(e judged) float64 { return min(e.weight, most) })
+	t.TookOver = t.Learned < t.Hashed && learned < hashed
+	verdict, weighted := "not below", ""
+	if t.Learned < t.Hashed {
+		verdict, weighted = "below", ", but not with"
+		if t.TookOver {
+			weighted = ", also with"
+		}
+		weighted += fmt.Sprintf(" more weight for actions that were seldom chosen (%.6g and %.6g)", learned, hashed)
+	}
+	t.Why = fmt.Sprintf("its mean squared one-step error on the later half of %d kept requests, %.6g, is %s that "+
+		"of the hashed model, %.6g%s", t.Rewards, t.Learned, verdict, t.Hashed, weighted)
+}
+
+// means returns the weighted means of the squares.
+func means(events []judged, weight func(judged) float64) (hashed, learned float64) {
+	var sum float64
+	for _, e := range events {
+		w := weight(e)
+		sum += w
+		hashed += float64(w * e.hashed)
+		learned += float64(w * e.learned)
+	}
+	return hashed / sum, learned / sum
 }
 
 func (f *Fit) digest() (eventlog.ID, error) {
