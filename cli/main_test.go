@@ -50,6 +50,7 @@ func (p patient) Run() int {
 	if v := flag.Lookup("test.parallel").Value; v.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		_ = v.Set("6")
 	}
+	defer func() { _ = os.RemoveAll(natsDir) }() // of "" it does nothing
 	return p.M.Run()
 }
 

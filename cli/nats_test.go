@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -45,7 +46,7 @@ type natsCluster struct {
 func newNATSCluster(t *testing.T) *natsCluster {
 	t.Helper()
 	c := &natsCluster{t: t, dir: t.TempDir(), ports: freePorts(t, 6), sync: [3]string{"always", "always", "always"}, sys: "sys-secret"}
-	c.program = buildNATS(t, c.dir)
+	c.program = natsProgram(t)
 	authority, key, ca, err := signCertificate("test", "", authorityYears, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -81,15 +82,30 @@ func newNATSCluster(t *testing.T) *natsCluster {
 	return c
 }
 
-// buildNATS builds the nats-server of the pinned module.
-func buildNATS(t *testing.T, dir string) (program string) {
+// natsProgram returns the nats-server of the pinned module. The first test that asks for it builds it.
+func natsProgram(t *testing.T) (program string) {
 	t.Helper()
-	program = filepath.Join(dir, "nats-server")
-	if text, err := exec.Command("go", "build", "-o", program, "github.com/nats-io/nats-server/v2").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
+	program, err := buildNATS()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return program
 }
+
+// natsDir has the program; TestMain removes it.
+var natsDir string
+
+var buildNATS = sync.OnceValues(func() (program string, err error) {
+	if natsDir, err = os.MkdirTemp("", "nats-server-"); err != nil {
+		return "", err
+	}
+	program = filepath.Join(natsDir, "nats-server")
+	text, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, "github.com/nats-io/nats-server/v2").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, text)
+	}
+	return program, nil
+})
 
 func (c *natsCluster) in(name string) string { return filepath.Join(c.dir, name) }
 
@@ -615,8 +631,6 @@ func TestNATSGuide(t *testing.T) {
 	}
 	t.Parallel()
 	need(t, "curl")
-	programs := t.TempDir()
-	buildNATS(t, programs)
 	_, script := clusterShell(t)
 	ports := freePorts(t, 7)
 	for i, old := range []string{"127.0.0.1:422$n", "127.0.0.1:622$n"} { // the servers' own
@@ -625,7 +639,7 @@ func TestNATSGuide(t *testing.T) {
 	for i, old := range []string{"4221", "4222", "4223", "6221", "6222", "6223", "8084"} {
 		script = strings.ReplaceAll(script, "127.0.0.1:"+old, "127.0.0.1:"+ports[i])
 	}
-	runGuide(t, "PATH="+programs+":$PATH\n"+script, []string{"n1", "n2", "n3", "troupe"}, []string{
+	runGuide(t, "PATH="+filepath.Dir(natsProgram(t))+":$PATH\n"+script, []string{"n1", "n2", "n3", "troupe"}, []string{
 		`"repeated":true`, "they report that they sync always", "it is whole: troupe serve --data nats-backup",
 	})
 }
