@@ -9,6 +9,7 @@ import (
 
 	"troupe/budget"
 	"troupe/feature"
+	"troupe/serve/candidates"
 	"troupe/serve/fold"
 	"troupe/serve/model"
 )
@@ -327,6 +328,40 @@ func (w *Worker) Candidate(given int) int {
 		return given
 	}
 	return slices.Index(w.places, given)
+}
+
+// Count returns K, the number of candidates.
+func (w *Worker) Count() int {
+	if w.hashed != nil {
+		return len(w.sparse.actions)
+	}
+	return len(w.X) / w.Version.Compiled.Dim
+}
+
+// Costs returns those of the candidates, none where the request states none. They are valid until the next request.
+func (w *Worker) Costs() []float64 { return w.costs }
+
+// SetCosts replaces them, for the candidates of a record.
+func (w *Worker) SetCosts(costs []float64) { w.costs = append(w.costs[:0], costs...) }
+
+// Features returns the vector of candidate i, or its atoms.
+func (w *Worker) Features(i int) (x []float64, atoms []byte) {
+	if w.hashed != nil {
+		return nil, feature.AppendAtoms(feature.AppendAtoms(nil, w.sparse.context), w.sparse.actions[i])
+	}
+	d := w.Version.Compiled.Dim
+	return slices.Clone(w.X[i*d : (i+1)*d]), nil
+}
+
+// AppendCandidates appends the form of the candidates that a record keeps, without features unless full.
+func (w *Worker) AppendCandidates(b []byte, full bool) []byte {
+	switch {
+	case !full:
+		return candidates.Append(b, w.places, nil, 1)
+	case w.hashed != nil:
+		return candidates.AppendAtoms(b, w.places, w.sparse.context, w.sparse.actions)
+	}
+	return candidates.Append(b, w.places, w.X, w.Version.Compiled.Dim)
 }
 
 // packedError is model.FeatureError for a packed matrix and its ids.

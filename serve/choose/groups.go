@@ -16,28 +16,6 @@ import (
 	"troupe/serve/candidates"
 )
 
-// sparse are the candidates with hashed features. What it holds belongs to a batch, or to a record.
-type sparse struct {
-	context []feature.Atom
-	actions [][]feature.Atom // of each candidate
-	at      [][]uint32
-	x       [][]float64
-}
-
-func (s *sparse) clear() {
-	s.actions, s.at, s.x = s.actions[:0], s.at[:0], s.x[:0]
-}
-
-// read takes the actions of a batch at these places.
-func (s *sparse) read(b *feature.HashedBatch, places []int) {
-	s.clear()
-	s.context = b.Context()
-	for _, i := range places {
-		at, x := b.Nonzeros(i)
-		s.actions, s.at, s.x = append(s.actions, b.Action(i)), append(s.at, at), append(s.x, x)
-	}
-}
-
 // Recorded takes the candidates of a record in place of those of a request.
 func (w *Worker) Recorded(set *candidates.Set) error {
 	h := w.Version.Compiled.Hashed
@@ -56,40 +34,6 @@ func (w *Worker) Recorded(set *candidates.Set) error {
 			append(w.sparse.x, x)
 	}
 	return nil
-}
-
-// Count returns K, the number of candidates.
-func (w *Worker) Count() int {
-	if w.hashed != nil {
-		return len(w.sparse.actions)
-	}
-	return len(w.X) / w.Version.Compiled.Dim
-}
-
-// Costs returns those of the candidates, none where the request states none. They are valid until the next request.
-func (w *Worker) Costs() []float64 { return w.costs }
-
-// SetCosts replaces them, for the candidates of a record.
-func (w *Worker) SetCosts(costs []float64) { w.costs = append(w.costs[:0], costs...) }
-
-// Features returns the vector of candidate i, or its atoms.
-func (w *Worker) Features(i int) (x []float64, atoms []byte) {
-	if w.hashed != nil {
-		return nil, feature.AppendAtoms(feature.AppendAtoms(nil, w.sparse.context), w.sparse.actions[i])
-	}
-	d := w.Version.Compiled.Dim
-	return slices.Clone(w.X[i*d : (i+1)*d]), nil
-}
-
-// AppendCandidates appends the form of the candidates that a record keeps, without features unless full.
-func (w *Worker) AppendCandidates(b []byte, full bool) []byte {
-	switch {
-	case !full:
-		return candidates.Append(b, w.places, nil, 1)
-	case w.hashed != nil:
-		return candidates.AppendAtoms(b, w.places, w.sparse.context, w.sparse.actions)
-	}
-	return candidates.Append(b, w.places, w.X, w.Version.Compiled.Dim)
 }
 
 // Batch returns the batch of a model with hashed features, nil otherwise.
@@ -280,7 +224,9 @@ func (w *Worker) set() (bandit.ActionSet, error) {
 type representatives struct{ w *Worker }
 
 func (r representatives) Dim() int { return r.w.Version.Compiled.Dim }
+
 func (r representatives) Len() int { return len(r.w.groups.first) }
+
 func (r representatives) Nonzeros(g int) ([]uint32, []float64) {
 	i := r.w.groups.first[g]
 	return r.w.sparse.at[i], r.w.sparse.x[i]

@@ -1,9 +1,12 @@
 package decide
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"time"
 
+	"troupe/eventlog"
 	"troupe/feature"
 	"troupe/serve/choose"
 	"troupe/serve/fault"
@@ -95,4 +98,54 @@ func (r *Request) check(l *feature.Limits) error {
 func (r *Request) candidates() choose.Request {
 	return choose.Request{Context: r.context(), Actions: r.Actions, Packed: r.Packed, IDs: r.IDs, Available: r.Available,
 		Exclude: r.Exclude, Costs: r.Costs}
+}
+
+// unit is what a request says of the unit of its model, the zero value for a model without one.
+type unit struct {
+	path string // the model's
+	hash eventlog.ID
+	rest json.RawMessage // the context without the value
+}
+
+// assign reads the unit of a request: its value becomes a keyed hash, and nothing else that is recorded, hashed or
+// learned from has it.
+func (d *Decider) assign(v *choose.Version, r *Request) error {
+	r.unit = unit{}
+	path := v.Compiled.UnitPath()
+	if path == nil {
+		return nil
+	}
+	name := v.Compiled.Config.Unit
+	if len(r.Context) > d.opt.Limits.Bytes {
+		return nil // check says so
+	}
+	u := unitReader{dec: json.NewDecoder(bytes.NewReader(r.Context)), text: r.Context, path: path, name: name}
+	if err := u.object(0); err != nil {
+		return fault.Refused(err)
+	}
+	value, err := u.canonical()
+	if err != nil {
+		return fault.Refused(err)
+	}
+	rest := append(append(make([]byte, 0, len(r.Context)), r.Context[:u.from]...), r.Context[u.to:]...)
+	r.unit = unit{name, d.opt.Keys.Unit(v.Root, value), rest}
+	return nil
+}
+
+// sameUnit refuses to decide on a version whose unit is another one than was read: its configuration has changed
+// meanwhile.
+func (r *Request) sameUnit(v *choose.Version) error {
+	if v.Compiled.Config.Unit == r.unit.path {
+		return nil
+	}
+	return &fault.Error{Code: fault.Unavailable, Field: "unit", RetryAfter: time.Second,
+		Want: "the unit of the model has changed meanwhile; send the request again"}
+}
+
+// context returns what may be read of the context: all of it but the value of the unit.
+func (r *Request) context() json.RawMessage {
+	if r.unit.path != "" {
+		return r.unit.rest
+	}
+	return r.Context
 }
