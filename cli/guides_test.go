@@ -180,7 +180,7 @@ func TestReadmeProgram(t *testing.T) {
 	}
 	c := exec.Command("go", "run", ".")
 	c.Dir = dir
-	c.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=", "GOFLAGS=")
+	c.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=")
 	out, err := c.CombinedOutput()
 	_, want, _ := strings.Cut(program, `err2) // `)
 	want, _, _ = strings.Cut(want, "\n")

@@ -31,7 +31,7 @@ func TestNew(t *testing.T) {
 				t.Helper()
 				c := exec.Command("sh", "-eu", "-c", script)
 				c.Dir = dir
-				c.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=", "GOFLAGS=", "LC_ALL=C.UTF-8")
+				c.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=", "LC_ALL=C.UTF-8")
 				b, err := c.CombinedOutput()
 				for _, want := range wants {
 					if err != nil || !strings.Contains(string(b), want) {
