@@ -123,10 +123,7 @@ func (s *clusterStatus) namesSaid() (names []string) {
 	applied := uint64(0)
 	for _, n := range s.Nodes {
 		if n.Error == "" && n.Cluster != nil && len(n.Cluster.Nodes) > 0 && (names == nil || n.Applied > applied) {
-			applied, names = n.Applied, nil
-			for _, x := range n.Cluster.Nodes {
-				names = append(names, x.Name)
-			}
+			applied, names = n.Applied, n.Cluster.Names()
 		}
 	}
 	return names
@@ -243,9 +240,9 @@ func clusterRemoveCommand() *cobra.Command {
 		Use:   "remove NODE",
 		Short: "Take a node that is stopped off the list of nodes, and its replicas away",
 		Long: `For a cluster of four or five nodes. Drain the node and stop it first; a machine that is gone needs
-nothing. Refused while it answers, and where the others are no majority of all. The list of nodes is in
-the log: the others go on without the node at once, and the command waits until the engine has removed
-its replicas. It writes cluster.toml for each node that stays; copy it there, no node needs a new start.
+nothing. Refused while it answers, while nodes that were added have no replica, and where the others are
+no majority of all. The list of nodes is in the log: the others go on without the node at once, and the
+command waits until the engine has removed its replicas. It writes cluster.toml for each node that stays; copy it there, no node needs a new start.
 Revoke the certificate of the node. Where the nodes have --keys, TROUPE_KEY has a key with the scope
 admin. What is interrupted goes on with the same command.`,
 		Example: `  troupe cluster remove d.example --cluster a.example/cluster.toml --out new`,
@@ -338,7 +335,11 @@ func (c *clusterConfig) removeNode(ctx context.Context, name, key string) error 
 			name, len(c.Nodes), most, name, strings.Join(missing, " and "))
 	}
 	for since := time.Now(); ; time.Sleep(500 * time.Millisecond) { // it counts as live for some seconds
-		if err = by.delete(ctx, name, key); err == nil || time.Since(since) > stopFor || ctx.Err() != nil {
+		atMost := stopFor
+		if err != nil && strings.Contains(err.Error(), "a change of the nodes is under way") {
+			atMost = changeFor
+		}
+		if err = by.delete(ctx, name, key); err == nil || time.Since(since) > atMost || ctx.Err() != nil {
 			break
 		}
 	}
@@ -378,7 +379,7 @@ func (c *clusterConfig) awaitChange(ctx context.Context, name string) (waits str
 		waits = "no node says that it is done"
 		s := c.ask(ctx)
 		for _, n := range s.Nodes {
-			if n.Error == "" && n.Cluster != nil && n.Ready && sameNames(s.namesSaid(), c.names()) {
+			if n.Error == "" && n.Cluster != nil && n.Ready && n.Cluster.Settled && sameNames(n.Cluster.Names(), c.names()) {
 				waits = ""
 			}
 		}

@@ -71,6 +71,18 @@ const groupFor = time.Second
 
 // group asks the servers of the engine's own group for what they see. Servers that are away do not answer.
 func (n *Node) group(ctx context.Context) (*ownGroup, error) {
+	g := &ownGroup{counts: map[string]counted{}}
+	err := n.askServers(ctx, "JSZ", []byte("{}"), func(data []byte) error { return g.answer(data) }, func(long bool) bool {
+		all := !slices.ContainsFunc(n.members.Load().names, func(name string) bool { return g.counts[name].size == 0 })
+		return g.peers != nil && (all || long)
+	})
+	return g, err
+}
+
+// askServers puts a question to the servers of the engine, and gives the answers to answer until enough says so, which is
+// told whether groupFor has passed, or streamWait has passed.
+func (n *Node) askServers(ctx context.Context, what string, question []byte, answer func(data []byte) error,
+	enough func(long bool) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, streamWait)
 	defer cancel()
 	answers := make(chan *nats.Msg, 64)
@@ -78,29 +90,25 @@ func (n *Node) group(ctx context.Context) (*ownGroup, error) {
 	sub, err := n.system.ChanSubscribe(inbox, answers)
 	if err == nil {
 		defer func() { _ = sub.Unsubscribe() }()
-		err = n.system.PublishRequest("$SYS.REQ.SERVER.PING.JSZ", inbox, []byte("{}"))
+		err = n.system.PublishRequest("$SYS.REQ.SERVER.PING."+what, inbox, question)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("engine's group: %w", err)
+		return fmt.Errorf("engine's group: %w", err)
 	}
-	g := &ownGroup{counts: map[string]counted{}}
 	tick := n.time.Ticker(lookEvery)
 	defer tick.Stop()
-	for begun := n.time.Mark(); ; {
+	for begun := n.time.Mark(); !enough(n.time.Since(begun) > groupFor); {
 		select {
 		case m := <-answers:
-			if err := g.answer(m.Data); err != nil {
-				return nil, err
+			if err := answer(m.Data); err != nil {
+				return err
 			}
 		case <-tick.C:
 		case <-ctx.Done():
-			return g, nil
-		}
-		all := !slices.ContainsFunc(n.members.Load().names, func(name string) bool { return g.counts[name].size == 0 })
-		if g.peers != nil && (all || n.time.Since(begun) > groupFor) {
-			return g, nil
+			return nil
 		}
 	}
+	return nil
 }
 
 // answer takes the answer of one server.
@@ -303,7 +311,52 @@ func (l *Stream) Fit(ctx context.Context, names, gone []string) (waits string, e
 			waits = w
 		}
 	}
+	if waits == "" {
+		return n.unheardLog(both, names)
+	}
 	return waits, nil
+}
+
+// unheardLog returns which of the nodes counts other servers of the log than there are nodes, for the reason of unheard.
+func (n *Node) unheardLog(ctx context.Context, names []string) (waits string, err error) {
+	sizes := map[string][]int{} // of each group of the log, by name of the server
+	question, err := json.Marshal(server.RaftzOptions{AccountFilter: logAccount})
+	if err != nil {
+		return "", err
+	}
+	err = n.askServers(ctx, "RAFTZ", question, func(data []byte) error {
+		var a struct {
+			Server struct{ Name string }
+			Data   server.RaftzStatus
+		}
+		if err := json.Unmarshal(data, &a); err != nil {
+			return fmt.Errorf("groups of the log: %w", err)
+		}
+		sizes[a.Server.Name] = []int{}
+		for _, g := range a.Data[logAccount] {
+			sizes[a.Server.Name] = append(sizes[a.Server.Name], g.Size)
+		}
+		return nil
+	}, func(long bool) bool {
+		return long || !slices.ContainsFunc(names, func(name string) bool { return sizes[name] == nil })
+	})
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		if sizes[name] == nil { // it is away
+			continue
+		}
+		if len(sizes[name]) == 0 {
+			return name + " has no replica of the log yet", nil
+		}
+		for _, size := range sizes[name] {
+			if size != len(names) {
+				return fmt.Sprintf("%s has not heard yet that the log has %d replicas", name, len(names)), nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // unheard returns which of the nodes counts other servers than the leader. A change of the group is safe when all nodes

@@ -364,6 +364,7 @@ func (s *member) clusterHealth() *ClusterHealth {
 	if n.Engine != nil && out.Change == "" && n.judged.Load() != n.members.Load() {
 		out.Change = "it begins"
 	}
+	out.Settled = n.settled && out.Change == ""
 	if out.Base != n.agreed.done {
 		out.Trim = cmp.Or(n.agreed.waits, "it begins")
 	}

@@ -52,15 +52,18 @@ func (s *member) membersLoop() {
 		list := n.members.Load()
 		if list != told && n.known.Load() {
 			told, fitted = list, 0
+			n.setChange("", false)
 			n.Engine.Changed(*list)
 		}
-		waits, judged := "", true
+		waits, judged, settled := "", true, false
 		switch {
 		case !slices.Contains(*list, n.Node):
 			waits = s.join(*list)
 		case n.contact.Load() == noContact:
 			judged = false
-		case n.rank() > 0 || s.opt.Clock.Since(fitted) < fitAgain:
+		case n.rank() > 0:
+		case s.opt.Clock.Since(fitted) < fitAgain:
+			settled = true
 		default:
 			var err error
 			ctx, cancel := context.WithTimeout(s.ctx, fitFor)
@@ -71,7 +74,7 @@ func (s *member) membersLoop() {
 				waits = err.Error()
 			}
 			cancel()
-			if waits == "" {
+			if settled = waits == "" && list == n.members.Load(); settled {
 				fitted = s.opt.Clock.Mark()
 			}
 		}
@@ -79,13 +82,18 @@ func (s *member) membersLoop() {
 			s.opt.Logger.Info("the change of the nodes", "waits", waits)
 		}
 		said = waits
-		n.mu.Lock()
-		n.change = waits
-		n.mu.Unlock()
+		n.setChange(waits, settled)
 		if judged {
 			n.judged.Store(list)
 		}
 	}
+}
+
+// setChange keeps what a change of the nodes waits for, and whether this node has seen its end.
+func (n *nodes) setChange(waits string, settled bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.change, n.settled = waits, settled
 }
 
 // join writes the record that makes this node one of the cluster's, as soon as it may. It returns what it waits for.
@@ -133,6 +141,32 @@ func (s *member) changeMembers(ctx context.Context, from, to []string) error {
 	return err
 }
 
+// replicated returns an error unless most of the nodes that stay have all of the log, as its leader saw it last: after the
+// loss of one more machine a node that was just added has nothing to elect with until its replica is there.
+func (n *nodes) replicated(stay []string, most int) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.replicas == nil { // the log does not say
+		return nil
+	}
+	have, lack := 0, []string{}
+	for _, name := range stay {
+		i := slices.IndexFunc(n.replicas, func(r eventlog.Replica) bool { return r.Name == name })
+		switch {
+		case i < 0:
+			lack = append(lack, name+" has no replica yet")
+		case n.replicas[i].Behind != "":
+			lack = append(lack, name+" "+n.replicas[i].Behind)
+		default:
+			have++
+		}
+	}
+	if have >= most {
+		return nil
+	}
+	return errorf(Conflict, "a change of the nodes is under way: %s", strings.Join(lack, ", "))
+}
+
 // removeNode is Server.RemoveNode. admin is the turn of control acts.
 func (s *member) removeNode(ctx context.Context, name string, admin *sync.Mutex) error {
 	n := s.nodes
@@ -168,6 +202,9 @@ func (s *member) removeNode(ctx context.Context, name string, admin *sync.Mutex)
 			strings.Join(silent, " and "))
 	}
 	to := slices.DeleteFunc(slices.Clone(names), func(x string) bool { return x == name })
+	if err := n.replicated(to, most); err != nil {
+		return err
+	}
 	err = s.changeMembers(ctx, names, to)
 	var e *Error
 	if err != nil && !errors.As(err, &e) {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"troupe/eventlog"
 )
 
 // fits is an Engine that does what it is told at once.
@@ -106,6 +108,7 @@ func TestMembers(t *testing.T) {
 	refused(nodes[0], "a", "this is node a: ask another one to remove it", Conflict)
 	refused(nodes[0], "b", "node b is live: drain it and stop it first", Conflict)
 	_ = nodes[1].Close(t.Context())
+	eventually(func() bool { return nodes[0].Health().Cluster.Settled })
 	remove := func(s *Server, name string) {
 		t.Helper()
 		var err error
@@ -144,4 +147,35 @@ func TestMembers(t *testing.T) {
 		err := nodes[0].RemoveNode(t.Context(), "c")
 		return err != nil && strings.Contains(err.Error(), "a majority of the 4 nodes is 3, and c and d would be missing")
 	})
+}
+
+// TestRemovalWaitsForReplicas: a node is not removed while too few of those that stay have all of the log.
+func TestRemovalWaitsForReplicas(t *testing.T) {
+	n := &nodes{}
+	whole := func(names string) (out []eventlog.Replica) {
+		for _, name := range strings.Split(names, "") {
+			out = append(out, eventlog.Replica{Name: name, Current: true})
+		}
+		return out
+	}
+	behind := append(whole("ab"), eventlog.Replica{Name: "d", Behind: "is 700 entries behind"})
+	for _, x := range []struct {
+		replicas []eventlog.Replica
+		stay     string
+		most     int
+		want     string // in the error, empty for none
+	}{
+		{whole("abcd"), "acd", 3, ""},
+		{whole("abc"), "acd", 3, "d has no replica yet"}, // d was just added: without b, two replicas would be left
+		{append(whole("abc"), behind[2]), "acd", 3, "d is 700 entries behind"},
+		{whole("abcd"), "abce", 3, ""}, // e is away, and three of five are there
+		{behind, "abd", 3, "a change of the nodes is under way: d is 700 entries behind"},
+		{nil, "acd", 3, ""}, // a log that does not say
+	} {
+		n.replicas = x.replicas
+		err := n.replicated(strings.Split(x.stay, ""), x.most)
+		if (err == nil) != (x.want == "") || err != nil && (CodeOf(err) != Conflict || !strings.Contains(err.Error(), x.want)) {
+			t.Errorf("%v, %s stay: %v, want %q", x.replicas, x.stay, err, x.want)
+		}
+	}
 }

@@ -74,6 +74,7 @@ type nodes struct {
 	gone    []string                 // nodes that were removed while this process ran; mu
 	change  string                   // what a change of the nodes waits for; mu
 	judged  atomic.Pointer[[]string] // the list for which change is
+	settled bool                     // this node has brought the engine to its list; mu
 
 	unsteady time.Duration // until when offsets do not count, since opened
 }

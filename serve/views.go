@@ -371,8 +371,11 @@ type ClusterHealth struct {
 	// Elections is how often another node led the log than before, since this one started.
 	Elections uint64 `json:"elections"`
 	// Change says what a change of the nodes waits for, at the node that brings it to its end; empty for nothing.
-	Change  string `json:"change,omitempty"`
-	Drained bool   `json:"drained,omitempty"`
+	Change string `json:"change,omitempty"`
+	// Settled: this node has brought the servers of the log to its list of nodes, and each has a replica that is current.
+	// One of the nodes says so when a change is at its end.
+	Settled bool `json:"settled,omitempty"`
+	Drained bool `json:"drained,omitempty"`
 	// Attested is what the servers of the log are trusted by, where they belong to others; nil where they are the
 	// nodes.
 	Attested *Attested `json:"attested,omitempty"`
@@ -387,6 +390,15 @@ type Attested struct {
 
 // AttestedByServers is Attested.By of servers that report themselves.
 const AttestedByServers = "servers"
+
+// Names returns the names of the nodes, in the order of the log.
+func (c *ClusterHealth) Names() []string {
+	var names []string
+	for _, n := range c.Nodes {
+		names = append(names, n.Name)
+	}
+	return names
+}
 
 // NodeHealth is a node as its checkpoints say.
 type NodeHealth struct {
