@@ -242,7 +242,8 @@ func clusterRemoveCommand() *cobra.Command {
 		Long: `For a cluster of four or five nodes. Drain the node and stop it first; a machine that is gone needs
 nothing. Refused while it answers, while nodes that were added have no replica, and where the others are
 no majority of all. The list of nodes is in the log: the others go on without the node at once, and the
-command waits until the engine has removed its replicas. It writes cluster.toml for each node that stays; copy it there, no node needs a new start.
+command waits until the engine has removed its replicas. It writes cluster.toml for each node that stays;
+copy it there, no node needs a new start.
 Revoke the certificate of the node. Where the nodes have --keys, TROUPE_KEY has a key with the scope
 admin. What is interrupted goes on with the same command.`,
 		Example: `  troupe cluster remove d.example --cluster a.example/cluster.toml --out new`,
