@@ -18,7 +18,7 @@ var ofTheMachine = map[string]struct {
 	"eventlog/build.go":           {1, "a tool that reads files while no server runs"},
 	"eventlog/repair.go":          {1, "a tool that reads files while no server runs"},
 	"eventlog/void.go":            {1, "a tool beside the nodes"},
-	"eventlog/snapshot.go":          {1, "a file that another process of the machine is writing"},
+	"eventlog/snapshot.go":        {1, "a file that another process of the machine is writing"},
 	"eventlog/natslog/natslog.go": {1, "CheckCredentials, which has no options"},
 }
 
