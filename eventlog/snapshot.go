@@ -8,8 +8,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,8 +115,8 @@ const (
 // checkSnapshots checks the engine's snapshots of its groups of replicas.
 func checkSnapshots(dir string) (file, what string, err error) {
 	all, err := snapshots(dir, "")
-	for name, s := range all {
-		_, damaged, rerr := readSnapshot(name, s)
+	for _, name := range slices.Sorted(maps.Keys(all)) { // the same file each time
+		_, damaged, rerr := readSnapshot(name, all[name])
 		if err = errors.Join(err, rerr); err == nil && damaged {
 			return name, "it does not have the checksum at its end", nil
 		}
@@ -148,7 +150,8 @@ func (n *Node) mendSnapshots(ctx context.Context) (mended int, err error) {
 		return 0, err
 	}
 	var errs []error
-	for name, s := range all {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		s := all[name]
 		_, damaged, err := readSnapshot(name, s)
 		if err == nil && damaged {
 			err = n.mendSnapshot(ctx, name, s)
