@@ -16,6 +16,7 @@ import (
 	"troupe/serve/decide"
 	"troupe/serve/fold"
 	"troupe/serve/recent"
+	"troupe/timing"
 )
 
 // Server is the Service of one data directory. It wires its parts and has no work of its own: the state and the writer
@@ -244,11 +245,27 @@ func (s *Server) startLoops() {
 
 // logReader gives a history the log.
 type logReader struct {
-	ctx context.Context
-	log eventlog.Log
+	ctx   context.Context
+	log   eventlog.Log
+	clock timing.Clock
 }
 
-func (l logReader) Get(seq uint64) (eventlog.Entry, error) { return l.log.Get(l.ctx, 0, seq) }
+// Get asks again for up to readAgain when the log does not answer: an entry that is half applied cannot be left, and a node
+// that the network cuts off for some seconds would be read-only until its next start.
+func (l logReader) Get(seq uint64) (eventlog.Entry, error) {
+	for begun := l.clock.Mark(); ; {
+		e, err := l.log.Get(l.ctx, 0, seq)
+		if !errors.Is(err, context.DeadlineExceeded) || l.clock.Since(begun) > readAgain ||
+			!l.clock.Sleep(l.ctx, readPause) {
+			return e, err
+		}
+	}
+}
+
+const (
+	readAgain = time.Minute
+	readPause = 100 * time.Millisecond
+)
 
 func (l logReader) Replay(c *eventlog.Chain, until uint64, f func(eventlog.Delivery) error) error {
 	for d, err := range eventlog.Replay(l.ctx, l.log, c, until) {
@@ -271,7 +288,7 @@ func (s *Server) recover(ctx context.Context) error {
 		return err
 	}
 	s.space.set(info)
-	s.past = &fold.History{Log: logReader{s.ctx, s.log}, Nearest: s.snapshots.files.Nearest, Keys: s.batches,
+	s.past = &fold.History{Log: logReader{s.ctx, s.log, s.opt.Clock}, Nearest: s.snapshots.files.Nearest, Keys: s.batches,
 		KeysKept: s.opt.keysKept}
 	s.past.First.Store(info.First)
 	s.recent = recent.New(recent.Options{Keys: s.keys, Log: s.log, Past: s.past, Here: s.here, Logger: s.opt.Logger})
