@@ -46,6 +46,31 @@ func (m *member) end() {
 	m.log, m.node = nil, nil
 }
 
+// newMembers returns nodes a, b, …, of which the first three have made a log together, their addresses, and that trio.
+func newMembers(t *testing.T, n int) (all []*member, addresses []string, trio *trio) {
+	t.Helper()
+	addresses = eventlog.FreePorts(t, n)
+	for i, a := range addresses {
+		all = append(all, &member{name: string(rune('a' + i)), address: a, dir: t.TempDir()})
+	}
+	t.Cleanup(func() {
+		for _, m := range all {
+			m.end()
+		}
+	})
+	trio = newTrio(t, 1, 1<<28)
+	copy(trio.addresses, addresses)
+	for i := range 3 {
+		trio.start(i)
+	}
+	for i := range 3 {
+		trio.open(i)
+		all[i].node, all[i].log = trio.nodes[i], trio.logs[i]
+		trio.nodes[i], trio.logs[i] = nil, nil
+	}
+	return all, addresses, trio
+}
+
 // fit brings the engine to the nodes that names has, a letter each.
 func (m *member) fit(t *testing.T, names string, gone ...string) {
 	t.Helper()
@@ -73,26 +98,7 @@ func TestMembers(t *testing.T) {
 		t.Skip("TROUPE_LONG is not set: elections take seconds")
 	}
 	t.Parallel()
-	addresses := eventlog.FreePorts(t, 5)
-	var all []*member
-	for i, a := range addresses {
-		all = append(all, &member{name: string(rune('a' + i)), address: a, dir: t.TempDir()})
-	}
-	t.Cleanup(func() {
-		for _, m := range all {
-			m.end()
-		}
-	})
-	trio := newTrio(t, 1, 1<<28) // the first three, which make the log together
-	copy(trio.addresses, addresses)
-	for i := range 3 {
-		trio.start(i)
-	}
-	for i := range 3 {
-		trio.open(i)
-		all[i].node, all[i].log = trio.nodes[i], trio.logs[i]
-		trio.nodes[i], trio.logs[i] = nil, nil
-	}
+	all, addresses, _ := newMembers(t, 5)
 	ctx, cancel := context.WithCancel(t.Context())
 	var stored, longest atomic.Int64
 	w, err := eventlog.NewCommitter(all[2].log, eventlog.CommitterOptions{Format: eventlog.Format3, Keys: eventlogtest.Keys,
@@ -171,26 +177,7 @@ func TestMembers(t *testing.T) {
 // list of the log has three nodes, so the two elect, and the third one gets the log again.
 func TestGroupIsRescued(t *testing.T) {
 	t.Parallel()
-	addresses := eventlog.FreePorts(t, 4)
-	var all []*member
-	for i, a := range addresses {
-		all = append(all, &member{name: string(rune('a' + i)), address: a, dir: t.TempDir()})
-	}
-	t.Cleanup(func() {
-		for _, m := range all {
-			m.end()
-		}
-	})
-	trio := newTrio(t, 1, 1<<28)
-	copy(trio.addresses, addresses)
-	for i := range 3 {
-		trio.start(i)
-	}
-	for i := range 3 {
-		trio.open(i)
-		all[i].node, all[i].log = trio.nodes[i], trio.logs[i]
-		trio.nodes[i], trio.logs[i] = nil, nil
-	}
+	all, addresses, trio := newMembers(t, 4)
 	w, err := eventlog.NewCommitter(all[0].log, eventlog.CommitterOptions{Format: eventlog.Format3, Keys: eventlogtest.Keys,
 		Applied: func() eventlog.Head { return eventlog.Head{} }})
 	if err != nil {
@@ -254,26 +241,7 @@ func TestMembersLoss(t *testing.T) {
 		t.Skip("TROUPE_LONG is not set: elections take seconds")
 	}
 	t.Parallel()
-	addresses := eventlog.FreePorts(t, 5)
-	var all []*member
-	for i, a := range addresses {
-		all = append(all, &member{name: string(rune('a' + i)), address: a, dir: t.TempDir()})
-	}
-	t.Cleanup(func() {
-		for _, m := range all {
-			m.end()
-		}
-	})
-	trio := newTrio(t, 1, 1<<28)
-	copy(trio.addresses, addresses)
-	for i := range 3 {
-		trio.start(i)
-	}
-	for i := range 3 {
-		trio.open(i)
-		all[i].node, all[i].log = trio.nodes[i], trio.logs[i]
-		trio.nodes[i], trio.logs[i] = nil, nil
-	}
+	all, addresses, _ := newMembers(t, 5)
 	appendMany(t, all[2].log, "before", 2000)
 	all[3].begin(t, addresses[:4])
 	all[2].fit(t, "abcd")
