@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
@@ -30,7 +31,7 @@ func (d *Decider) Batch(ctx context.Context, name string, rs []Request) []Item {
 	b := &batch{d: d, ctx: ctx, name: name, rs: rs, out: out, held: held}
 	defer func() { // those that were not sent
 		for _, use := range b.held {
-			d.pending.release(use)
+			d.keys.pending.release(use)
 		}
 	}()
 	b.decide()
@@ -60,7 +61,7 @@ func (b *batch) decide() {
 			}
 		}
 		var c Chosen
-		if err = b.d.assign(v, r); err == nil {
+		if err = r.assign(v, b.d.opt.Limits.Bytes, b.d.opt.Keys); err == nil {
 			err = r.check(&b.d.opt.Limits)
 		}
 		if err == nil {
@@ -98,7 +99,7 @@ func (b *batch) write() {
 	for k := range b.ready {
 		all = append(all, b.ready[k].Record)
 	}
-	receipt, err := d.append(b.ctx, uses, b.also.after(all...)...)
+	receipt, err := d.keys.write(b.ctx, uses, b.also.after(all...)...)
 	if err != nil {
 		b.also.forget()
 	}
@@ -110,11 +111,60 @@ func (b *batch) write() {
 		c := &b.ready[k]
 		key := d.answer(c, receipt, k)
 		d.recent.Put(b.last, b.name, &b.rs[i], c.Record, key, receipt.Seq)
-		if err := d.first(keys[k], &c.Decision, key); err != nil {
+		if err := d.keys.first(keys[k], &c.Decision, key); err != nil {
 			b.out[i] = Item{Err: err}
 		} else {
 			b.out[i].Decision = c.Decision
 		}
 	}
 	b.ready, b.at, b.also, b.size = nil, nil, nil, 0
+}
+
+// reserveAll takes the idempotency keys of a batch. held has the reservations of the items that are to
+// be decided; what is known already goes into out; same are the items that repeat an earlier one.
+func (d *Decider) reserveAll(ctx context.Context, name string, rs []Request,
+	out []Item) (held []*reservation, same map[int]int) {
+	held = make([]*reservation, len(rs))
+	var v *choose.Version
+	var order []int
+	first := map[[16]byte]int{}
+	for i := range rs {
+		if rs[i].IdempotencyKey == "" {
+			continue
+		}
+		if v == nil {
+			if _, v, out[i].Err = d.versions.Ready(ctx, name, rs[i].MinSeq); out[i].Err != nil {
+				continue
+			}
+		}
+		if out[i].Err = rs[i].assign(v, d.opt.Limits.Bytes, d.opt.Keys); out[i].Err != nil {
+			continue
+		}
+		use := newReservation(v, &rs[i])
+		k, twice := first[use.key]
+		switch {
+		case !twice:
+			first[use.key], held[i] = i, use
+			order = append(order, i)
+		case held[k].request != use.request:
+			out[i].Err = errOtherRequest
+		default:
+			if same == nil {
+				same = map[int]int{}
+			}
+			same[i] = k
+		}
+	}
+	// All batches take keys in one order, so that two of them never wait for each other.
+	slices.SortFunc(order, func(a, b int) int { return bytes.Compare(held[a].key[:], held[b].key[:]) })
+	for _, i := range order {
+		old, err := d.keys.hold(ctx, held[i])
+		if old != nil {
+			out[i].Decision = *old
+		}
+		if out[i].Err = err; old != nil || err != nil {
+			held[i] = nil
+		}
+	}
+	return held, same
 }

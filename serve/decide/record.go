@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"troupe/eventlog"
@@ -22,9 +23,9 @@ func sizeOf(r *eventlog.Decision) int {
 }
 
 // record returns the decision that a worker drew, or in the modes apprentice and shadow the caller's, and
-// its record.
-func (d *Decider) record(w *choose.Worker, r *Request, c choose.Choice, now time.Time) (Decision,
-	*eventlog.Decision, error) {
+// its record. Times are in ns since 1970; the window of the event ends its length after opens.
+func record(w *choose.Worker, r *Request, c choose.Choice, now time.Time, opens int64) (Decision, *eventlog.Decision,
+	error) {
 	v := w.Version
 	config := &v.Compiled.Config
 	mode := model.Mode(config.Mode)
@@ -40,7 +41,7 @@ func (d *Decider) record(w *choose.Worker, r *Request, c choose.Choice, now time
 		Full: record.Full, Model: v.ID, Slot: r.Slot, BasisSeq: v.Seq, BasisDigest: v.Digest, Member: c.Member,
 		Negative: c.Negative, Num: c.Num, Den: c.Den,
 		Mode: model.Modes[mode], Deferred: r.Deferred, Caller: r.Caller,
-		Time: now.UnixNano(), Deadline: max(now.UnixNano(), d.opt.Clock()) + int64(config.Reward.Window),
+		Time: now.UnixNano(), Deadline: opens + int64(config.Reward.Window),
 	}
 	baseline := mode == model.Apprentice || mode == model.Shadow
 	if mode == model.Guarded {
@@ -119,4 +120,26 @@ func (r *Request) checkGuard(mode model.Mode, c *model.Config) error {
 		return model.Invalid("defer_activation", true, "does not go with a guard: what is not played has no baseline")
 	}
 	return nil
+}
+
+// Place returns the index of the chosen action among the actions of the request.
+func Place(r *eventlog.Decision) (int, error) {
+	set, err := candidates.Parse(r.Full)
+	if err != nil {
+		return 0, err
+	}
+	return set.Place(int(r.Index))
+}
+
+// records are decisions that are written and answered, for reuse. Their X and Atoms belong to Recent.
+var records = sync.Pool{New: func() any { return new(eventlog.Decision) }}
+
+// recycle gives back a record to which there is no other reference.
+func recycle(r *eventlog.Decision) {
+	full := r.Full[:0]
+	if cap(full) > 64<<10 {
+		full = nil
+	}
+	*r = eventlog.Decision{Full: full}
+	records.Put(r)
 }

@@ -3,7 +3,10 @@ package decide
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
+	"math"
 	"time"
 
 	"troupe/eventlog"
@@ -108,16 +111,16 @@ type unit struct {
 }
 
 // assign reads the unit of a request: its value becomes a keyed hash, and nothing else that is recorded, hashed or
-// learned from has it.
-func (d *Decider) assign(v *choose.Version, r *Request) error {
+// learned from has it. A context of more than most bytes is left to check.
+func (r *Request) assign(v *choose.Version, most int, keys eventlog.IDKeys) error {
 	r.unit = unit{}
 	path := v.Compiled.UnitPath()
 	if path == nil {
 		return nil
 	}
 	name := v.Compiled.Config.Unit
-	if len(r.Context) > d.opt.Limits.Bytes {
-		return nil // check says so
+	if len(r.Context) > most {
+		return nil
 	}
 	u := unitReader{dec: json.NewDecoder(bytes.NewReader(r.Context)), text: r.Context, path: path, name: name}
 	if err := u.object(0); err != nil {
@@ -128,7 +131,7 @@ func (d *Decider) assign(v *choose.Version, r *Request) error {
 		return fault.Refused(err)
 	}
 	rest := append(append(make([]byte, 0, len(r.Context)), r.Context[:u.from]...), r.Context[u.to:]...)
-	r.unit = unit{name, d.opt.Keys.Unit(v.Root, value), rest}
+	r.unit = unit{name, keys.Unit(v.Root, value), rest}
 	return nil
 }
 
@@ -148,4 +151,52 @@ func (r *Request) context() json.RawMessage {
 		return r.unit.rest
 	}
 	return r.Context
+}
+
+// hash is what makes two requests the same.
+func (r *Request) hash() (h [16]byte) {
+	var b []byte
+	text := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
+	text(string(r.context()))
+	text(string(r.Packed))
+	for _, a := range r.Actions {
+		b = append(b, 1)
+		text(a.ID)
+		text(string(a.Features))
+		if a.Cost != nil {
+			b = binary.LittleEndian.AppendUint64(append(b, 7), math.Float64bits(*a.Cost))
+		}
+	}
+	for _, id := range r.IDs {
+		b = append(b, 2)
+		text(id)
+	}
+	for _, ok := range r.Available {
+		if b = append(b, 3, 0); ok {
+			b[len(b)-1] = 1
+		}
+	}
+	for _, id := range r.Exclude {
+		b = append(b, 4)
+		text(id)
+	}
+	for _, c := range r.Costs {
+		b = binary.LittleEndian.AppendUint64(append(b, 8), math.Float64bits(c))
+	}
+	if r.Baseline != nil {
+		b = binary.AppendVarint(append(b, 5), int64(*r.Baseline))
+	}
+	if r.Deferred {
+		b = append(b, 6)
+	}
+	if r.unit.path != "" {
+		b = binary.LittleEndian.AppendUint64(append(b, 9), uint64(r.unit.hash))
+	}
+	text(string(r.Mode))
+	if r.Slot != "" {
+		text(r.Slot)
+	}
+	sum := sha256.Sum256(b)
+	copy(h[:], sum[:])
+	return h
 }
