@@ -1,7 +1,6 @@
 package fold
 
 import (
-	"bytes"
 	"slices"
 
 	"troupe/feature"
@@ -113,33 +112,6 @@ func (k *keeper) wake(c *model.Compiled, seed rng.Key) (built bool, err error) {
 	return true, nil
 }
 
-// LayAside gives up the policy of a model and keeps its bytes. A model that lags stays as it is. TakeChanged has the
-// model when its published version is to be replaced.
-func (f *Fold) LayAside(m *Model) error {
-	if m.policy == nil || m.lagging {
-		return nil
-	}
-	_, err := m.State()
-	if err != nil {
-		return err
-	}
-	other, err := m.layAside()
-	if other {
-		f.markChanged(m)
-	}
-	f.fresh.share(m)
-	return err
-}
-
-// wake builds the policy of a model that was laid aside.
-func (f *Fold) wake(m *Model) error {
-	built, err := m.wake(m.Compiled, m.Seed)
-	if built {
-		f.defers(m)
-	}
-	return err
-}
-
 // Learners returns the models that learn side by side in the policy, nil where there are none.
 func (k *keeper) Learners() []policy.HashedModel {
 	if k.aside {
@@ -189,68 +161,3 @@ func learnersOf(p model.Policy) []policy.HashedModel {
 	}
 	return nil
 }
-
-// laid gives m the state of a snapshot without a policy of its own. It reports false when that is not possible, and has
-// done nothing then: the snapshot is damaged, or does not have the bytes that this program writes.
-func (s *scratch) laid(m *Model, snapshot []byte) bool {
-	key, err := m.Compiled.Shape()
-	if err != nil {
-		return false
-	}
-	p := s.policies[string(key)]
-	if p == nil {
-		if p, err = m.Compiled.NewPolicy(m.Seed); err != nil {
-			return false
-		}
-		if len(s.policies) >= maxScratch {
-			clear(s.policies)
-		}
-		if s.policies == nil {
-			s.policies = map[string]model.Policy{}
-		}
-		s.policies[string(key)] = p
-	}
-	if p.Restore(snapshot) != nil {
-		delete(s.policies, string(key)) // it may hold a part
-		return false
-	}
-	if s.b, err = p.AppendSnapshot(s.b[:0]); err != nil || !bytes.Equal(s.b, snapshot) {
-		return false
-	}
-	m.state, m.bytes = m.buffers.newState(slices.Clone(snapshot)), len(snapshot)
-	memory := m.remembered()
-	if x, ok := p.(policy.Sharer); ok {
-		m.touched, m.dense = x.Touched(), x.Dense()
-		d := x.Digest()
-		m.state.digest = Digest(append(d[:], memory...))
-		m.state.stats = m.Memory.Statistics
-	} else {
-		m.state.remember(memory)
-	}
-	m.aside = true
-	m.remembers(p)
-	return true
-}
-
-// fresh has what models that are laid aside and have learned nothing say of themselves, the last of them.
-type fresh []policy.HashedModel
-
-// share lets m have the learners of the model before it where they are equal.
-func (s *fresh) share(m *Model) {
-	switch {
-	case !m.aside || m.Last > 0:
-	case slices.Equal(*s, m.learners):
-		m.learners = *s
-	default:
-		*s = m.learners
-	}
-}
-
-// scratch are policies into which snapshots are restored to check them, one for each shape. A snapshot does not depend
-// on the seed.
-type scratch struct {
-	policies map[string]model.Policy
-	b        []byte
-}
-
-const maxScratch = 16

@@ -4,17 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"time"
 
 	"troupe/eventlog"
-	"troupe/serve/model"
 )
 
 // The bytes of a fold, little-endian, numbers as uvarint unless a type is named:
@@ -75,12 +71,6 @@ func (f *Fold) AppendState(b []byte, chain *eventlog.Chain) ([]byte, error) {
 	return Sign(b, start), nil
 }
 
-// Sign appends the checksum of what begins at start.
-func Sign(b []byte, start int) []byte {
-	sum := sha256.Sum256(b[start:])
-	return append(b, sum[:]...)
-}
-
 // AppendUnsigned is AppendState without the checksum, which takes nearly half of the time.
 func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
 	w := writer{append(append(b, stateMagic...), f.flags())}
@@ -115,45 +105,6 @@ func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
 	}
 	w.bytes(chain.AppendPosition(nil))
 	return w.b, nil
-}
-
-func (w *writer) model(m *Model) error {
-	snapshot, err := m.snapshot()
-	if err != nil {
-		return err
-	}
-	w.fixed(uint64(m.ID))
-	w.fixed(uint64(m.Parent))
-	w.fixed(uint64(m.Root))
-	w.fixed(uint64(m.Successor))
-	w.uint(m.Cut)
-	w.bool(m.KeepLater)
-	w.uint(m.Since)
-	w.uint(m.Last)
-	w.uint(m.Version)
-	w.bool(m.Paused)
-	w.bool(m.Deleted)
-	w.bytes([]byte(m.Failed))
-	for _, v := range m.Seed {
-		w.b = binary.LittleEndian.AppendUint32(w.b, v)
-	}
-	w.stamp(m.Created)
-	w.stamp(m.Changed)
-	for _, v := range m.Counts.numbers() {
-		w.fixed(*v)
-	}
-	w.fixed(math.Float64bits(m.Counts.RewardSum))
-	w.time(m.Counts.Last)
-	w.bytes(m.Compiled.JSON)
-	w.bool(m.HasPolicy())
-	w.bytes(snapshot)
-	return w.memory(m)
-}
-
-// numbers are the counts in the order of the format.
-func (c *Counts) numbers() [9]*uint64 {
-	return [...]*uint64{&c.Decisions, &c.Rewards, &c.Duplicates, &c.Late, &c.Ignored, &c.Expired, &c.Defaulted,
-		&c.Learned, &c.Open}
 }
 
 func (w *writer) open(f *Fold, o *openEntry) {
@@ -276,38 +227,6 @@ func older(b []byte) bool {
 	return (string(b[:4]) == "TRPS" || string(b[:4]) == "TRPC") && b[4] < stateMagic[4] && b[5] == 0
 }
 
-func (r *reader) model(f *Fold, laying *scratch) (*Model, error) {
-	m := &Model{
-		ID: eventlog.ID(r.fixed()), Lineage: Lineage{Parent: eventlog.ID(r.fixed()), Root: eventlog.ID(r.fixed()),
-			Successor: eventlog.ID(r.fixed()), Cut: r.uint(), KeepLater: r.bool(), Since: r.uint()},
-		Last: r.uint(), Version: r.uint(), Paused: r.bool(), Deleted: r.bool(), Failed: string(r.bytes()),
-	}
-	for i := range m.Seed {
-		if v := r.take(4); v != nil {
-			m.Seed[i] = binary.LittleEndian.Uint32(v)
-		}
-	}
-	m.Created, m.Changed = r.stamp(), r.stamp()
-	for _, v := range m.Counts.numbers() {
-		*v = r.fixed()
-	}
-	m.Counts.RewardSum = math.Float64frombits(r.fixed())
-	m.Counts.Last = r.time()
-	config, alive, policy := r.bytes(), r.bool(), r.take(r.count())
-	memory := r.bytes()
-	if r.err != nil {
-		return nil, r.err
-	}
-	err := m.readMemory(memory)
-	if err == nil {
-		err = m.restore(f, laying, config, alive, policy)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("model %v: %w", m.ID, err)
-	}
-	return m, nil
-}
-
 // open reads an open entry into the fold.
 func (r *reader) open(f *Fold) {
 	var k batchKey
@@ -361,118 +280,3 @@ func (r *reader) closed() (key [16]byte, u KeyUse, at int64) {
 	u.Seq, at = r.uint(), int64(r.fixed())
 	return key, u, at
 }
-
-// restore gives m its configuration, and its policy laid aside where the snapshot allows it.
-func (m *Model) restore(f *Fold, laying *scratch, config []byte, alive bool, policy []byte) error {
-	var c model.Config
-	err := json.Unmarshal(config, &c)
-	if err == nil {
-		m.Compiled, err = f.shapes.Logged(c)
-	}
-	if err != nil || !alive || laying.laid(m, policy) {
-		return err
-	}
-	if m.policy, err = m.Compiled.NewPolicy(m.Seed); err != nil {
-		return err
-	}
-	if err := m.policy.Restore(policy); err != nil {
-		return err
-	}
-	_, err = m.State()
-	return err
-}
-
-// writer and reader of the format above. After the first fault a reader returns zero values.
-type writer struct{ b []byte }
-
-func (w *writer) uint(v uint64)  { w.b = binary.AppendUvarint(w.b, v) }
-func (w *writer) fixed(v uint64) { w.b = binary.LittleEndian.AppendUint64(w.b, v) }
-func (w *writer) bytes(v []byte) { w.uint(uint64(len(v))); w.b = append(w.b, v...) }
-func (w *writer) bool(v bool) {
-	if v {
-		w.b = append(w.b, 1)
-	} else {
-		w.b = append(w.b, 0)
-	}
-}
-
-// time writes 0 for the zero time.
-func (w *writer) time(t time.Time) {
-	if t.IsZero() {
-		w.fixed(0)
-	} else {
-		w.fixed(uint64(t.UnixNano()))
-	}
-}
-func (w *writer) stamp(s Stamp) { w.uint(s.Seq); w.time(s.Time) }
-
-type reader struct {
-	b   []byte
-	err error
-}
-
-// fail notes a fault, unless there was one.
-func (r *reader) fail(text string) {
-	if r.err == nil {
-		r.err = errors.New(text)
-	}
-}
-
-func (r *reader) take(n int) []byte {
-	if r.err != nil || n < 0 || n > len(r.b) {
-		r.fail("cut short")
-		return nil
-	}
-	out := r.b[:n:n]
-	r.b = r.b[n:]
-	return out
-}
-
-func (r *reader) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 || r.err != nil {
-		r.take(len(r.b) + 1)
-		return 0
-	}
-	r.take(n)
-	return v
-}
-
-// count reads a number of things that take at least a byte each.
-func (r *reader) count() int {
-	n := r.uint()
-	if n > uint64(len(r.b)) {
-		r.take(len(r.b) + 1)
-		return 0
-	}
-	return int(n)
-}
-
-func (r *reader) fixed() uint64 {
-	if b := r.take(8); b != nil {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
-}
-
-func (r *reader) key() (k [16]byte) {
-	copy(k[:], r.take(16))
-	return k
-}
-
-func (r *reader) byte() byte {
-	if b := r.take(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
-
-func (r *reader) bool() bool    { return r.byte() != 0 }
-func (r *reader) bytes() []byte { return bytes.Clone(r.take(r.count())) }
-func (r *reader) time() time.Time {
-	if v := r.fixed(); v != 0 {
-		return time.Unix(0, int64(v)).UTC()
-	}
-	return time.Time{}
-}
-func (r *reader) stamp() Stamp { return Stamp{r.uint(), r.time()} }

@@ -6,7 +6,6 @@ import (
 
 	"troupe/eventlog"
 	"troupe/ope"
-	"troupe/serve/model"
 )
 
 // Guard is the state of a guarded model: a fold over its guarded decisions, those in which the policy was played with a
@@ -108,67 +107,6 @@ func (g *Guard) bound(alpha float64) {
 	g.lower = 0
 	if n, _, _ := g.seq.Numbers(); n > 0 {
 		g.lower = float64(n) * g.seq.Lower(alpha, -1, 1)
-	}
-}
-
-// beginGuard gives a model the state of its guard, where its configuration was from before: it goes on with the state
-// that it has, unless rewards have another range.
-func (m *Model) beginGuard(from *model.Config) {
-	to := &m.Compiled.Config
-	switch {
-	case to.Guard.IsZero():
-		m.Guard = nil
-	case m.Guard == nil || from.Reward.Min != to.Reward.Min || from.Reward.Max != to.Reward.Max:
-		m.Guard = newGuard()
-	default:
-		m.Guard.bound(1 - to.Guard.Confidence)
-	}
-}
-
-// GuardPlays reports whether the next guarded decision of the model plays the policy.
-func (m *Model) GuardPlays() bool {
-	c := &m.Compiled.Config
-	return m.Guard != nil && m.Guard.Plays(c.Guard.Margin/(c.Reward.Max-c.Reward.Min))
-}
-
-// guards notes a guarded decision.
-func (f *Fold) guards(h *Model, key eventlog.Event, r *eventlog.Decision) {
-	if r.Baseline == 0 || h.Guard == nil {
-		return
-	}
-	was := h.GuardPlays()
-	h.Guard.decide(key, r)
-	f.turned(h, was)
-}
-
-// guardSettles takes what counts as the reward of a decision: the smallest one where nothing does.
-func (f *Fold) guardSettles(h *Model, key eventlog.Event, y float64, counts bool) {
-	if h.Guard == nil {
-		return
-	}
-	c := &h.Compiled.Config
-	if !counts {
-		y = c.Reward.Min
-	}
-	was := h.GuardPlays()
-	if h.Guard.settle(key, (y-c.Reward.Min)/(c.Reward.Max-c.Reward.Min), 1-c.Guard.Confidence) {
-		f.turned(h, was)
-	}
-}
-
-// guardExpires is guardSettles of an event whose window ends.
-func (f *Fold) guardExpires(h *Model, e *openEvent, key eventlog.Event, r *eventlog.Expire) {
-	if e.state&rewarded != 0 {
-		f.guardSettles(h, key, e.y, true)
-	} else {
-		f.guardSettles(h, key, r.Y, r.Default)
-	}
-}
-
-// turned publishes a version when the guard has changed its mind.
-func (f *Fold) turned(h *Model, was bool) {
-	if h.GuardPlays() != was {
-		f.markChanged(h)
 	}
 }
 

@@ -7,9 +7,22 @@ import (
 	"sync/atomic"
 
 	"troupe/eventlog"
-	"troupe/rng"
+	"troupe/internal/compact"
 	"troupe/serve/model"
 )
+
+// New returns the fold of an empty log. It reads what it does not keep from past, which may be nil when no
+// window of the rules sum and last closes and nothing is cloned or rolled back.
+func New(past *History) *Fold {
+	e := &epochs{places: map[eventlog.ID]uint32{}}
+	f := &Fold{
+		registry: registry{models: map[eventlog.ID]*Model{}, names: map[string]*Model{}},
+		windows:  windows{epochs: e}, usedKeys: usedKeys{epochs: e}, past: past,
+	}
+	f.open = compact.NewIndex(func(at uint32) uint64 { return f.batch(f.entries.At(at)).hash() })
+	f.keys = compact.NewIndex(func(at uint32) uint64 { return hashKey(f.used.At(at).key) })
+	return f
+}
 
 // History is the past of a log: decisions that the fold does not keep, and states of earlier entries. It
 // verifies what it reads. Safe for concurrent use.
@@ -39,12 +52,6 @@ func (h *History) Chain(from uint64) *eventlog.Chain {
 	return c
 }
 
-// Log is what a History reads.
-type Log interface {
-	Get(seq uint64) (eventlog.Entry, error)
-	Replay(c *eventlog.Chain, until uint64, f func(eventlog.Delivery) error) error
-}
-
 // beginnings remembers the states that clones and rollbacks began with. A fold meets those again in
 // every fold of the same entries, and each needs the ones before it: computed anew, n nested rollbacks
 // would cost 2ⁿ folds of the log. The newest are kept, up to beginningBytes.
@@ -60,31 +67,6 @@ type beginning struct {
 	model eventlog.ID
 	seq   uint64
 	cast  eventlog.ID // digest of the configuration in which the log was folded, 0 for the model's own
-}
-
-// Past is the state of a model after an earlier entry.
-type Past struct {
-	Snapshot []byte // of the policy, nil before its features were learned
-	Learned  uint64 // updates that it has seen
-	Memory   Memory
-	Learning *Learning
-	Digest   eventlog.ID // 0 without a snapshot
-}
-
-// DigestUnder returns the digest of the state that a model of this configuration and seed begins with: what it keeps
-// beside its policy may count otherwise than in the configuration of then.
-func (p *Past) DigestUnder(c *model.Compiled, seed rng.Key) (eventlog.ID, error) {
-	m := Model{Compiled: c, Memory: p.Memory, Learning: p.Learning.inherited()}
-	m.beginLearning()
-	var err error
-	if m.policy, err = c.NewPolicy(seed); err == nil && p.Snapshot != nil {
-		err = m.policy.Restore(p.Snapshot)
-	}
-	if err != nil {
-		return 0, err
-	}
-	s, err := m.State()
-	return s.Digest(), err
 }
 
 // beginningBytes bounds beginnings, beside the newest one.
@@ -146,18 +128,6 @@ func (h *History) Decision(key eventlog.Event, seq uint64) (*eventlog.Decision, 
 		return nil, fmt.Errorf("entry %d: %w", seq, err)
 	}
 	return isDecision(header, r, key, seq)
-}
-
-func isDecision(header eventlog.Header, r eventlog.Record, key eventlog.Event, seq uint64) (*eventlog.Decision, error) {
-	d, ok := r.(*eventlog.Decision)
-	switch {
-	case header.Epoch != key.Epoch || header.No != key.Batch:
-		return nil, fmt.Errorf("entry %d is not batch %d of writer %v: %w", seq, key.Batch, key.Epoch,
-			eventlog.ErrNotFound)
-	case !ok:
-		return nil, fmt.Errorf("entry %d has no decision at place %d: %w", seq, key.Index, eventlog.ErrNotFound)
-	}
-	return d, nil
 }
 
 // DecisionAmong is Decision for an entry whose other decisions may be wanted next: each gets all of them with

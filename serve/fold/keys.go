@@ -2,8 +2,6 @@ package fold
 
 import (
 	"encoding/binary"
-	"hash/maphash"
-	"math/bits"
 	"time"
 
 	"troupe/eventlog"
@@ -53,14 +51,6 @@ func hashKey(key [16]byte) uint64 {
 	return mixed(binary.LittleEndian.Uint64(key[:8]), binary.LittleEndian.Uint64(key[8:]))
 }
 
-// keysKept is KeysKept, but in tests.
-func (f *Fold) keysKept() int {
-	if f.past != nil && f.past.KeysKept != 0 {
-		return max(0, f.past.KeysKept)
-	}
-	return KeysKept
-}
-
 // place returns where a key is kept.
 func (u *usedKeys) place(key [16]byte) (uint32, bool) {
 	return u.keys.Find(hashKey(key), func(at uint32) bool { return u.used.At(at).key == key })
@@ -84,16 +74,6 @@ func (u *usedKeys) Key(key [16]byte) (use KeyUse, ok bool) {
 // Keys returns how many idempotency keys are remembered.
 func (u *usedKeys) Keys() int { return u.keys.Len() }
 
-// OldestNeeded returns the oldest entry with a decision that a window or a remembered key needs, one past the
-// fold when there is none.
-func (f *Fold) OldestNeeded() uint64 {
-	oldest := f.OldestOpen()
-	for at := range f.keys.All() {
-		oldest = min(oldest, f.used.At(at).seq)
-	}
-	return oldest
-}
-
 // remember keeps the key of a new event and returns 1 + its place, 0 where the key was used before: the first use stays.
 func (u *usedKeys) remember(key [16]byte, use KeyUse) uint32 {
 	if _, twice := u.place(key); twice {
@@ -114,49 +94,4 @@ func (u *usedKeys) forget(kept int, clock int64) {
 		u.epochs.release(u.used.At(at).epoch)
 		u.used.Free(at)
 	}
-}
-
-// epochs are the writers of open entries and of remembered keys. Few have written most of them.
-type epochs struct {
-	ids    []eventlog.ID
-	uses   []int
-	places map[eventlog.ID]uint32
-	free   []uint32
-}
-
-// hold returns the place of an epoch, until release was called as often as hold.
-func (e *epochs) hold(id eventlog.ID) uint32 {
-	at, ok := e.places[id]
-	if !ok {
-		if k := len(e.free); k > 0 {
-			at, e.free = e.free[k-1], e.free[:k-1]
-		} else {
-			at = uint32(len(e.ids))
-			e.ids, e.uses = append(e.ids, 0), append(e.uses, 0)
-		}
-		e.ids[at], e.places[id] = id, at
-	}
-	e.uses[at]++
-	return at
-}
-
-func (e *epochs) release(at uint32) {
-	if e.uses[at]--; e.uses[at] == 0 {
-		delete(e.places, e.ids[at])
-		e.free = append(e.free, at)
-	}
-}
-
-// secrets are numbers that this process draws, so that no choice of keys makes long searches. What is found does not
-// depend on them.
-var secrets = func() [2]uint64 {
-	seed := maphash.MakeSeed()
-	return [2]uint64{maphash.String(seed, "a") | 1, maphash.String(seed, "b") | 1}
-}()
-
-// mixed is a hash of two numbers.
-func mixed(a, b uint64) uint64 {
-	hi, lo := bits.Mul64(a^secrets[0], b^secrets[1])
-	hi, lo = bits.Mul64(hi^lo^secrets[1], secrets[0])
-	return hi ^ lo
 }

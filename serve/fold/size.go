@@ -1,6 +1,8 @@
 package fold
 
-import "troupe/serve/model"
+import (
+	"troupe/serve/model"
+)
 
 // Size is about how many bytes of memory a model takes.
 type Size struct {
@@ -40,19 +42,4 @@ func sizeOf(c *model.Compiled, snapshot, touched, dense int) Size {
 		s.Used += timesUsed * int64(snapshot)
 	}
 	return s
-}
-
-// Size returns about how many bytes the model takes. Only the goroutine that applies entries may change a model
-// meanwhile.
-func (m *Model) Size() Size { return sizeOf(m.Compiled, m.bytes, m.touched, m.dense) }
-
-// Now returns about how many bytes the model takes as it is.
-func (m *Model) Now() int64 {
-	switch {
-	case m.policy != nil:
-		return m.Size().Used
-	case m.aside || !m.Deleted && m.Successor == 0:
-		return m.Size().Aside
-	}
-	return 0
 }

@@ -1,13 +1,9 @@
 package fold
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
-	"maps"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -138,42 +134,6 @@ func (s *State) Digest() eventlog.ID {
 	return s.digest
 }
 
-// Combined returns one digest of all models that are not deleted: their states, counts and versions of configuration.
-// It is not ok while a model lags.
-func (f *Fold) Combined() (d eventlog.ID, ok bool, err error) {
-	if f.Lagging() > 0 {
-		return 0, false, nil
-	}
-	var w writer
-	for _, id := range slices.Sorted(maps.Keys(f.models)) {
-		m := f.models[id]
-		if m.Deleted || m.Successor != 0 {
-			continue
-		}
-		s, err := m.State()
-		if err != nil {
-			return 0, false, fmt.Errorf("model %v: %w", id, err)
-		}
-		w.fixed(uint64(id))
-		w.fixed(uint64(s.Digest()))
-		w.uint(m.Version)
-		w.bool(m.Paused)
-		w.bytes([]byte(m.Failed))
-		for _, n := range m.Counts.numbers() {
-			w.uint(*n)
-		}
-		w.fixed(math.Float64bits(m.Counts.RewardSum))
-		if m.Spending != nil {
-			w.b = m.Spending.append(w.b)
-		}
-		if m.Guard != nil {
-			w.b = m.Guard.append(w.b)
-		}
-	}
-	sum := sha256.Sum256(w.b)
-	return eventlog.ID(binary.LittleEndian.Uint64(sum[:])) | 1, true, nil // 0 is none
-}
-
 // buffers are the free buffers of one model, at most two.
 type buffers struct {
 	mu   sync.Mutex
@@ -208,11 +168,4 @@ func (p *buffers) take() (b []byte) {
 		b, p.free = p.free[n-1], p.free[:n-1]
 	}
 	return b
-}
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// Digest is two checksums with different polynomials: 64 bits against accidents, not against enemies.
-func Digest(b []byte) eventlog.ID {
-	return eventlog.ID(crc32.ChecksumIEEE(b))<<32 | eventlog.ID(crc32.Checksum(b, castagnoli))
 }

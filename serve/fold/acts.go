@@ -1,67 +1,13 @@
 package fold
 
 import (
-	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
 
 	"troupe/eventlog"
-	"troupe/feature"
-	"troupe/rng"
 	"troupe/serve/model"
 )
-
-// controlConfig is the JSON in the field Config of a control record.
-type controlConfig struct {
-	Config model.Config `json:"config"`
-	Seed   string       `json:"seed,omitempty"` // 32 hexadecimal digits; create only
-}
-
-// ControlConfig returns the bytes of a control record's configuration; seed is nil but for a create. It reads
-// them back as the fold will, because a record that the fold cannot read stops the server for good.
-func ControlConfig(config model.Config, seed *rng.Key) ([]byte, error) {
-	x := controlConfig{Config: config}
-	if seed != nil {
-		x.Seed = encodeSeed(*seed)
-	}
-	b, err := json.Marshal(x)
-	if err != nil {
-		return nil, model.ErrorAt("config", err)
-	}
-	var back controlConfig
-	if err := json.Unmarshal(b, &back); err != nil {
-		return nil, model.ErrorAt("config", err)
-	}
-	cfg, err := back.Config.Logged()
-	if err != nil {
-		return nil, err
-	}
-	if again, err := json.Marshal(controlConfig{cfg.Config, x.Seed}); err != nil || !bytes.Equal(b, again) {
-		return nil, model.Invalid("config", "", "does not read back to itself")
-	}
-	return b, nil
-}
-
-func encodeSeed(k rng.Key) string {
-	var b [16]byte
-	for i, w := range k {
-		b[4*i], b[4*i+1], b[4*i+2], b[4*i+3] = byte(w>>24), byte(w>>16), byte(w>>8), byte(w)
-	}
-	return hex.EncodeToString(b[:])
-}
-
-func decodeSeed(s string) (k rng.Key, err error) {
-	b, err := hex.DecodeString(s)
-	if err != nil || len(b) != 16 {
-		return k, fmt.Errorf("a seed has 32 hexadecimal digits")
-	}
-	for i := range k {
-		k[i] = uint32(b[4*i])<<24 | uint32(b[4*i+1])<<16 | uint32(b[4*i+2])<<8 | uint32(b[4*i+3])
-	}
-	return k, nil
-}
 
 // control folds a control record. An act on a model that is gone, or whose name is taken, is a Conflict:
 // two callers may have written at the same time.
@@ -230,51 +176,6 @@ func (f *Fold) configure(m *Model, cfg *model.Compiled, at Stamp) (Outcome, erro
 	m.Changed = at
 	f.markChanged(m)
 	return Accepted, f.priors(m, was)
-}
-
-// priorEpoch tells the random targets of priors from those of events.
-const priorEpoch = eventlog.ID(0x70726965725f6576)
-
-// priors teaches a model the guesses of actions that have entered since an earlier configuration: so many events
-// without a context, of the mean reward.
-func (f *Fold) priors(m *Model, since *model.Compiled) error {
-	atoms, priors := m.Compiled.Priors(since)
-	for i, p := range priors {
-		x := Features{Atoms: feature.AppendAtoms(feature.AppendAtoms(nil, nil), atoms[i:i+1])}
-		for n := range p.Events {
-			key := f.entry.event(uint32(n))
-			key.Epoch ^= priorEpoch ^ eventlog.ID(i)
-			if err := f.learn(m, x, p.Mean, false, key); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (f *Fold) remove(m *Model) {
-	m.Deleted = true
-	m.drop()
-	delete(f.names, m.Name())
-	f.renamed = true
-}
-
-// install makes m the model of its name.
-func (f *Fold) install(m *Model) {
-	m.beginBudget(m.Compiled.Config.Budget)
-	m.beginGuard(&m.Compiled.Config)
-	f.add(m)
-	f.names[m.Name()], f.renamed = m, true
-	f.markChanged(m)
-}
-
-// recast gives m, whose configuration is cfg, the policy of the fold's cast.
-func (f *Fold) recast(m *Model, cfg *model.Compiled) (err error) {
-	if f.cast != nil && f.keeps(m.ID) {
-		m.uncast = cfg
-		m.Compiled, err = cfg.Config.As(f.cast.Config)
-	}
-	return err
 }
 
 // inherit gives m the state that from had after entry r.AtSeq. Where m has another policy, it learns from all events

@@ -1,0 +1,60 @@
+package fold
+
+import (
+	"bytes"
+	"slices"
+
+	"troupe/policy"
+	"troupe/serve/model"
+)
+
+// laid gives m the state of a snapshot without a policy of its own. It reports false when that is not possible, and has
+// done nothing then: the snapshot is damaged, or does not have the bytes that this program writes.
+func (s *scratch) laid(m *Model, snapshot []byte) bool {
+	key, err := m.Compiled.Shape()
+	if err != nil {
+		return false
+	}
+	p := s.policies[string(key)]
+	if p == nil {
+		if p, err = m.Compiled.NewPolicy(m.Seed); err != nil {
+			return false
+		}
+		if len(s.policies) >= maxScratch {
+			clear(s.policies)
+		}
+		if s.policies == nil {
+			s.policies = map[string]model.Policy{}
+		}
+		s.policies[string(key)] = p
+	}
+	if p.Restore(snapshot) != nil {
+		delete(s.policies, string(key)) // it may hold a part
+		return false
+	}
+	if s.b, err = p.AppendSnapshot(s.b[:0]); err != nil || !bytes.Equal(s.b, snapshot) {
+		return false
+	}
+	m.state, m.bytes = m.buffers.newState(slices.Clone(snapshot)), len(snapshot)
+	memory := m.remembered()
+	if x, ok := p.(policy.Sharer); ok {
+		m.touched, m.dense = x.Touched(), x.Dense()
+		d := x.Digest()
+		m.state.digest = Digest(append(d[:], memory...))
+		m.state.stats = m.Memory.Statistics
+	} else {
+		m.state.remember(memory)
+	}
+	m.aside = true
+	m.remembers(p)
+	return true
+}
+
+// scratch are policies into which snapshots are restored to check them, one for each shape. A snapshot does not depend
+// on the seed.
+type scratch struct {
+	policies map[string]model.Policy
+	b        []byte
+}
+
+const maxScratch = 16

@@ -1,0 +1,138 @@
+package fold
+
+import (
+	"slices"
+
+	"troupe/bandit"
+	"troupe/eventlog"
+	"troupe/policy"
+	"troupe/serve/model"
+)
+
+const (
+	deferFrom = 128     // the dimension from which a choice of λ is deferred; below it takes a few milliseconds
+	slice     = 1 << 22 // operations of updates in a step of Advance, some milliseconds
+)
+
+// LayAside gives up the policy of a model and keeps its bytes. A model that lags stays as it is. TakeChanged has the
+// model when its published version is to be replaced.
+func (f *Fold) LayAside(m *Model) error {
+	if m.policy == nil || m.lagging {
+		return nil
+	}
+	_, err := m.State()
+	if err != nil {
+		return err
+	}
+	other, err := m.layAside()
+	if other {
+		f.markChanged(m)
+	}
+	f.fresh.share(m)
+	return err
+}
+
+// wake builds the policy of a model that was laid aside.
+func (f *Fold) wake(m *Model) error {
+	built, err := m.wake(m.Compiled, m.Seed)
+	if built {
+		f.defers(m)
+	}
+	return err
+}
+
+// fresh has what models that are laid aside and have learned nothing say of themselves, the last of them.
+type fresh []policy.HashedModel
+
+// share lets m have the learners of the model before it where they are equal.
+func (s *fresh) share(m *Model) {
+	switch {
+	case !m.aside || m.Last > 0:
+	case slices.Equal(*s, m.learners):
+		m.learners = *s
+	default:
+		*s = m.learners
+	}
+}
+
+// recast gives m, whose configuration is cfg, the policy of the fold's cast.
+func (f *Fold) recast(m *Model, cfg *model.Compiled) (err error) {
+	if f.cast != nil && f.keeps(m.ID) {
+		m.uncast = cfg
+		m.Compiled, err = cfg.Config.As(f.cast.Config)
+	}
+	return err
+}
+
+// DropPolicies drops what the models have learned. The fold then follows names, configurations, windows and rewards and
+// learns nothing: readers of a log that need only what counted save the policies' time and memory.
+func (f *Fold) DropPolicies() {
+	f.only = map[eventlog.ID]bool{}
+	for _, m := range f.models {
+		m.drop()
+	}
+}
+
+// Defer lets models lag from here on. The caller looks for Lagging models after every Apply, does the work that
+// Advance returns, and calls Advance again until it says that the model is there.
+func (f *Fold) Defer() {
+	f.deferring = true
+	for _, m := range f.models {
+		f.defers(m)
+	}
+}
+
+// defers tells the policy of m whether it may leave a choice of λ to others.
+func (f *Fold) defers(m *Model) {
+	if a := m.deferrer(); a != nil && f.deferring && m.Compiled.Dim >= deferFrom {
+		a.Defer(true)
+	}
+}
+
+// Advance does a slice of what a lagging model waits for. done is the work that it returned last, which the caller has
+// finished; nil at first. It returns more work, to be done without the fold, or nil: then the caller calls it again,
+// unless the model does not lag any more.
+func (f *Fold) Advance(m *Model, done bandit.Work) bandit.Work {
+	a := m.deferrer()
+	if !m.lagging || a == nil {
+		m.settled()
+		return nil
+	}
+	if c := a.Pending(); c != nil && c != done {
+		return c
+	}
+	a.Finish() // takes what was chosen
+	d := m.Compiled.Dim
+	for n := max(1, slice/(d*d)); n > 0 && len(m.waiting) > 0; n-- {
+		u := m.next()
+		m.update(u, bandit.Action{X: u.x.X, Index: bandit.NoIndex}, nil)
+		if c := a.Pending(); c != nil {
+			return c
+		}
+	}
+	if len(m.waiting) == 0 {
+		m.settled()
+		f.markChanged(m)
+	}
+	return nil
+}
+
+// Settle lets a model catch up at once.
+func (f *Fold) Settle(m *Model) {
+	if m.lagging {
+		m.settle()
+		f.markChanged(m)
+	}
+}
+
+// begin gives a model its policy before the first event.
+func (f *Fold) begin(m *Model) (err error) {
+	if f.keeps(m.ID) {
+		if m.policy, err = m.Compiled.NewPolicy(m.Seed); err == nil {
+			f.defers(m)
+		}
+	}
+	return err
+}
+
+func (f *Fold) keeps(id eventlog.ID) bool { return f.only == nil || f.only[id] }
