@@ -13,10 +13,10 @@ func (e *entry) Observe(w *choose.Worker, r *eventlog.Decision, now int64) (out 
 	if w.Alike() {
 		r.Notes |= eventlog.NoteAlike
 	}
-	if b := w.Schema(); b != nil {
+	if b := w.Offer.Schema(); b != nil {
 		r.Notes |= e.observed.met(b)
 	}
-	b := w.Batch()
+	b := w.Offer.Batch()
 	if b == nil {
 		return nil
 	}

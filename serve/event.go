@@ -154,10 +154,10 @@ func (s *reading) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (
 	if err != nil {
 		return fail(Internal, "the state cannot be read", err)
 	}
-	if err := w.Recorded(&set); err != nil {
+	if err := w.Offer.Recorded(&set); err != nil {
 		return fail(Internal, "the candidates do not fit the model", err)
 	}
-	w.SetCosts(r.Costs)
+	w.Offer.SetCosts(r.Costs)
 	if w.Price(0); r.Price > 0 {
 		w.Budget(r.Time)
 	}
@@ -203,7 +203,7 @@ func compare(out *Replayed, r *eventlog.Decision, v *choose.Version, w *choose.W
 			out.Action = r.Action
 		}
 	}
-	x, atoms := w.Features(int(r.Index))
+	x, atoms := w.Offer.Features(int(r.Index))
 	differ("x", slices.Equal(x, r.X) && bytes.Equal(atoms, r.Atoms))
 	if len(r.Law) > 0 {
 		law, groups, voters := w.Law()

@@ -542,11 +542,11 @@ func TestScaledRewards(t *testing.T) {
 		w := must(e.Worker(v))
 		defer e.workers.Put(w)
 		q := choose.Request{Context: fmt.Appendf(nil, `{"city": "c%d"}`, n%3), Actions: named("a", "b", "c")}
-		if err := w.Encode(&q); err != nil {
+		if err := w.Offer.Encode(&q); err != nil {
 			t.Fatal(err)
 		}
 		index = must(w.Choose(eventlog.ID(n+1), true)).Index
-		_, atoms = w.Features(index)
+		_, atoms = w.Offer.Features(index)
 		return index, atoms
 	}
 	right := 0

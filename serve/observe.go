@@ -328,13 +328,13 @@ func (o *observed) counts() bool { return o.requests <= everyRequest || o.reques
 // chosen counts the action of a decision. The caller holds mu.
 func (o *observed) chosen(w *choose.Worker, candidate int) {
 	o.words.counted++
-	plain, all := w.Lengths(candidate)
+	plain, all := w.Offer.Lengths(candidate)
 	for i, length := range []float64{plain, all} {
 		if length > 0 {
 			o.words.inverse[i] += (1/length - o.words.inverse[i]) / float64(min(o.words.counted, 100))
 		}
 	}
-	if atom, id := w.ID(candidate); id != "" {
+	if atom, id := w.Offer.ID(candidate); id != "" {
 		room := maxIDs
 		o.words.ids.count(atom, &feature.Given{Level: []byte(id)}, maxIDs, &room)
 	}

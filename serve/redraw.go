@@ -280,10 +280,10 @@ func (c redrawers) draw(out *Redrawn, v *choose.Version, x *eventlog.Decision, s
 			return err
 		}
 		c[k][x.Model] = w
-		if err := w.Recorded(set); err != nil {
+		if err := w.Offer.Recorded(set); err != nil {
 			return err
 		}
-		w.SetCosts(x.Costs)
+		w.Offer.SetCosts(x.Costs)
 		w.Price(x.Price)
 		from, to := k*n/len(c), (k+1)*n/len(c)
 		return w.Redraw(to-from, func(i int) eventlog.ID { return nonce(from + i) },

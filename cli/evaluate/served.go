@@ -57,7 +57,7 @@ func (t *servedTarget) Law(dst []float64, e *logged.Event, _ []float64) error {
 		for i := range e.Actions {
 			set.Actions = append(set.Actions, e.Actions[i].Atoms)
 		}
-		err = t.w.Recorded(&set)
+		err = t.w.Offer.Recorded(&set)
 	case a.X != nil:
 		t.x = t.x[:0]
 		for i := range e.Actions {
@@ -67,13 +67,13 @@ func (t *servedTarget) Law(dst []float64, e *logged.Event, _ []float64) error {
 		if len(t.x) != d*e.K {
 			return errors.New("candidates of different lengths")
 		}
-		err = t.w.Recorded(&candidates.Set{K: e.K, D: d, X: t.x})
+		err = t.w.Offer.Recorded(&candidates.Set{K: e.K, D: d, X: t.x})
 	default:
 		r := choose.Request{Context: e.Named}
 		for i := range e.Actions {
 			r.Actions = append(r.Actions, choose.Action{ID: source.ActionID(e, i), Features: e.Actions[i].Named})
 		}
-		err = t.w.Encode(&r)
+		err = t.w.Offer.Encode(&r)
 	}
 	if err != nil {
 		return err

@@ -37,9 +37,9 @@ func marketOf(t *testing.T, r *rand.Rand, raw spec.Raw, floor float64, spent flo
 	w := must(v.Worker(nil))
 	k := 2 + r.IntN(7)
 	for i := range k { // equal vectors and equal costs in all combinations
-		w.X = append(w.X, float64(r.IntN(2))/2, float64(r.IntN(2))/4)
-		w.costs = append(w.costs, []float64{0, 1, 5, 40}[r.IntN(4)])
-		w.IDs = append(w.IDs, fmt.Sprint(i))
+		w.Offer.X = append(w.Offer.X, float64(r.IntN(2))/2, float64(r.IntN(2))/4)
+		w.Offer.costs = append(w.Offer.costs, []float64{0, 1, 5, 40}[r.IntN(4)])
+		w.Offer.IDs = append(w.Offer.IDs, fmt.Sprint(i))
 	}
 	w.Budget(0)
 	return w
@@ -48,12 +48,12 @@ func marketOf(t *testing.T, r *rand.Rand, raw spec.Raw, floor float64, spent flo
 // lawOf is the law by hand: every model of the ensemble votes for its best ⟨x, θ⟩ − λc among those that are left, the first of equal
 // ones; candidates with one vector and one cost share; then the floor over those that are left.
 func lawOf(w *Worker, left float64) []*big.Rat {
-	k := len(w.costs)
+	k := len(w.Offer.costs)
 	p := bandit.Innermost(w.policy).(interface {
 		Model(dst []float64, j int, sign float64)
 		Members() int
 	})
-	stays := func(i int) bool { return w.costs[i] <= left }
+	stays := func(i int) bool { return w.Offer.costs[i] <= left }
 	n := 0
 	for i := range k {
 		if stays(i) {
@@ -62,7 +62,7 @@ func lawOf(w *Worker, left float64) []*big.Rat {
 	}
 	if n == 0 {
 		least := math.Inf(1)
-		for _, c := range w.costs {
+		for _, c := range w.Offer.costs {
 			least = min(least, c)
 		}
 		return lawOf(w, least)
@@ -81,13 +81,13 @@ func lawOf(w *Worker, left float64) []*big.Rat {
 			p.Model(theta, j, sign)
 			best, at := math.Inf(-1), -1
 			for i := range k {
-				if v := w.X[2*i]*theta[0] + w.X[2*i+1]*theta[1] - w.market.price*w.costs[i]; stays(i) && v > best {
+				if v := w.Offer.X[2*i]*theta[0] + w.Offer.X[2*i+1]*theta[1] - w.law.market.price*w.Offer.costs[i]; stays(i) && v > best {
 					best, at = v, i
 				}
 			}
 			var alike []int
 			for i := range k {
-				if w.X[2*i] == w.X[2*at] && w.X[2*i+1] == w.X[2*at+1] && w.costs[i] == w.costs[at] {
+				if w.Offer.X[2*i] == w.Offer.X[2*at] && w.Offer.X[2*i+1] == w.Offer.X[2*at+1] && w.Offer.costs[i] == w.Offer.costs[at] {
 					alike = append(alike, i)
 				}
 			}
@@ -109,14 +109,14 @@ func TestLawUnderBudget(t *testing.T) {
 		floor := []float64{0, .01, .25}[n%3]
 		w := marketOf(t, r, spec.Raw{"kind": "ensemble", "m": int64(8)}, floor, []float64{0, 2.5, 4}[n/3%3])
 		c := must(w.Choose(1, true))
-		before, want := lawOf(w, math.Inf(1)), lawOf(w, w.market.left)
+		before, want := lawOf(w, math.Inf(1)), lawOf(w, w.law.market.left)
 		expects := 0.
 		for i, p := range before {
 			f, _ := p.Float64()
-			expects += f * w.costs[i]
+			expects += f * w.Offer.costs[i]
 		}
-		if math.Abs(expects-c.Expects) > 1e-12*(1+expects) || c.Price != w.market.price || c.Price <= 0 {
-			t.Fatalf("case %d: expects %v, want %v; price %v, want %v", n, c.Expects, expects, c.Price, w.market.price)
+		if math.Abs(expects-c.Expects) > 1e-12*(1+expects) || c.Price != w.law.market.price || c.Price <= 0 {
+			t.Fatalf("case %d: expects %v, want %v; price %v, want %v", n, c.Expects, expects, c.Price, w.law.market.price)
 		}
 		law, groups, voters := w.Law()
 		size := map[uint32]int64{}
@@ -133,7 +133,7 @@ func TestLawUnderBudget(t *testing.T) {
 		for i := range want {
 			num, den := w.Propensity(i)
 			if got := new(big.Rat).SetFrac(new(big.Int).SetUint64(num), new(big.Int).SetUint64(den)); got.Cmp(want[i]) != 0 {
-				t.Fatalf("case %d (stopped %v): candidate %d has %v, want %v; costs %v, left %v", n, c.Stopped, i, got, want[i], w.costs, w.market.left)
+				t.Fatalf("case %d (stopped %v): candidate %d has %v, want %v; costs %v, left %v", n, c.Stopped, i, got, want[i], w.Offer.costs, w.law.market.left)
 			}
 			g := int64(1)
 			if groups != nil {
@@ -176,13 +176,15 @@ func TestGreedyUnderBudget(t *testing.T) {
 		w := marketOf(t, r, spec.Raw{"kind": "greedy"}, 0, 0)
 		c := must(w.Choose(7, true))
 		theta := w.policy.(bandit.GreedyScorer).GreedyTheta()
-		score := func(i int) float64 { return w.X[2*i]*theta[0] + w.X[2*i+1]*theta[1] - w.market.price*w.costs[i] }
-		for i := range w.costs {
-			if w.costs[i] <= w.market.left && score(i) > score(c.Index)+1e-12 {
+		score := func(i int) float64 {
+			return w.Offer.X[2*i]*theta[0] + w.Offer.X[2*i+1]*theta[1] - w.law.market.price*w.Offer.costs[i]
+		}
+		for i := range w.Offer.costs {
+			if w.Offer.costs[i] <= w.law.market.left && score(i) > score(c.Index)+1e-12 {
 				t.Fatalf("candidate %d has %v, the one that was chosen %v", i, score(i), score(c.Index))
 			}
 		}
-		if w.costs[c.Index] > 0 {
+		if w.Offer.costs[c.Index] > 0 {
 			dear++
 		}
 	}
@@ -194,12 +196,12 @@ func TestGreedyUnderBudget(t *testing.T) {
 // TestStoppedLawIsBounded: where the exact count does not fit into 64 bits it is rounded to 2⁵³ and still sums to all.
 func TestStoppedLawIsBounded(t *testing.T) {
 	w := marketOf(t, rand.New(rand.NewPCG(1, 1)), spec.Raw{"kind": "ensemble", "m": int64(8)}, .01, 0)
-	w.X, w.costs, w.IDs = nil, nil, nil
+	w.Offer.X, w.Offer.costs, w.Offer.IDs = nil, nil, nil
 	for i := range 600 { // groups of 1, 2, 3, … candidates have a large common multiple
-		w.X = append(w.X, .5, float64(int(math.Sqrt(float64(2*i))))/64)
-		w.costs = append(w.costs, 1)
+		w.Offer.X = append(w.Offer.X, .5, float64(int(math.Sqrt(float64(2*i))))/64)
+		w.Offer.costs = append(w.Offer.costs, 1)
 	}
-	w.X, w.costs = append(w.X, 0, 0), append(w.costs, 1e9)
+	w.Offer.X, w.Offer.costs = append(w.Offer.X, 0, 0), append(w.Offer.costs, 1e9)
 	c := must(w.Choose(1, true))
 	law, _, voters := w.Law()
 	sum := uint64(0)
@@ -243,11 +245,11 @@ func TestPriceCounts(t *testing.T) {
 			}
 			q.Actions = append(q.Actions, a)
 		}
-		must(0, w.Encode(&q))
+		must(0, w.Offer.Encode(&q))
 		for _, mu := range []float64{1e-6, 10, 1e-6} {
 			v.Spending.Mu = mu
 			w.Budget(0)
-			w.market.left = 1
+			w.law.market.left = 1
 			for nonce := range eventlog.ID(40) {
 				choice := must(w.Choose(nonce+1, true))
 				law, _, voters := w.Law()

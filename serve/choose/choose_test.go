@@ -33,22 +33,22 @@ func TestPropensity(t *testing.T) {
 		must(0, c.Policy.DecodeSpec(spec.Raw{"kind": "ensemble"}, "policy"))
 		c.Floor = float64(rapid.IntRange(0, 1000).Draw(t, "floor")) / 1000
 		cfg := must(c.Compile(model.Limits{Members: 1000}))
-		w := &Worker{Version: &Version{Compiled: cfg}}
+		l := law{offer: &Offer{compiled: cfg}}
 		left := uint64(32)
-		w.law.Total = left
+		l.voted.Total = left
 		for i := range k {
 			n := left
 			if i < k-1 {
 				n = rapid.Uint64Range(0, left).Draw(t, "count")
 			}
 			left -= n
-			w.law.Atoms = append(w.law.Atoms, bandit.Atom{Count: n, P: float64(n) / 32})
+			l.voted.Atoms = append(l.voted.Atoms, bandit.Atom{Count: n, P: float64(n) / 32})
 		}
 		var sum uint64
 		for i := range k {
-			num, den := w.Propensity(i)
+			num, den := l.propensity(i)
 			sum += num
-			want := (1-c.Floor)*w.law.Atoms[i].P + c.Floor/float64(k)
+			want := (1-c.Floor)*l.voted.Atoms[i].P + c.Floor/float64(k)
 			if got := float64(num) / float64(den); math.Abs(got-want) > 1e-15 {
 				t.Fatalf("propensity %d/%d = %v, want %v", num, den, got, want)
 			}
@@ -76,7 +76,7 @@ func TestMember(t *testing.T) {
 	theta := make([]float64, 3)
 	seen := map[string]bool{}
 	for n := range eventlog.ID(200) {
-		w.X = []float64{0.5, 0, 0, 0, 0.5, 0, 0, 0, 0.5, -0.5, 0, 0, 0, -0.5, 0}
+		w.Offer.X = []float64{0.5, 0, 0, 0, 0.5, 0, 0, 0, 0.5, -0.5, 0, 0, 0, -0.5, 0}
 		got := must(w.Choose(n+1, n%2 == 0))
 		sign := 1.0
 		if got.Negative {
@@ -84,7 +84,7 @@ func TestMember(t *testing.T) {
 		}
 		w.policy.(*policy.Ensemble).Model(theta, int(got.Member), sign)
 		var a bandit.Action
-		if _, err := must(actionset.FiniteOf(3, w.X)).ArgMax(&a, theta); err != nil || a.Index != got.Index {
+		if _, err := must(actionset.FiniteOf(3, w.Offer.X)).ArgMax(&a, theta); err != nil || a.Index != got.Index {
 			t.Fatalf("draw %d: member %d %v prefers %d, chosen was %d (%v)", n, got.Member, got.Negative, a.Index, got.Index, err)
 		}
 		seen[fmt.Sprint(got.Member, got.Negative)] = true

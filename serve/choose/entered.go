@@ -3,8 +3,8 @@ package choose
 import (
 	"math"
 
-	"troupe/eventlog"
 	"troupe/rng"
+	"troupe/serve/model"
 )
 
 // floors are those of actions that have entered. With f_i the floor of candidate i, F = Σ f_i over the candidates that
@@ -22,18 +22,15 @@ type floors struct {
 	sum   uint64   // N of those that may be played; 0: there is none
 }
 
-const floorUnit = eventlog.FloorUnit
-
-// setFloors finds the floors of the candidates, which are known by their first atoms.
-func (w *Worker) setFloors() {
-	f := &w.floors
-	if f.sum = 0; len(w.Version.Floors) == 0 || w.hashed == nil {
+// set finds the floors of the candidates among those of a version. Candidates are known by their first atoms.
+func (f *floors) set(o *Offer, of []model.ActionFloor) {
+	if f.sum = 0; len(of) == 0 || o.hashed == nil {
 		return
 	}
-	f.parts = append(f.parts[:0], make([]uint64, len(w.groups.of))...)
+	f.parts = append(f.parts[:0], make([]uint64, o.Count())...)
 	for i := range f.parts {
-		for _, x := range w.Version.Floors {
-			if w.sparse.actions[i][0].Hash == x.Atom {
+		for _, x := range of {
+			if o.sparse.actions[i][0].Hash == x.Atom {
 				f.parts[i] = x.Parts
 				f.sum += x.Parts
 			}
@@ -41,14 +38,13 @@ func (w *Worker) setFloors() {
 	}
 }
 
-// stopFloors takes away the floors of what the hard stop has taken away.
-func (w *Worker) stopFloors() {
-	f := &w.floors
-	if f.sum == 0 || !w.market.stopped {
+// stop takes away the floors of what the hard stop has taken away. of has the group of each candidate.
+func (f *floors) stop(m *market, of []int) {
+	if f.sum == 0 || !m.stopped {
 		return
 	}
 	for i, n := range f.parts {
-		if n > 0 && !w.market.remains(w.groups.of[i]) {
+		if n > 0 && !m.remains(of[i]) {
 			f.parts[i], f.sum = 0, f.sum-n
 		}
 	}
@@ -69,16 +65,15 @@ func (f *floors) drawn(source rng.Source) int {
 	return -1
 }
 
-// withFloors returns what a decision costs in expectation where the law without the floors costs q.
-func (w *Worker) withFloors(q float64) float64 {
-	f := &w.floors
+// expects returns what a decision costs in expectation where the law without the floors costs q.
+func (f *floors) expects(q float64, costs []float64) float64 {
 	if f.sum == 0 {
 		return q
 	}
 	e := float64(float64(floorUnit-f.sum) / floorUnit * q)
 	for i, n := range f.parts {
 		if n > 0 {
-			e += float64(float64(n) / floorUnit * w.costs[i])
+			e += float64(float64(n) / floorUnit * costs[i])
 		}
 	}
 	return e
@@ -92,6 +87,7 @@ func (f *floors) floored(i int, num, den uint64) (uint64, uint64) {
 	if all := product(den, floorUnit); all > 0 {
 		return num*(floorUnit-f.sum) + f.parts[i]*den, all
 	}
-	p := float64(float64(floorUnit-f.sum)/floorUnit*(float64(num)/float64(den))) + float64(float64(f.parts[i])/floorUnit)
+	p := float64(float64(floorUnit-f.sum)/floorUnit*(float64(num)/float64(den))) +
+		float64(float64(f.parts[i])/floorUnit)
 	return uint64(math.Round(min(p, 1) * (1 << 53))), 1 << 53
 }

@@ -50,7 +50,7 @@ func TestFloorsOfEntered(t *testing.T) {
 			}
 			q.Actions = append(q.Actions, a)
 		}
-		must(0, w.Encode(&q))
+		must(0, w.Offer.Encode(&q))
 		w.Budget(0)
 		plain := must(w.Choose(1, true))
 		var want []*big.Rat
@@ -60,7 +60,7 @@ func TestFloorsOfEntered(t *testing.T) {
 		}
 		remains := make([]bool, k)
 		for i := range k {
-			remains[i] = w.market.remains(w.groups.of[i])
+			remains[i] = w.law.market.remains(w.law.groups.of[i])
 		}
 		v.Floors = cfg.Floors(109)
 		if len(cfg.Floors(110)) > 0 || cfg.FloorEnds(109) || cfg.FloorEnds(110) != (len(v.Floors) > 0) {
@@ -72,7 +72,7 @@ func TestFloorsOfEntered(t *testing.T) {
 		for i := range k {
 			floors[i] = new(big.Rat)
 			for _, f := range v.Floors {
-				if w.sparse.actions[i][0].Hash != f.Atom {
+				if w.Offer.sparse.actions[i][0].Hash != f.Atom {
 					continue
 				}
 				if remains[i] {
@@ -83,7 +83,7 @@ func TestFloorsOfEntered(t *testing.T) {
 				}
 				all += float64(f.Parts) / eventlog.FloorUnit
 				if priced {
-					expects += float64(f.Parts) / eventlog.FloorUnit * w.costs[i]
+					expects += float64(f.Parts) / eventlog.FloorUnit * w.Offer.costs[i]
 				}
 			}
 		}
@@ -157,19 +157,19 @@ func TestLeft(t *testing.T) {
 		cfg := must(c.Admit(model.DefaultLimits))
 		v := &Version{ID: 1, Compiled: cfg, Seed: rng.NewKey(3), State: fold.NewState(must(must(cfg.NewPolicy(rng.NewKey(3))).AppendSnapshot(nil)))}
 		w := must(v.Worker(nil))
-		must(0, w.Encode(&Request{Actions: []Action{{ID: "a"}, {ID: "b"}}}))
-		if w.Count() != 2 || atoms[w.sparse.actions[1][0].Hash] {
-			t.Fatalf("%d candidates, %v", w.Count(), w.sparse.actions)
+		must(0, w.Offer.Encode(&Request{Actions: []Action{{ID: "a"}, {ID: "b"}}}))
+		if w.Offer.Count() != 2 || atoms[w.Offer.sparse.actions[1][0].Hash] {
+			t.Fatalf("%d candidates, %v", w.Offer.Count(), w.Offer.sparse.actions)
 		}
-		atoms[w.sparse.actions[1][0].Hash] = true
+		atoms[w.Offer.sparse.actions[1][0].Hash] = true
 		gone := must(c.Leave("b"))
 		v.Compiled = must(gone.Admit(model.DefaultLimits))
 		w = must(v.Worker(nil))
-		must(0, w.Encode(&Request{Actions: []Action{{ID: "a"}, {ID: "b"}}}))
-		if w.Count() != 1 || w.IDs[w.Place(0)] != "a" {
-			t.Errorf("%d candidates after b has left", w.Count())
+		must(0, w.Offer.Encode(&Request{Actions: []Action{{ID: "a"}, {ID: "b"}}}))
+		if w.Offer.Count() != 1 || w.Offer.IDs[w.Offer.Place(0)] != "a" {
+			t.Errorf("%d candidates after b has left", w.Offer.Count())
 		}
-		if err := w.Encode(&Request{Actions: []Action{{ID: "b"}}}); err == nil {
+		if err := w.Offer.Encode(&Request{Actions: []Action{{ID: "b"}}}); err == nil {
 			t.Error("a request of an action that has left is decided")
 		}
 		c = must(gone.Enter("b", 0, 0, model.Prior{}, 0))

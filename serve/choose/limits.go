@@ -2,13 +2,10 @@ package choose
 
 import (
 	"cmp"
-	"fmt"
 	"math/bits"
 	"slices"
 
-	"troupe/eventlog"
 	"troupe/rng"
-	"troupe/serve/model"
 )
 
 // limits are the floors and caps of actions (model.Config.Floors, Caps). Let q be the law that the policy, the price,
@@ -66,39 +63,6 @@ type edge struct {
 }
 
 const maxVotes = 1 << 43
-
-// clip sets the law between the floors and the caps of the model.
-func (w *Worker) clip() {
-	l := &w.limits
-	l.on = false
-	bounds := w.Version.Compiled.Limits()
-	if len(bounds) == 0 || w.hashed == nil {
-		return
-	}
-	k, outside := len(w.groups.of), false
-	l.low, l.high = slices.Grow(l.low[:0], k)[:k], slices.Grow(l.high[:0], k)[:k]
-	l.gone = slices.Grow(l.gone[:0], k)[:k]
-	for i := range k {
-		l.low[i], l.high[i], l.gone[i] = 0, floorUnit, !w.market.remains(w.groups.of[i])
-		if b, ok := bounds[w.sparse.actions[i][0].Hash]; ok {
-			l.low[i], l.high[i] = b.Low, b.High
-		}
-		if w.floors.sum > 0 {
-			l.low[i] = min(l.high[i], max(l.low[i], w.floors.parts[i]))
-		}
-		if l.gone[i] {
-			l.low[i], l.high[i] = 0, 0
-		}
-		num, den := w.Propensity(i)
-		outside = outside || l.low[i] > 0 && less(num, floorUnit, l.low[i], den) ||
-			l.high[i] < floorUnit && less(l.high[i], den, num, floorUnit)
-	}
-	if outside {
-		l.n = countsOf(w.wholeLaw())
-		l.fill()
-		l.on = true
-	}
-}
 
 // countsOf reduces a law, and rounds it to at most maxVotes.
 func countsOf(law []uint64, voters uint64) []uint64 {
@@ -222,53 +186,4 @@ func (l *limits) drawn(source rng.Source) int {
 func (l *limits) propensity(i int) (num, den uint64) {
 	g := gcd(l.num[i], l.den)
 	return l.num[i] / g, l.den / g
-}
-
-// expected returns what a decision costs in expectation under the floors and caps.
-func (w *Worker) expected() float64 {
-	if !w.limits.on {
-		return w.withFloors(w.expects())
-	}
-	e := 0.
-	for i, n := range w.limits.num {
-		e += float64(float64(n) / float64(w.limits.den) * w.costs[i])
-	}
-	return e
-}
-
-// CheckCaps refuses a request whose actions have caps that sum to less than 1: no law keeps them. The error is a
-// *model.Error.
-func (w *Worker) CheckCaps() error {
-	bounds := w.Version.Compiled.Limits()
-	if len(bounds) == 0 || w.hashed == nil {
-		return nil
-	}
-	sum := uint64(0)
-	for i := range w.sparse.actions {
-		b, ok := bounds[w.sparse.actions[i][0].Hash]
-		if sum += b.High; !ok || sum >= floorUnit {
-			return nil
-		}
-	}
-	_, first := w.ID(0)
-	more := ""
-	if n := w.Count() - 1; n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
-	}
-	return model.Invalid("actions", w.Count(), "the caps of all actions that may be played, %q%s, sum to %v: "+
-		"expected 1 at least, so offer an action without a cap", first, more, float64(sum)/eventlog.FloorUnit)
-}
-
-// less reports a·b < c·d.
-func less(a, b, c, d uint64) bool {
-	h1, l1 := bits.Mul64(a, b)
-	h2, l2 := bits.Mul64(c, d)
-	return h1 < h2 || h1 == h2 && l1 < l2
-}
-
-func gcd(a, b uint64) uint64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }

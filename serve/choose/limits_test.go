@@ -180,9 +180,9 @@ func TestLimits(t *testing.T) {
 			}
 			q.Actions = append(q.Actions, a)
 		}
-		must(0, w.Encode(&q))
-		must(0, base.Encode(&q))
-		if w.CheckCaps() != nil {
+		must(0, w.Offer.Encode(&q))
+		must(0, base.Offer.Encode(&q))
+		if w.Offer.CheckCaps() != nil {
 			continue
 		}
 		w.Budget(0)
@@ -206,7 +206,7 @@ func TestLimits(t *testing.T) {
 				if x, ok := c.Caps[id]; ok {
 					most = uint64(math.Round(x * 1e6))
 				}
-				if !w.market.remains(w.groups.of[i]) {
+				if !w.law.market.remains(w.law.groups.of[i]) {
 					f, most = 0, 0
 				}
 				low, high = append(low, ratOf(f, 1e6)), append(high, ratOf(most, 1e6))
@@ -231,7 +231,7 @@ func TestLimits(t *testing.T) {
 			switch {
 			case is.Stopped != was.Stopped || is.Member != was.Member:
 				t.Fatalf("case %d: stopped %v, member %d; without limits %v, %d", n, is.Stopped, is.Member, was.Stopped, was.Member)
-			case !w.limits.on:
+			case !w.law.limits.on:
 				off++
 				other, _, all := base.Law()
 				if is.Stopped { // it may have been clipped before the hard stop
@@ -257,13 +257,13 @@ func TestLimits(t *testing.T) {
 				e := 0.
 				for i := range k {
 					x, _ := p[i].Float64()
-					e += x * w.costs[i]
+					e += x * w.Offer.costs[i]
 				}
 				if math.Abs(e-is.Expects) > 1e-12*(1+e) {
 					t.Fatalf("case %d: expects %v, want %v", n, is.Expects, e)
 				}
 			}
-			if w.floors.sum > 0 {
+			if w.law.floors.sum > 0 {
 				entered++
 			}
 		}
@@ -296,11 +296,11 @@ func TestLimitsCounted(t *testing.T) {
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
 		q.Actions = append(q.Actions, Action{ID: id})
 	}
-	must(0, w.Encode(&q))
+	must(0, w.Offer.Encode(&q))
 	must(w.Choose(1, true))
-	w.groups.votes = []uint64{1, 6, 5, 0, 1}
-	w.groups.total = 13
-	w.clip()
+	w.law.groups.votes = []uint64{1, 6, 5, 0, 1}
+	w.law.groups.total = 13
+	w.law.clip()
 	n, want := 1_000_000, make([]float64, 5)
 	for i := range want {
 		num, den := w.Propensity(i)
@@ -308,7 +308,7 @@ func TestLimitsCounted(t *testing.T) {
 	}
 	got := make([]float64, 5)
 	for nonce := range eventlog.ID(n) {
-		got[must(w.chosen(draw(v.Seed, v.ID, nonce+1), draw(v.Seed, v.ID, nonce+1)))]++
+		got[must(w.law.chosen(w.action.Index, draw(v.Seed, v.ID, nonce+1), draw(v.Seed, v.ID, nonce+1)))]++
 	}
 	chi := 0.
 	for i, x := range got {
@@ -329,7 +329,7 @@ func TestLimitsRedraw(t *testing.T) {
 	cfg := must(c.Admit(model.DefaultLimits))
 	v := &Version{ID: 1, Compiled: cfg, Seed: rng.NewKey(9), State: fold.NewState(must(must(cfg.NewPolicy(rng.NewKey(9))).AppendSnapshot(nil)))}
 	w := must(v.Worker(nil))
-	must(0, w.Encode(&Request{Actions: []Action{{ID: "0"}, {ID: "1"}, {ID: "2"}}}))
+	must(0, w.Offer.Encode(&Request{Actions: []Action{{ID: "0"}, {ID: "1"}, {ID: "2"}}}))
 	w.Price(0)
 	n, mean, got := 20_000, [3]float64{}, [3]float64{}
 	for nonce := range eventlog.ID(n) {
@@ -352,7 +352,7 @@ func TestLimitsRedraw(t *testing.T) {
 		t.Error("decisions with limits are not drawn anew")
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Caps)) {
-		if must(0, w.Encode(&Request{Actions: []Action{{ID: id}}})); w.CheckCaps() == nil {
+		if must(0, w.Offer.Encode(&Request{Actions: []Action{{ID: id}}})); w.Offer.CheckCaps() == nil {
 			t.Errorf("a request of %q alone, with a cap of .25, is decided", id)
 		}
 	}
@@ -366,10 +366,10 @@ func TestLimitsOfEntered(t *testing.T) {
 	v := &Version{ID: 1, Compiled: cfg, Seed: rng.NewKey(5), Floors: cfg.Floors(0)}
 	v.State = fold.NewState(must(must(cfg.NewPolicy(rng.NewKey(5))).AppendSnapshot(nil)))
 	w := must(v.Worker(nil))
-	must(0, w.Encode(&Request{Actions: []Action{{ID: "a"}, {ID: "b"}, {ID: "c"}}}))
+	must(0, w.Offer.Encode(&Request{Actions: []Action{{ID: "a"}, {ID: "b"}, {ID: "c"}}}))
 	must(w.Choose(1, true))
-	w.groups.votes, w.groups.total = []uint64{0, 0, 7}, 7
-	w.clip()
+	w.law.groups.votes, w.law.groups.total = []uint64{0, 0, 7}, 7
+	w.law.clip()
 	for i, want := range []*big.Rat{big.NewRat(1, 2), big.NewRat(3, 10), big.NewRat(1, 5)} {
 		if num, den := w.Propensity(i); ratOf(num, den).Cmp(want) != 0 {
 			t.Errorf("candidate %d has %d/%d, want %v", i, num, den, want)

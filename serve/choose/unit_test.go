@@ -52,7 +52,7 @@ func united(t *testing.T, kind, key string, edit func(*model.Config)) *Worker {
 		}
 		q.Actions = append(q.Actions, a)
 	}
-	must(0, w.Encode(&q))
+	must(0, w.Offer.Encode(&q))
 	return w
 }
 
@@ -143,17 +143,17 @@ func TestUnitSpan(t *testing.T) {
 	w := united(t, "atoms", "decision", nil)
 	for learned, want := range map[uint64]uint64{0: 0, 1: 1, 2: 1, 3: 2, 6: 2, 7: 3, 1023: 10, 1024: 10, 1<<40 - 2: 39} {
 		w.Version.Learned = learned
-		if w.Assign(9); w.span != want {
-			t.Errorf("after %d events the span is %d, want %d", learned, w.span, want)
+		if w.Assign(9); w.unit.span != want {
+			t.Errorf("after %d events the span is %d, want %d", learned, w.unit.span, want)
 		}
 	}
-	if w.Assign(0); w.span != 0 || w.unit != 0 {
-		t.Errorf("without a unit: %d, span %d", w.unit, w.span)
+	if w.Assign(0); w.unit.span != 0 || w.unit.unit != 0 {
+		t.Errorf("without a unit: %d, span %d", w.unit.unit, w.unit.span)
 	}
 	e := united(t, "atoms", "epoch", nil)
 	e.Version.Learned = 1 << 40
-	if e.Assign(9); e.span == 0 || e.span > 12 {
-		t.Errorf("the span of a policy with epochs is %d", e.span)
+	if e.Assign(9); e.unit.span == 0 || e.unit.span > 12 {
+		t.Errorf("the span of a policy with epochs is %d", e.unit.span)
 	}
 	if err := w.Version.Fresh(); err == nil {
 		t.Error("decisions of units count as drawn one by one")

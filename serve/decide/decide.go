@@ -98,22 +98,22 @@ func (d *Decider) Choose(ctx context.Context, m Model, v *choose.Version, r *Req
 		return c, err
 	}
 	q := r.candidates()
-	if err := w.Encode(&q); err != nil {
+	if err := w.Offer.Encode(&q); err != nil {
 		return c, fault.Refused(err)
 	}
-	if err := w.CheckCount(&q, d.opt.Limits.Actions); err != nil {
+	if err := w.Offer.CheckCount(&q, d.opt.Limits.Actions); err != nil {
 		return c, fault.Refused(err)
 	}
 	nonce, now := d.opt.Random(), d.opt.Now()
-	if err := w.CheckCosts(); err != nil {
+	if err := w.Offer.CheckCosts(); err != nil {
 		return c, fault.Refused(err)
 	}
-	if err := w.CheckCaps(); err != nil {
+	if err := w.Offer.CheckCaps(); err != nil {
 		return c, fault.Refused(err)
 	}
 	w.Budget(now.UnixNano())
 	w.Assign(r.unit.hash)
-	draw, err := w.Choose(nonce, w.Count() <= choose.MaxLaw)
+	draw, err := w.Choose(nonce, w.Offer.Count() <= choose.MaxLaw)
 	var empty *choose.EmptyError
 	if errors.As(err, &empty) {
 		return c, &fault.Error{Code: fault.Conflict, Field: "budget", Want: empty.Error()}

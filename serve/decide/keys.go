@@ -78,8 +78,8 @@ func (k *keys) write(ctx context.Context, held []*reservation, records ...eventl
 		if k.log.Enter(); !left.CompareAndSwap(false, true) {
 			k.log.Leave()
 		}
-		return eventlog.Receipt{}, &fault.Error{Code: fault.Unavailable, Want: fault.Unsure, RetryAfter: time.Second, Unknown: true,
-			Err: ctx.Err()}
+		return eventlog.Receipt{}, &fault.Error{Code: fault.Unavailable, Want: fault.Unsure, RetryAfter: time.Second,
+			Unknown: true, Err: ctx.Err()}
 	}
 }
 
@@ -119,7 +119,8 @@ func (p *pending) count() int {
 }
 
 // errOtherRequest answers a key that was used before.
-var errOtherRequest = &fault.Error{Code: fault.Conflict, Field: "idempotency_key", Want: "it was used for another request"}
+var errOtherRequest = &fault.Error{Code: fault.Conflict, Field: "idempotency_key",
+	Want: "it was used for another request"}
 
 // UseKey is the form of an idempotency key in the log. root is the model, through all its rollbacks.
 func UseKey(root eventlog.ID, key string) [16]byte {
@@ -178,7 +179,8 @@ func (k *keys) hold(ctx context.Context, use *reservation) (*Decision, error) {
 func (k *keys) again(use fold.KeyUse) (*Decision, error) {
 	r, err := k.log.Decision(use.Event, use.Seq)
 	if err != nil {
-		return nil, &fault.Error{Code: fault.Unavailable, Want: "the log cannot be read", RetryAfter: time.Second, Err: err}
+		return nil, &fault.Error{Code: fault.Unavailable, Want: "the log cannot be read", RetryAfter: time.Second,
+			Err: err}
 	}
 	at, err := Place(r)
 	if err != nil {

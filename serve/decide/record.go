@@ -26,7 +26,7 @@ func sizeOf(r *eventlog.Decision) int {
 // its record. Times are in ns since 1970; the window of the event ends its length after opens.
 func record(w *choose.Worker, r *Request, c choose.Choice, now time.Time, opens int64) (Decision, *eventlog.Decision,
 	error) {
-	v := w.Version
+	v, o := w.Version, &w.Offer
 	config := &v.Compiled.Config
 	mode := model.Mode(config.Mode)
 	if r.Mode != "" {
@@ -45,7 +45,7 @@ func record(w *choose.Worker, r *Request, c choose.Choice, now time.Time, opens 
 	}
 	baseline := mode == model.Apprentice || mode == model.Shadow
 	if mode == model.Guarded {
-		at, err := w.Baseline(r.Baseline)
+		at, err := o.Baseline(r.Baseline)
 		if err != nil {
 			return Decision{}, nil, fault.Refused(err)
 		}
@@ -54,28 +54,28 @@ func record(w *choose.Worker, r *Request, c choose.Choice, now time.Time, opens 
 		}
 	}
 	if baseline {
-		played, err := w.Baseline(r.Baseline)
+		played, err := o.Baseline(r.Baseline)
 		if err != nil {
 			return Decision{}, nil, fault.Refused(err)
 		}
-		out.Would = &Would{w.IDs[w.Place(c.Index)], out.Propensity}
+		out.Would = &Would{o.IDs[o.Place(c.Index)], out.Propensity}
 		record.WouldAction, record.WouldNum = out.Would.Action, c.Num
 		c.Index, record.Num = played, c.Den
 		out.Propensity = choose.Fraction{Num: c.Den, Den: c.Den}
 	}
-	at := w.Place(c.Index)
-	out.Action = choose.Chosen{ID: w.IDs[at], Index: at}
-	record.Action, record.Index, record.Offered = out.Action.ID, uint32(c.Index), uint32(w.Count())
-	record.X, record.Atoms = w.Features(c.Index)
-	record.Costs = slices.Clone(w.Costs())
+	at := o.Place(c.Index)
+	out.Action = choose.Chosen{ID: o.IDs[at], Index: at}
+	record.Action, record.Index, record.Offered = out.Action.ID, uint32(c.Index), uint32(o.Count())
+	record.X, record.Atoms = o.Features(c.Index)
+	record.Costs = slices.Clone(o.Costs())
 	if context := r.context(); len(context) > 0 {
 		record.Context = fold.Digest(context)
 	}
 	record.Unit, record.Span = w.Assigned()
-	record.Full = w.AppendCandidates(record.Full[:0], true)
+	record.Full = o.AppendCandidates(record.Full[:0], true)
 	record.Candidates = fold.Digest(record.Full)
 	if config.LogCandidates != "full" {
-		record.Full = w.AppendCandidates(record.Full[:0], false)
+		record.Full = o.AppendCandidates(record.Full[:0], false)
 	}
 	record.Law, record.Groups, record.Voters = w.Law()
 	record.Floor = uint32(v.Compiled.FloorNum * (eventlog.FloorUnit / v.Compiled.FloorDen))
@@ -93,7 +93,7 @@ func record(w *choose.Worker, r *Request, c choose.Choice, now time.Time, opens 
 	n := len(record.Full) + len(record.Atoms) + max(0, 6*len(record.Law)-roomForLaw) + 8*len(record.Costs)
 	if v.Keeps && mode != model.Shadow && mode != model.Frozen {
 		q := r.candidates()
-		if record.Request = w.Kept(&q, c.Index, min(eventlog.MaxRequest,
+		if record.Request = o.Kept(&q, c.Index, min(eventlog.MaxRequest,
 			candidates.MaxBytes-n)); record.Request == nil {
 			record.Notes |= eventlog.NoteUnstored
 		}

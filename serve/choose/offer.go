@@ -1,0 +1,267 @@
+package choose
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"troupe/eventlog"
+	"troupe/feature"
+	"troupe/serve/candidates"
+	"troupe/serve/fold"
+	"troupe/serve/model"
+)
+
+// Offer is what a request, or a record, offers to a model: the actions, which of them are candidates, and their
+// features and costs in the form that the policy reads. Candidates are the actions that are available and have not
+// left. They have numbers of their own, 0 to Count()−1; Place and Candidate go from one number to the other. Encode
+// and Recorded fill it. What it returns without a copy is valid until it is filled again. It belongs to one Worker and
+// is not safe for concurrent use.
+type Offer struct {
+	IDs []string  // of the actions of the request
+	X   []float64 // the candidates, K×d; none with hashed features
+
+	compiled *model.Compiled
+	batch    *feature.Batch       // nil with hashed features
+	hashed   *feature.HashedBatch // nil with a schema
+	places   []int                // which of the actions the candidates are; empty: all, in order
+	sparse   sparse               // the candidates with hashed features
+	costs    []float64            // of the candidates; none where the request has none
+	each     bool                 // the actions of the request have their own costs
+}
+
+// newOffer returns an offer to a model, without candidates.
+func newOffer(c *model.Compiled) Offer {
+	o := Offer{compiled: c}
+	if h := c.Hashed; h != nil {
+		o.hashed = feature.NewHashedBatch(h, nil)
+	} else {
+		o.batch = feature.NewBatch(c.Encoder)
+		o.batch.Lenient(c.Config.Features.Learned)
+	}
+	return o
+}
+
+// sparse are the candidates with hashed features. What it holds belongs to a batch, or to a record.
+type sparse struct {
+	context []feature.Atom
+	actions [][]feature.Atom // of each candidate
+	at      [][]uint32
+	x       [][]float64
+}
+
+func (s *sparse) clear() {
+	s.actions, s.at, s.x = s.actions[:0], s.at[:0], s.x[:0]
+}
+
+// read takes the actions of a batch at these places.
+func (s *sparse) read(b *feature.HashedBatch, places []int) {
+	s.clear()
+	s.context = b.Context()
+	for _, i := range places {
+		at, x := b.Nonzeros(i)
+		s.actions, s.at, s.x = append(s.actions, b.Action(i)), append(s.at, at), append(s.x, x)
+	}
+}
+
+// Recorded takes the candidates of a record in place of those of a request.
+func (o *Offer) Recorded(set *candidates.Set) error {
+	h := o.compiled.Hashed
+	switch {
+	case h == nil && set.D == o.compiled.Dim:
+		o.X = set.X
+		return nil
+	case h == nil || set.Actions == nil:
+		return fmt.Errorf("the candidates do not fit the model")
+	}
+	o.sparse.clear()
+	o.sparse.context = set.Context
+	for _, a := range set.Actions {
+		at, x := h.AppendVector(nil, nil, set.Context, a)
+		o.sparse.actions, o.sparse.at, o.sparse.x = append(o.sparse.actions, a), append(o.sparse.at, at),
+			append(o.sparse.x, x)
+	}
+	return nil
+}
+
+// Batch returns the batch of a model with hashed features, nil otherwise.
+func (o *Offer) Batch() *feature.HashedBatch { return o.hashed }
+
+// ID returns the hash of the id of candidate i, with hashed features, and the id.
+func (o *Offer) ID(i int) (atom uint64, id string) {
+	return o.sparse.actions[i][0].Hash, o.IDs[o.Place(i)]
+}
+
+// Lengths returns the Euclidean norms of the vector of candidate i, with hashed features: without and with pairs.
+func (o *Offer) Lengths(i int) (plain, all float64) {
+	first := uint32(1) << o.compiled.Hashed.Bits()
+	for k, at := range o.sparse.at[i] {
+		if at >= 2*first { // the list of atoms
+			break
+		}
+		x := o.sparse.x[i][k]
+		all += float64(x * x)
+		if at < first {
+			plain = all
+		}
+	}
+	return math.Sqrt(plain), math.Sqrt(all)
+}
+
+// Schema returns the batch of a model with a schema, nil otherwise.
+func (o *Offer) Schema() *feature.Batch { return o.batch }
+
+// Kept returns the form of the request that was encoded in which a decision keeps it, at most limit bytes: nil when it
+// is larger, and for packed numbers. candidate is the one that was chosen.
+func (o *Offer) Kept(r *Request, candidate, limit int) []byte {
+	if len(r.Packed) > 0 {
+		return nil
+	}
+	out := fold.Request{Context: r.Context, Actions: make([]fold.RequestAction, o.Count())}
+	if string(out.Context) == "null" {
+		out.Context = nil
+	}
+	config := &o.compiled.Config
+	for i := range out.Actions {
+		at := o.Place(i)
+		a := &out.Actions[i]
+		if len(r.Actions) == 0 {
+			a.ID, a.Features = config.Actions[at].ID, config.Actions[at].Features
+			continue
+		}
+		a.ID, a.Features = r.Actions[at].ID, r.Actions[at].Features
+		if len(a.Features) == 0 || string(a.Features) == "null" {
+			a.Features = nil
+			if n, ok := o.compiled.Catalogue[a.ID]; ok {
+				a.Features = config.Actions[n].Features
+			}
+		}
+	}
+	return out.Bytes(candidate, limit)
+}
+
+// Places returns the places of the candidates among the actions of the request, none when all are
+// candidates.
+func (o *Offer) Places() []int { return o.places }
+
+// Place returns the place of candidate i among the actions of the request.
+func (o *Offer) Place(i int) int {
+	if len(o.places) == 0 {
+		return i
+	}
+	return o.places[i]
+}
+
+// Candidate is the inverse of Place: −1 when that action is not available.
+func (o *Offer) Candidate(given int) int {
+	if len(o.places) == 0 {
+		return given
+	}
+	return slices.Index(o.places, given)
+}
+
+// Count returns K, the number of candidates.
+func (o *Offer) Count() int {
+	if o.hashed != nil {
+		return len(o.sparse.actions)
+	}
+	return len(o.X) / o.compiled.Dim
+}
+
+// Costs returns those of the candidates, none where the request states none. They are valid until the next request.
+func (o *Offer) Costs() []float64 { return o.costs }
+
+// SetCosts replaces them, for the candidates of a record.
+func (o *Offer) SetCosts(costs []float64) { o.costs = append(o.costs[:0], costs...) }
+
+// Features returns the vector of candidate i, or its atoms.
+func (o *Offer) Features(i int) (x []float64, atoms []byte) {
+	if o.hashed != nil {
+		return nil, feature.AppendAtoms(feature.AppendAtoms(nil, o.sparse.context), o.sparse.actions[i])
+	}
+	d := o.compiled.Dim
+	return slices.Clone(o.X[i*d : (i+1)*d]), nil
+}
+
+// AppendCandidates appends the form of the candidates that a record keeps, without features unless full.
+func (o *Offer) AppendCandidates(b []byte, full bool) []byte {
+	switch {
+	case !full:
+		return candidates.Append(b, o.places, nil, 1)
+	case o.hashed != nil:
+		return candidates.AppendAtoms(b, o.places, o.sparse.context, o.sparse.actions)
+	}
+	return candidates.Append(b, o.places, o.X, o.compiled.Dim)
+}
+
+// Baseline returns the candidate that the caller plays in the modes apprentice and shadow, by its
+// place among the candidates as they were given; nil means the first.
+func (o *Offer) Baseline(place *int) (candidate int, err error) {
+	given := 0
+	if place != nil {
+		given = *place
+	}
+	candidate = -1
+	if given >= 0 && given < len(o.IDs) {
+		candidate = o.Candidate(given)
+	}
+	if candidate < 0 {
+		return 0, model.Invalid("baseline", given, "expected the place of an available action, 0 to %d", len(o.IDs)-1)
+	}
+	return candidate, nil
+}
+
+// CheckCosts refuses a request to a model with a budget in which an action has no cost, or the cheapest one costs more
+// than the whole budget. The error is a *model.Error with the path.
+func (o *Offer) CheckCosts() error {
+	b := o.compiled.Config.Budget
+	if b.IsZero() {
+		return nil
+	}
+	at := 0
+	if len(o.costs) > 0 {
+		at = o.cheapest()
+	}
+	field := fmt.Sprintf("costs[%d]", o.Place(at))
+	if o.each {
+		field = fmt.Sprintf("actions[%d].cost", o.Place(at))
+	}
+	if len(o.costs) == 0 {
+		return model.Invalid(field, "", "is missing: the model has a budget, so every action needs a cost")
+	}
+	return b.Below(field, o.IDs[o.Place(at)], o.costs[at])
+}
+
+// CheckCaps refuses a request whose actions have caps that sum to less than 1: no law keeps them. The error is a
+// *model.Error.
+func (o *Offer) CheckCaps() error {
+	bounds := o.compiled.Limits()
+	if len(bounds) == 0 || o.hashed == nil {
+		return nil
+	}
+	sum := uint64(0)
+	for i := range o.sparse.actions {
+		b, ok := bounds[o.sparse.actions[i][0].Hash]
+		if sum += b.High; !ok || sum >= floorUnit {
+			return nil
+		}
+	}
+	_, first := o.ID(0)
+	more := ""
+	if n := o.Count() - 1; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return model.Invalid("actions", o.Count(), "the caps of all actions that may be played, %q%s, sum to %v: "+
+		"expected 1 at least, so offer an action without a cap", first, more, float64(sum)/eventlog.FloorUnit)
+}
+
+// cheapest is the first candidate with the smallest cost.
+func (o *Offer) cheapest() int {
+	best := 0
+	for i, c := range o.costs {
+		if c < o.costs[best] {
+			best = i
+		}
+	}
+	return best
+}
