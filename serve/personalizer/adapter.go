@@ -1,8 +1,6 @@
 package personalizer
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,43 +9,12 @@ import (
 	"troupe/serve/api"
 )
 
-// decider makes decisions and takes what became of them.
-type decider interface {
-	Decide(ctx context.Context, model string, r serve.DecideRequest) (serve.Decision, error)
-	Reward(ctx context.Context, r serve.RewardRequest) (serve.RewardResult, error)
-	RewardBatch(ctx context.Context, rs []serve.RewardRequest) ([]serve.RewardItem, error)
-	Activate(ctx context.Context, eventID, caller string) (serve.ActivateResult, error)
-	Owner(ctx context.Context, eventID string) (serve.Owner, error)
-}
-
-// models reads models and takes them back.
-type models interface {
-	GetModel(ctx context.Context, name string) (serve.Model, error)
-	RollbackModel(ctx context.Context, r serve.RollbackRequest) (serve.Model, error)
-	State(ctx context.Context, model string) (serve.StateView, error)
-}
-
-// history reads the decisions in the log.
-type history interface {
-	Decisions(ctx context.Context, model string, from uint64, entries int) (serve.DecisionPage, error)
-}
-
-// keyFinder is an optional ability of a service, for event ids that callers choose.
-type keyFinder interface {
-	// EventOfKey returns the id of the event that a decision with this idempotency key made,
-	// NotFound when it does not remember one.
-	EventOfKey(ctx context.Context, model, key string) (eventID string, err error)
-}
-
 // Adapter is the API of Azure Personalizer in front of a service. It is an [api.Adapter].
 type Adapter struct {
 	model       string // behind /personalizer/v1.0
 	edge        api.Edge
-	decider     decider
 	models      models
-	history     history
-	finder      keyFinder // nil when the service does not find events by their keys
-	evaluations evaluations
+	evaluations evaluationCalls
 }
 
 // New returns an adapter whose routes under /personalizer/v1.0 are for the model of this name, "personalizer" when it
@@ -111,33 +78,5 @@ func (a *Adapter) serve(w http.ResponseWriter, r *http.Request,
 	}
 }
 
-// refuse refuses a field of a request.
-func refuse(field, want string) error { return api.Refuse("invalid", field, want) }
-
-// readCall checks the key of a call about a model and reads its body.
-func readCall[B any](a *Adapter, w http.ResponseWriter, r *http.Request, scope api.Scope, model string) (b B,
-	raw []byte, err error) {
-	if err := a.edge.Allow(r.Context(), scope, model); err != nil {
-		return b, nil, err
-	}
-	raw, err = a.edge.Body(w, r, &b)
-	return b, raw, err
-}
-
-func (a *Adapter) readModel(r *http.Request, model string) (serve.Model, error) {
-	if err := a.edge.Allow(r.Context(), api.Read, model); err != nil {
-		return serve.Model{}, err
-	}
-	return a.models.GetModel(r.Context(), model)
-}
-
-func answerJSON(w http.ResponseWriter, status int, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(b) // fails only when the client has left
-	return nil
-}
+// Close implements [api.Adapter]: it ends the evaluations that are under way.
+func (a *Adapter) Close() { a.evaluations.close() }

@@ -20,6 +20,14 @@ import (
 // The evaluations of Azure Personalizer: what the log of a model says of the policy that ran, of the first candidate
 // and of uniform play. They are computed one at a time, beside the requests, and kept in memory only.
 
+// evaluationCalls make, show and run evaluations. The zero value has none and can be closed.
+type evaluationCalls struct {
+	edge    api.Edge
+	models  models
+	history history
+	kept    evaluations
+}
+
 type evaluationBody struct {
 	EnableOfflineExperimentation bool           `json:"enableOfflineExperimentation" required:"false" doc:"only false"`
 	Name                         string         `json:"name"`
@@ -62,9 +70,9 @@ func (b *evaluationBody) request() (start, end time.Time, err error) {
 	return start.UTC(), end.UTC(), err
 }
 
-// Close implements [api.Adapter]: it ends the evaluations that are under way.
-func (a *Adapter) Close() {
-	e := &a.evaluations
+// close ends the evaluations that are under way.
+func (a *evaluationCalls) close() {
+	e := &a.kept
 	e.mu.Lock()
 	e.closed = true
 	for _, job := range e.all {
@@ -75,9 +83,9 @@ func (a *Adapter) Close() {
 	e.work.Wait()
 }
 
-func (a *Adapter) createEvaluation(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *evaluationCalls) create(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
-	b, _, err := readCall[evaluationBody](a, w, r, api.Admin, model)
+	b, _, err := readCall[evaluationBody](a.edge, w, r, api.Admin, model)
 	if err != nil {
 		return err
 	}
@@ -101,7 +109,7 @@ func (a *Adapter) createEvaluation(w http.ResponseWriter, r *http.Request, model
 	}}
 	job.ctx, job.cancel = context.WithCancel(context.Background())
 	answer := job.answer // from here on the job changes it
-	if err := a.evaluations.add(job, a.runEvaluations); err != nil {
+	if err := a.kept.add(job, a.run); err != nil {
 		job.cancel()
 		return err
 	}
@@ -117,14 +125,14 @@ func evaluationID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// listEvaluations answers those of the model, the oldest first, with their totals.
-func (a *Adapter) listEvaluations(w http.ResponseWriter, r *http.Request, model string) error {
-	m, err := a.readModel(r, model)
+// list answers those of the model, the oldest first, with their totals.
+func (a *evaluationCalls) list(w http.ResponseWriter, r *http.Request, model string) error {
+	m, err := readModel(a.edge, a.models, r, model)
 	if err != nil {
 		return err
 	}
 	out := []evaluationAnswer{}
-	e := &a.evaluations
+	e := &a.kept
 	e.mu.Lock()
 	for _, job := range e.all {
 		if job.model == m.Name {
@@ -146,27 +154,27 @@ func noEvaluation() error {
 		"there is no such evaluation; they are kept until the server stops, the newest of each model")
 }
 
-func (a *Adapter) getEvaluation(w http.ResponseWriter, r *http.Request, model string) error {
-	m, err := a.readModel(r, model)
+func (a *evaluationCalls) get(w http.ResponseWriter, r *http.Request, model string) error {
+	m, err := readModel(a.edge, a.models, r, model)
 	if err != nil {
 		return err
 	}
-	answer, ok := a.evaluations.of(m.Name, r.PathValue("evaluation"))
+	answer, ok := a.kept.of(m.Name, r.PathValue("evaluation"))
 	if !ok {
 		return noEvaluation()
 	}
 	return answerJSON(w, http.StatusOK, answer)
 }
 
-// deleteEvaluation forgets an evaluation. One that is under way ends.
-func (a *Adapter) deleteEvaluation(w http.ResponseWriter, r *http.Request, model string) error {
+// delete forgets an evaluation. One that is under way ends.
+func (a *evaluationCalls) delete(w http.ResponseWriter, r *http.Request, model string) error {
 	if err := a.edge.Allow(r.Context(), api.Admin, model); err != nil {
 		return err
 	}
 	if _, err := a.models.GetModel(r.Context(), model); err != nil {
 		return err
 	}
-	e := &a.evaluations
+	e := &a.kept
 	e.mu.Lock()
 	i := e.index(model, r.PathValue("evaluation"))
 	if i >= 0 {
@@ -181,9 +189,9 @@ func (a *Adapter) deleteEvaluation(w http.ResponseWriter, r *http.Request, model
 	return nil
 }
 
-// runEvaluations works until no evaluation is pending.
-func (a *Adapter) runEvaluations() {
-	e := &a.evaluations
+// run works until no evaluation is pending.
+func (a *evaluationCalls) run() {
+	e := &a.kept
 	for job := e.next(); job != nil; job = e.next() {
 		results, notes, err := a.evaluate(job)
 		if err != nil && job.ctx.Err() == nil {
@@ -203,7 +211,7 @@ func (a *Adapter) runEvaluations() {
 
 // evaluate reads the log. There is no result when the log has nothing to evaluate; notes say why. It takes the place of
 // an export: each reads the log while decisions wait for the same disk.
-func (a *Adapter) evaluate(job *evaluationJob) (results []policyResult, notes []string, err error) {
+func (a *evaluationCalls) evaluate(job *evaluationJob) (results []policyResult, notes []string, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())

@@ -64,7 +64,7 @@ func (e *front) evaluated(t *testing.T, start, end string) (out evaluationAnswer
 	if at := evaluations1 + "/" + field[string](t, a, "id"); a.header.Get("Location") != at {
 		t.Errorf("Location is %q, want %q", a.header.Get("Location"), at)
 	}
-	e.evaluations.work.Wait()
+	e.evaluations.kept.work.Wait()
 	a = e.do("GET", a.header.Get("Location"), "")
 	a.want(t, "get", 200)
 	if err := json.Unmarshal([]byte(a.body), &out); err != nil {
@@ -337,8 +337,8 @@ func TestEvaluationsEnd(t *testing.T) {
 		ended <- struct{}{}
 	}
 	e := newFront(t, s, "", api.Options{})
-	exports := &places{Edge: e.edge}
-	e.edge = exports
+	exports := &places{Edge: e.evaluations.edge}
+	e.evaluations.edge = exports
 	var ids []string
 	for range mostEvaluations {
 		a := e.do("POST", evaluations1, contract("e", "2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z"))

@@ -34,8 +34,8 @@ var unsupported = []struct {
 }
 
 // putPolicy takes the policy that the model has, as a client does that copies its settings, and no other.
-func (a *Adapter) putPolicy(w http.ResponseWriter, r *http.Request, model string) error {
-	b, _, err := readCall[policyAnswer](a, w, r, api.Admin, model)
+func (a *settingCalls) putPolicy(w http.ResponseWriter, r *http.Request, model string) error {
+	b, _, err := readCall[policyAnswer](a.edge, w, r, api.Admin, model)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (a *Adapter) putPolicy(w http.ResponseWriter, r *http.Request, model string
 }
 
 // resetPolicy answers the policy: it is the one that the model was made with, because no call changes it.
-func (a *Adapter) resetPolicy(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *settingCalls) resetPolicy(w http.ResponseWriter, r *http.Request, model string) error {
 	if err := a.edge.Allow(r.Context(), api.Admin, model); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (a *Adapter) resetPolicy(w http.ResponseWriter, r *http.Request, model stri
 
 // resetModel takes the model back to its beginning, that service's empty model. The log keeps everything, and so the
 // reset can be taken back too, by another rollback or a clone.
-func (a *Adapter) resetModel(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *settingCalls) resetModel(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
 	if err := a.edge.Allow(ctx, api.Admin, model); err != nil {
 		return err

@@ -12,6 +12,14 @@ import (
 	"troupe/serve/api"
 )
 
+// rankCalls decide, and take what became of the decisions.
+type rankCalls struct {
+	edge    api.Edge
+	decider decider
+	models  models
+	finder  keyFinder // nil when the service does not find events by their keys
+}
+
 type rankBody struct {
 	ContextFeatures json.RawMessage `json:"contextFeatures" required:"false"`
 	Actions         []rankAction    `json:"actions"`
@@ -41,13 +49,13 @@ type rankReward struct {
 	Value *float64 `json:"value"`
 }
 
-func (a *Adapter) rank(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *rankCalls) rank(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
-	b, _, err := readCall[rankBody](a, w, r, api.Decide, model)
+	b, _, err := readCall[rankBody](a.edge, w, r, api.Decide, model)
 	if err != nil {
 		return err
 	}
-	req, err := b.request(a, a.edge.Caller(ctx))
+	req, err := b.request(ctx, a.edge, a.finder != nil)
 	if err != nil {
 		return err
 	}
@@ -84,7 +92,7 @@ func wantsBaseline(err error) bool {
 
 // firstFree makes the first action that is not excluded the baseline of a model that plays one, unless it is the first of
 // all: that is what a request without a baseline means in the modes apprentice and shadow.
-func (a *Adapter) firstFree(ctx context.Context, model string, r *serve.DecideRequest) error {
+func (a *rankCalls) firstFree(ctx context.Context, model string, r *serve.DecideRequest) error {
 	at := slices.IndexFunc(r.Actions, func(x serve.Action) bool { return !slices.Contains(r.Exclude, x.ID) })
 	if at <= 0 {
 		return nil
@@ -96,25 +104,25 @@ func (a *Adapter) firstFree(ctx context.Context, model string, r *serve.DecideRe
 	return err
 }
 
-// request translates a rank into a decision.
-func (b *rankBody) request(a *Adapter, caller string) (serve.DecideRequest, error) {
+// request translates a rank of the caller that ctx has into a decision. keyed: events are found by the caller's ids.
+func (b *rankBody) request(ctx context.Context, edge api.Edge, keyed bool) (serve.DecideRequest, error) {
 	none := serve.DecideRequest{}
 	if len(b.Actions) == 0 {
 		return none, refuse("actions", "is empty, expected at least one action")
 	}
-	if n := len(b.Actions); n > a.edge.MaxActions() {
+	if n := len(b.Actions); n > edge.MaxActions() {
 		return none, api.Refuse("too_large", "actions", fmt.Sprintf("has %d entries, at most %d are allowed", n,
-			a.edge.MaxActions()))
+			edge.MaxActions()))
 	}
 	if len(b.EventID) > 256 {
 		return none, refuse("eventId", "has more than 256 bytes")
 	}
-	if a.finder == nil && b.EventID != "" {
+	if !keyed && b.EventID != "" {
 		return none, refuse("eventId", "cannot be chosen with this service; leave it out and use the one in the answer")
 	}
 	req := serve.DecideRequest{
 		Context: notNull(b.ContextFeatures), Exclude: b.ExcludedActions, Deferred: b.DeferActivation,
-		IdempotencyKey: b.EventID, Explain: true, Caller: caller,
+		IdempotencyKey: b.EventID, Explain: true, Caller: edge.Caller(ctx),
 	}
 	for i, x := range b.Actions {
 		if x.ID == "" {
@@ -187,7 +195,7 @@ func (b *rankBody) ranking(d *serve.Decision) []ranked {
 }
 
 // eventOf finds the event of an id that is the caller's or ours.
-func (a *Adapter) eventOf(ctx context.Context, model, id string) (string, error) {
+func (a *rankCalls) eventOf(ctx context.Context, model, id string) (string, error) {
 	if len(id) > 256 {
 		return "", refuse("eventId", "has more than 256 bytes")
 	}
@@ -212,16 +220,16 @@ func noEvent(err error) error {
 	return err
 }
 
-func (a *Adapter) rankReward(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *rankCalls) reward(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
-	b, _, err := readCall[rankReward](a, w, r, api.Reward, model)
+	b, _, err := readCall[rankReward](a.edge, w, r, api.Reward, model)
 	if err != nil {
 		return err
 	}
 	if b.Value == nil {
 		return refuse("value", "is missing, expected a number")
 	}
-	if err := a.theirRange(ctx, model, "value", *b.Value); err != nil {
+	if err := theirRange(ctx, a.models, model, "value", *b.Value); err != nil {
 		return err
 	}
 	id, err := a.eventOf(ctx, model, r.PathValue("event"))
@@ -240,11 +248,11 @@ func (a *Adapter) rankReward(w http.ResponseWriter, r *http.Request, model strin
 
 // theirRange refuses a reward outside [−1, 1], as that service did, unless the model declares a range: a range
 // that the data widen would take it, and one wrong reward would change the scale of all others.
-func (a *Adapter) theirRange(ctx context.Context, model, field string, y float64) error {
+func theirRange(ctx context.Context, models models, model, field string, y float64) error {
 	if y >= -1 && y <= 1 {
 		return nil
 	}
-	m, err := a.models.GetModel(ctx, model)
+	m, err := models.GetModel(ctx, model)
 	if err != nil {
 		return err
 	}
@@ -255,7 +263,7 @@ func (a *Adapter) theirRange(ctx context.Context, model, field string, y float64
 	return nil
 }
 
-func (a *Adapter) rankActivate(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *rankCalls) activate(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
 	if err := a.edge.Allow(ctx, api.Decide, model); err != nil {
 		return err

@@ -11,6 +11,12 @@ import (
 	"troupe/serve/api"
 )
 
+// settingCalls read and change a model: its configuration, its policy, its state.
+type settingCalls struct {
+	edge   api.Edge
+	models models
+}
+
 // serviceConfig is the body of configurations/service. The last fields are taken and have no
 // meaning here: models are published after each batch of the log, and the log is kept.
 type serviceConfig struct {
@@ -55,11 +61,8 @@ func translate(table [][2]string, word string, from, to int) string {
 	return word
 }
 
-func (a *Adapter) getServiceConfig(w http.ResponseWriter, r *http.Request, model string) error {
-	if err := a.edge.Allow(r.Context(), api.Read, model); err != nil {
-		return err
-	}
-	m, err := a.models.GetModel(r.Context(), model)
+func (a *settingCalls) getConfig(w http.ResponseWriter, r *http.Request, model string) error {
+	m, err := readModel(a.edge, a.models, r, model)
 	if err != nil {
 		return err
 	}
@@ -76,9 +79,9 @@ func configOf(m serve.Model) serviceConfig {
 	}
 }
 
-func (a *Adapter) putServiceConfig(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *settingCalls) putConfig(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
-	b, raw, err := readCall[serviceConfig](a, w, r, api.Admin, model)
+	b, raw, err := readCall[serviceConfig](a.edge, w, r, api.Admin, model)
 	if err != nil {
 		return err
 	}
@@ -123,8 +126,8 @@ func (a *Adapter) putServiceConfig(w http.ResponseWriter, r *http.Request, model
 }
 
 // getPolicy answers what that service called learning settings: here the policy's kind and options.
-func (a *Adapter) getPolicy(w http.ResponseWriter, r *http.Request, model string) error {
-	m, err := a.readModel(r, model)
+func (a *settingCalls) getPolicy(w http.ResponseWriter, r *http.Request, model string) error {
+	m, err := readModel(a.edge, a.models, r, model)
 	if err != nil {
 		return err
 	}
@@ -145,8 +148,8 @@ type policyAnswer struct {
 	Arguments string `json:"arguments" doc:"JSON: kind and options"`
 }
 
-// getPolicyState answers the policy's snapshot, that service's model file.
-func (a *Adapter) getPolicyState(w http.ResponseWriter, r *http.Request, model string) error {
+// getState answers the policy's snapshot, that service's model file.
+func (a *settingCalls) getState(w http.ResponseWriter, r *http.Request, model string) error {
 	if err := a.edge.Allow(r.Context(), api.Read, model); err != nil {
 		return err
 	}
@@ -159,8 +162,8 @@ func (a *Adapter) getPolicyState(w http.ResponseWriter, r *http.Request, model s
 	return nil
 }
 
-func (a *Adapter) getModelProperties(w http.ResponseWriter, r *http.Request, model string) error {
-	m, err := a.readModel(r, model)
+func (a *settingCalls) getModelProperties(w http.ResponseWriter, r *http.Request, model string) error {
+	m, err := readModel(a.edge, a.models, r, model)
 	if err != nil {
 		return err
 	}
@@ -176,8 +179,8 @@ type modelProperties struct {
 	Modified time.Time `json:"lastModifiedTime"`
 }
 
-func (a *Adapter) getLogProperties(w http.ResponseWriter, r *http.Request, model string) error {
-	m, err := a.readModel(r, model)
+func (a *settingCalls) getLogProperties(w http.ResponseWriter, r *http.Request, model string) error {
+	m, err := readModel(a.edge, a.models, r, model)
 	if err != nil {
 		return err
 	}

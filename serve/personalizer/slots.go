@@ -27,6 +27,14 @@ import (
 // maxSlots bounds the slots of a call. Each costs a decision.
 const maxSlots = 50
 
+// slotCalls are rankCalls for several places on a page.
+type slotCalls struct {
+	edge    api.Edge
+	decider decider
+	models  models
+	finder  keyFinder // nil when the service does not find events by their keys
+}
+
 type slotsBody struct {
 	ContextFeatures json.RawMessage `json:"contextFeatures" required:"false"`
 	Actions         []rankAction    `json:"actions"`
@@ -67,14 +75,14 @@ func slotKey(eventID string, slot int) string {
 	return "slot-" + hex.EncodeToString(sum[:])
 }
 
-func (a *Adapter) multiSlotRank(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *slotCalls) rank(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
-	b, _, err := readCall[slotsBody](a, w, r, api.Decide, model)
+	b, _, err := readCall[slotsBody](a.edge, w, r, api.Decide, model)
 	if err != nil {
 		return err
 	}
 	one := rankBody{Actions: b.Actions, EventID: b.EventID, DeferActivation: b.DeferActivation}
-	base, err := one.request(a, a.edge.Caller(ctx))
+	base, err := one.request(ctx, a.edge, a.finder != nil)
 	if err != nil {
 		return err
 	}
@@ -258,8 +266,8 @@ func slotContext(context json.RawMessage, slot slotBody) (json.RawMessage, error
 	return json.Marshal(all)
 }
 
-// slotEvents returns the events of a call by the ids of their slots, not_found when there are none.
-func (a *Adapter) slotEvents(ctx context.Context, model, eventID string) (map[string]string, error) {
+// events returns the events of a call by the ids of their slots, not_found when there are none.
+func (a *slotCalls) events(ctx context.Context, model, eventID string) (map[string]string, error) {
 	if len(eventID) > 256 {
 		return nil, refuse("eventId", "has more than 256 bytes")
 	}
@@ -284,13 +292,13 @@ func (a *Adapter) slotEvents(ctx context.Context, model, eventID string) (map[st
 	return out, nil
 }
 
-func (a *Adapter) multiSlotReward(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *slotCalls) reward(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
-	b, _, err := readCall[slotRewards](a, w, r, api.Reward, model)
+	b, _, err := readCall[slotRewards](a.edge, w, r, api.Reward, model)
 	if err != nil {
 		return err
 	}
-	events, err := a.slotEvents(ctx, model, r.PathValue("event"))
+	events, err := a.events(ctx, model, r.PathValue("event"))
 	if err != nil {
 		return err
 	}
@@ -306,7 +314,7 @@ func (a *Adapter) multiSlotReward(w http.ResponseWriter, r *http.Request, model 
 		case events[x.SlotID] == "":
 			return refuse(at+"slotId", "is not a slot of this event")
 		}
-		if err := a.theirRange(ctx, model, at+"value", *x.Value); err != nil {
+		if err := theirRange(ctx, a.models, model, at+"value", *x.Value); err != nil {
 			return err
 		}
 		rs = append(rs, serve.RewardRequest{EventID: events[x.SlotID], Value: *x.Value, Caller: a.edge.Caller(ctx)})
@@ -328,12 +336,12 @@ func (a *Adapter) multiSlotReward(w http.ResponseWriter, r *http.Request, model 
 	return nil
 }
 
-func (a *Adapter) multiSlotActivate(w http.ResponseWriter, r *http.Request, model string) error {
+func (a *slotCalls) activate(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
 	if err := a.edge.Allow(ctx, api.Decide, model); err != nil {
 		return err
 	}
-	events, err := a.slotEvents(ctx, model, r.PathValue("event"))
+	events, err := a.events(ctx, model, r.PathValue("event"))
 	if err != nil {
 		return err
 	}
