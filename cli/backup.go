@@ -459,7 +459,7 @@ func (f *restoreFlags) build(ctx context.Context, d *backup.Dir, text []byte, ke
 	}
 	if seq > 0 {
 		into := fold.Files(filepath.Join(work, snapshotDir))
-		if err := into.Write(seq, state); err != nil {
+		if err := into.Write(seq, bytes.NewReader(state)); err != nil {
 			return err
 		}
 		if _, _, err := into.Load(seq, d.First(), nil); err != nil {
@@ -479,7 +479,7 @@ func (f *restoreFlags) build(ctx context.Context, d *backup.Dir, text []byte, ke
 			return errors.Join(err, b.Close())
 		}
 	}
-	err = fold.WriteDurable(work, serve.KeyFile, text)
+	err = fold.WriteDurable(work, serve.KeyFile, bytes.NewReader(text))
 	if err == nil {
 		err = b.Finish(ctx)
 	}

@@ -583,7 +583,7 @@ func (c *realCluster) plantState(i int) {
 	f.Named("news").Counts.Rewards++
 	b, err := f.AppendState(nil, chain)
 	if err == nil {
-		err = files.Write(seqs[0], b)
+		err = files.Write(seqs[0], bytes.NewReader(b))
 	}
 	if err != nil {
 		c.t.Fatal(err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -143,7 +144,7 @@ func (c *clusterConfig) export(ctx context.Context, w io.Writer, dir, node, data
 		})
 	}
 	if err == nil {
-		err = fold.WriteDurable(dir, serve.KeyFile, keys)
+		err = fold.WriteDurable(dir, serve.KeyFile, bytes.NewReader(keys))
 	}
 	if err == nil {
 		err = b.Finish(ctx)
@@ -228,7 +229,7 @@ func (s *entrySource) base(ctx context.Context, dir, data string, first, until u
 			"expected that one or a later one", until, seq))
 	}
 	into := fold.Files(filepath.Join(dir, snapshotDir))
-	if err := into.Write(seq, state); err != nil {
+	if err := into.Write(seq, bytes.NewReader(state)); err != nil {
 		return err
 	}
 	if _, _, err = into.Load(seq, first, nil); err != nil {

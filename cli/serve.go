@@ -143,8 +143,8 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 		"memory of all models, about; a model that does not fit is answered 429, and near the bound models are laid "+
 			"aside early; 0: no bound")
 	fl.DurationVar(&f.layAside, "lay-aside", time.Minute,
-		"a model that is not used for so long keeps only its snapshot in memory, and the next call builds it again; "+
-			"0: never")
+		"a model that is not used for so long keeps only its snapshot, in a file without a name, and the next call "+
+			"builds it again; 0: never")
 	fl.IntVar(&f.connections, "max-connections", 4096,
 		"open connections, at most half of the files that the system allows; more are closed")
 	fl.DurationVar(&f.timeout, "timeout", 10*time.Second, "time of one request")

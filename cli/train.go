@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -160,7 +161,7 @@ func (t *training) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := fold.WriteDurable(filepath.Dir(t.out), filepath.Base(t.out), b); err != nil {
+	if err := fold.WriteDurable(filepath.Dir(t.out), filepath.Base(t.out), bytes.NewReader(b)); err != nil {
 		return term.Misuse(fmt.Errorf("--out %s: %w", t.out, err))
 	}
 	how := "in the order of the log"

@@ -175,7 +175,7 @@ func TestTrimOfNodes(t *testing.T) {
 
 	alone := t.TempDir()
 	b := must(os.ReadFile(filepath.Join(dir, "a", "snapshots", fold.FileName(base))))
-	if err := snapshotFiles(alone).Write(base, b); err != nil {
+	if err := snapshotFiles(alone).Write(base, bytes.NewReader(b)); err != nil {
 		t.Fatal(err)
 	}
 	one := open(t, m, &fakeClock{}, func(o *Options) { o.Dir = alone })

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"troupe/serve/fold"
+	"troupe/serve/shelf"
 )
 
 // aside lays models aside that are not used, so that all take at most limit bytes where there is a limit.
 type aside struct {
 	*state
+	shelf  *shelf.Shelf // of the fold, nil without a data directory
 	limit  int64
 	logger *slog.Logger
 }
@@ -105,12 +107,16 @@ func (s *aside) awake(want func(*fold.Model) bool) (out []*fold.Model) {
 	return out
 }
 
-// layDown lays models aside, some at a time, so that calls do not wait for all of them.
+// layDown lays models aside, some at a time, so that calls do not wait for all of them. What the shelf does not take
+// stays in memory, and the error says why.
 func (s *aside) layDown(models []*fold.Model) error {
 	for some := range slices.Chunk(models, 16) {
 		if err := s.laySome(some); err != nil {
 			return err
 		}
+	}
+	if err := s.shelf.Status().Err; err != nil && len(models) > 0 {
+		return fmt.Errorf("its state stays in memory: %w", err)
 	}
 	return nil
 }

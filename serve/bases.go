@@ -90,7 +90,7 @@ func (k *bases) write(seq uint64, data []byte) error {
 	if k.files == "" {
 		return errors.New("serve: a log is not trimmed without a directory for its base")
 	}
-	if err := k.files.Write(seq, data); err != nil {
+	if err := k.files.Write(seq, bytes.NewReader(data)); err != nil {
 		return err
 	}
 	back, err := k.files.Read(seq)

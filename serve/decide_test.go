@@ -860,7 +860,7 @@ func TestStatesStay(t *testing.T) {
 				if v = e.version.Load(); v.State.Hold() {
 					for range 3 {
 						runtime.Gosched()
-						if fold.Digest(v.State.Bytes()) != v.Digest {
+						if b, err := v.State.Bytes(); err != nil || fold.Digest(b) != v.Digest {
 							t.Error("a state was written over while it was held")
 							stop.Store(true)
 						}

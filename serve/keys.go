@@ -61,7 +61,7 @@ func loadKeys(dir string, empty bool) (eventlog.IDKeys, error) {
 	}
 	if missing || string(bytes.TrimSpace(b)) == "{}" {
 		if b, err = NewKeys(); err == nil {
-			err = fold.WriteDurable(dir, KeyFile, b)
+			err = fold.WriteDurable(dir, KeyFile, bytes.NewReader(b))
 		}
 		if err != nil {
 			return eventlog.IDKeys{}, err
@@ -105,7 +105,7 @@ func WriteKeys(dir string, k eventlog.IDKeys) error {
 	if err != nil {
 		return err
 	}
-	return fold.WriteDurable(dir, KeyFile, b)
+	return fold.WriteDurable(dir, KeyFile, bytes.NewReader(b))
 }
 
 // KeysFingerprint names all keys of event ids without telling them.

@@ -89,7 +89,7 @@ func agree(t *testing.T, nodes ...*Server) {
 			t.Fatalf("node %d: %v", i, err)
 		}
 		s.mu.RLock()
-		got, err := s.fold.AppendUnsigned(nil, s.applier.chain)
+		got, err := s.fold.AppendState(nil, s.applier.chain)
 		s.mu.RUnlock()
 		if err != nil {
 			t.Fatal(err)

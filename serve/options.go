@@ -67,8 +67,9 @@ type Options struct {
 	// ExpireEvery is how often the server looks for windows to close, default 200 ms. Negative:
 	// only when Expire is called.
 	ExpireEvery time.Duration
-	// LayAside is how long a model is not asked, or does not learn, before its memory shrinks to its snapshot, at most
-	// twice as long; default 1 minute; negative: never. The next call builds it again.
+	// LayAside is how long a model is not asked, or does not learn, before its policy is given up, at most twice as
+	// long; default 1 minute; negative: never. Its snapshot stays, in a file without a name in Dir, in memory without
+	// Dir; the next call builds the policy again.
 	LayAside time.Duration
 	// Wait bounds how long a call waits for its own record to be applied, for MinSeq, and for the end of the log that
 	// it reads; default 5 s.

@@ -16,6 +16,7 @@ import (
 	"troupe/serve/decide"
 	"troupe/serve/fold"
 	"troupe/serve/recent"
+	"troupe/serve/shelf"
 	"troupe/timing"
 )
 
@@ -68,9 +69,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	defer func() {
 		if err != nil {
 			s.stop()
-			if s.own != nil {
-				err = errors.Join(err, s.own.Close())
-			}
+			err = errors.Join(err, s.closeFiles())
 		}
 	}()
 	if err := s.openLog(ctx); err != nil {
@@ -149,7 +148,7 @@ func newServer(o Options) *Server {
 // wire makes the parts that answer calls, after the state was recovered.
 func (s *Server) wire() {
 	o, admin := s.opt, &sync.Mutex{}
-	s.aside = &aside{state: s.state, limit: o.Limits.ModelBytes, logger: o.Logger}
+	s.aside = &aside{state: s.state, shelf: s.snapshots.shelf, limit: o.Limits.ModelBytes, logger: o.Logger}
 	s.control = &control{state: s.state, writer: s.writer, admin: admin, aside: s.aside}
 	s.schemas = &schemas{lifetime: s.lifetime, state: s.state, limits: o.Limits.model(), logger: o.Logger,
 		change: s.control.change}
@@ -287,6 +286,11 @@ func (s *Server) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.opt.Dir != "" {
+		if s.snapshots.shelf, err = shelf.Open(s.opt.Dir); err != nil {
+			return fmt.Errorf("serve: %w", err)
+		}
+	}
 	s.space.set(info)
 	s.past = &fold.History{Log: logReader{s.ctx, s.log, s.opt.Clock}, Nearest: s.snapshots.files.Nearest, Keys: s.batches,
 		KeysKept: s.opt.keysKept}
@@ -321,7 +325,7 @@ func (s *Server) recover(ctx context.Context) error {
 				"base: put one back from a backup%s",
 				info.First, s.snapshots.files, strings.Join(append([]string{""}, s.snapshots.skipped...), "\n  "))
 		}
-		s.fold, s.applier.chain = fold.New(s.past), s.past.Chain(1)
+		s.fold, s.applier.chain = fold.NewOn(s.past, s.snapshots.shelf), s.past.Chain(1)
 	}
 	s.recovery.Skipped = s.snapshots.skipped
 	s.recovery.Snapshot = s.fold.Seq()
@@ -431,6 +435,12 @@ func (s *Server) close(ctx context.Context) error {
 		err = errors.Join(err, s.snapshots.writeSnapshot(s.applier.chain))
 		s.snapshots.wait()
 	}
+	return errors.Join(err, s.closeFiles())
+}
+
+// closeFiles closes what the server has opened, and gives up what is laid aside.
+func (s *Server) closeFiles() error {
+	err := s.snapshots.shelf.Close()
 	if s.own != nil {
 		err = errors.Join(err, s.own.Close())
 	}

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +11,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
+	"troupe/serve/shelf"
 	"troupe/timing"
 )
 
@@ -21,9 +21,9 @@ type snapshots struct {
 	state   *state
 	opt     *Options
 	log     eventlog.Log
-	files   fold.Files // empty: none are written
-	since   int        // records since the last one; only the applier uses it
-	size    int        // of the next one, about; only the applier uses it
+	files   fold.Files   // empty: none are written
+	shelf   *shelf.Shelf // of the fold, nil without a data directory
+	since   int          // records since the last one; only the applier uses it
 	at      timing.Instant
 	skipped []string // that could not be used at the start, and why
 
@@ -76,7 +76,7 @@ func (s *snapshots) maybeSnapshot(records int, chain *eventlog.Chain) {
 	}
 }
 
-// writeSnapshot encodes the state now and writes it in the background. Only the applier calls it, or
+// writeSnapshot takes an image of the state now and writes it in the background. Only the applier calls it, or
 // Close after it.
 func (s *snapshots) writeSnapshot(chain *eventlog.Chain) error {
 	s.mu.Lock()
@@ -89,16 +89,14 @@ func (s *snapshots) writeSnapshot(chain *eventlog.Chain) error {
 	s.since, s.at = 0, s.opt.Clock.Mark()
 	s.state.mu.RLock() // readers go on; only the applier, which is here, changes the fold
 	seq := s.state.fold.Seq()
-	// entries wait to be applied meanwhile: avoid growing
-	b, err := s.state.fold.AppendUnsigned(make([]byte, 0, s.size), chain)
+	image, err := s.state.fold.Image(chain) // entries wait to be applied meanwhile
 	s.state.mu.RUnlock()
-	s.size = len(b) + len(b)/8 + sha256.Size
 	if err != nil {
 		s.finish(0, err)
 		return err
 	}
 	s.writing.Go(func() {
-		err := s.files.Write(seq, fold.Sign(b, 0))
+		err := s.files.Write(seq, image)
 		if err == nil {
 			err = s.prune()
 		}
@@ -136,7 +134,7 @@ func (s *snapshots) newest(ctx context.Context, info eventlog.Info) (*fold.Fold,
 		return nil, nil, err
 	}
 	for _, seq := range seqs {
-		f, c, err := s.load(ctx, seq, info)
+		f, c, err := s.load(ctx, seq, info, s.shelf)
 		var unusable *unusableError
 		switch {
 		case errors.As(err, &unusable):
@@ -159,7 +157,7 @@ func (s *snapshots) oldest(ctx context.Context, info eventlog.Info) (uint64, err
 		return 0, err
 	}
 	for _, seq := range slices.Backward(seqs) {
-		_, _, err := s.load(ctx, seq, info)
+		_, _, err := s.load(ctx, seq, info, nil)
 		var unusable *unusableError
 		switch {
 		case errors.As(err, &unusable):
@@ -179,8 +177,9 @@ type unusableError struct{ error }
 
 // load restores the snapshot of an entry and compares it with the log. An error that is no
 // *unusableError means that the snapshot was made from another log, or that the log has lost its end.
-func (s *snapshots) load(ctx context.Context, seq uint64, info eventlog.Info) (*fold.Fold, *eventlog.Chain, error) {
-	f, c, err := s.files.Load(seq, info.First, s.state.past)
+func (s *snapshots) load(ctx context.Context, seq uint64, info eventlog.Info, on *shelf.Shelf) (*fold.Fold,
+	*eventlog.Chain, error) {
+	f, c, err := s.files.LoadOn(seq, info.First, s.state.past, on)
 	switch {
 	case err != nil:
 		return nil, nil, &unusableError{err}

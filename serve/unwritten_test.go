@@ -168,7 +168,7 @@ func TestAnyEntry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := must(f.AppendUnsigned(nil, chain)), must(nodes[0].fold.AppendUnsigned(nil, nodes[0].applier.chain)); !bytes.Equal(got, want) {
+	if got, want := must(f.AppendState(nil, chain)), must(nodes[0].fold.AppendState(nil, nodes[0].applier.chain)); !bytes.Equal(got, want) {
 		t.Error("a fold from the beginning differs from that of the nodes")
 	}
 }

@@ -90,8 +90,9 @@ func (w *Worker) StateDigest() eventlog.ID {
 
 // Snapshot returns the bytes of the policy in the state of v, nil without one.
 func (v *Version) Snapshot() ([]byte, error) {
-	if b := v.State.Bytes(); b != nil || v.State == nil {
-		return slices.Clone(b), nil
+	if !v.State.Kept() {
+		b, err := v.State.Bytes()
+		return slices.Clone(b), err
 	}
 	w, err := v.Worker(nil)
 	if err != nil {

@@ -3,17 +3,19 @@ package fold
 import (
 	"slices"
 
+	"troupe/eventlog"
 	"troupe/feature"
 	"troupe/policy"
 	"troupe/rng"
 	"troupe/serve/model"
+	"troupe/serve/shelf"
 )
 
 // keeper has the policy of a model, built or laid aside, and the newest state of it.
 //
 // A policy takes several times the bytes of its snapshot, and a server may have thousands of models of which few are
-// asked in an hour. Of a model that is laid aside the fold keeps the snapshot and its digest; the policy is built anew
-// when the model is to learn. A model begins laid aside, and so does one that a fold is restored with. What comes out is
+// asked in an hour. Of a model that is laid aside the fold keeps the snapshot, on its shelf if it has one, and its digest;
+// the policy is built anew when the model is to learn. A model begins laid aside, and so does one that a fold is restored with. What comes out is
 // the same, bit for bit, because a snapshot is exact.
 type keeper struct {
 	policy model.Policy // nil: laid aside, rolled back, deleted, or not in Fold.only
@@ -78,21 +80,37 @@ func (k *keeper) drop() {
 }
 
 // layAside gives up the policy, whose state is taken, and keeps its bytes. It reports whether these are another state.
-func (k *keeper) layAside() (other bool, err error) {
-	if s := k.state; s.shared != nil { // pages hold much more than what was written to them
-		b, err := k.policy.AppendSnapshot(nil)
-		if err != nil {
+func (k *keeper) layAside(on *shelf.Shelf) (other bool, err error) {
+	s := k.state
+	b := s.bytes
+	if s.shared != nil { // pages hold much more than what was written to them
+		if b, err = k.policy.AppendSnapshot(nil); err != nil {
 			return false, err
 		}
-		k.dropState()
-		k.state = &State{bytes: slices.Clone(b), stats: s.stats, digest: s.digest, buffers: &k.buffers}
-		k.state.holders.Store(1)
-		k.bytes, other = len(b), true
+	}
+	if s.shared != nil || on != nil {
+		k.lay(on, b, s.stats, s.digest)
+		s.Release()
+		other = true
 	}
 	k.remembers(k.policy)
 	k.policy, k.aside = nil, true
 	k.buffers.drop()
 	return other, nil
+}
+
+// lay makes the state of a model that is laid aside. Its bytes go to the shelf; without one, or when it cannot take them
+// (shelf.Status says why), a copy stays in memory.
+func (k *keeper) lay(on *shelf.Shelf, b []byte, stats *feature.Statistics, digest eventlog.ID) {
+	k.state = &State{stats: stats, digest: digest, buffers: &k.buffers}
+	k.state.holders.Store(1)
+	k.bytes = len(b)
+	if on != nil {
+		k.state.place, _ = on.Put(b)
+	}
+	if k.state.place == nil {
+		k.state.bytes = slices.Clone(b)
+	}
 }
 
 // wake builds a policy that was laid aside. It reports false where there was none.
@@ -102,7 +120,7 @@ func (k *keeper) wake(c *model.Compiled, seed rng.Key) (built bool, err error) {
 	}
 	p, err := c.NewPolicy(seed)
 	if err == nil {
-		err = p.Restore(k.state.bytes)
+		err = k.state.Put(p)
 	}
 	if err != nil {
 		return false, err

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"troupe/eventlog"
+	"troupe/serve/shelf"
 )
 
 // The bytes of a fold, little-endian, numbers as uvarint unless a type is named:
@@ -61,38 +62,33 @@ func (f *Fold) flags() (flags byte) {
 	return flags
 }
 
-// AppendState appends the bytes of the fold and of the chain that stands behind it.
-func (f *Fold) AppendState(b []byte, chain *eventlog.Chain) ([]byte, error) {
-	start := len(b)
-	b, err := f.AppendUnsigned(b, chain)
-	if err != nil {
-		return b, err
-	}
-	return Sign(b, start), nil
-}
-
-// AppendUnsigned is AppendState without the checksum, which takes nearly half of the time.
-func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
-	w := writer{append(append(b, stateMagic...), f.flags())}
+// Image returns the bytes of the fold and of the chain that stands behind it. The caller writes or releases it. Memory:
+// that of the state without what is on the shelf.
+func (f *Fold) Image(chain *eventlog.Chain) (*Image, error) {
+	w := imager{writer: writer{append([]byte(stateMagic), f.flags())}}
 	w.uint(f.seq)
 	w.uint(f.lost)
 	w.fixed(uint64(f.clock))
 	w.uint(uint64(len(f.models)))
 	for _, id := range slices.Sorted(maps.Keys(f.models)) {
 		if err := w.model(f.models[id]); err != nil {
-			return b, fmt.Errorf("model %v: %w", id, err)
+			w.image.Release()
+			return nil, fmt.Errorf("model %v: %w", id, err)
 		}
+		w.cut()
 	}
 	w.uint(uint64(f.open.Len()))
 	for _, at := range slices.SortedFunc(f.open.All(), func(a, b uint32) int {
 		return cmp.Compare(f.entries.At(a).seq, f.entries.At(b).seq)
 	}) {
 		w.open(f, f.entries.At(at))
+		w.cut()
 	}
 	w.uint(uint64(f.closed.Len()))
 	for i := range f.closed.Len() {
 		c := f.closed.At(i)
 		w.closed(f.used.At(c.key).key, f.use(c.key), c.at)
+		w.cut()
 	}
 	if f.nodes != nil {
 		w.nodes(f.nodes)
@@ -104,7 +100,21 @@ func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
 		w.incoming(f.incoming)
 	}
 	w.bytes(chain.AppendPosition(nil))
-	return w.b, nil
+	w.push(nil)
+	return &w.image, nil
+}
+
+// AppendState appends the bytes of Image.
+func (f *Fold) AppendState(b []byte, chain *eventlog.Chain) ([]byte, error) {
+	m, err := f.Image(chain)
+	if err != nil {
+		return b, err
+	}
+	out := bytes.NewBuffer(slices.Grow(b, m.Len()))
+	if _, err := m.WriteTo(out); err != nil {
+		return b, err
+	}
+	return out.Bytes(), nil
 }
 
 func (w *writer) open(f *Fold, o *openEntry) {
@@ -148,31 +158,46 @@ func (w *writer) closed(key [16]byte, u KeyUse, at int64) {
 
 // Restore returns the fold and the chain of bytes that AppendState wrote. Others are an error. past may be nil
 // for a fold that is only read.
-func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
+func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) { return RestoreOn(b, past, nil) }
+
+// RestoreOn is Restore for a fold with a shelf, see NewOn.
+func RestoreOn(b []byte, past *History, on *shelf.Shelf) (f *Fold, chain *eventlog.Chain, err error) {
+	f = NewOn(past, on)
+	if chain, err = readState(b, f); err != nil {
+		f.giveUp()
+		return nil, nil, err
+	}
+	if past != nil {
+		chain.Trust(past.Keys)
+	}
+	return f, chain, nil
+}
+
+// readState reads a state into an empty fold.
+func readState(b []byte, f *Fold) (*eventlog.Chain, error) {
 	n := len(b) - sha256.Size
 	switch {
 	case n <= len(stateMagic):
-		return nil, nil, errors.New("not the state of a server")
+		return nil, errors.New("not the state of a server")
 	case older(b):
-		return nil, nil, errors.New("of an earlier program")
+		return nil, errors.New("of an earlier program")
 	case string(b[:len(stateMagic)]) != stateMagic:
-		return nil, nil, errors.New("not the state of a server, or of another version")
+		return nil, errors.New("not the state of a server, or of another version")
 	}
 	if sum := sha256.Sum256(b[:n]); !bytes.Equal(sum[:], b[n:]) {
-		return nil, nil, errors.New("wrong checksum")
+		return nil, errors.New("wrong checksum")
 	}
 	r := reader{b: b[len(stateMagic):n]}
-	f := New(past)
-	var laying scratch
+	laying := scratch{on: f.shelf}
 	flags := r.byte()
 	if flags&^stateFlags != 0 {
-		return nil, nil, fmt.Errorf("unknown flags %#x", flags)
+		return nil, fmt.Errorf("unknown flags %#x", flags)
 	}
 	f.seq, f.lost, f.clock = r.uint(), r.uint(), int64(r.fixed())
 	for range r.count() {
 		m, err := r.model(f, &laying)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		f.add(m)
 		f.fresh.share(m)
@@ -207,19 +232,16 @@ func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 		r.err = fmt.Errorf("%d bytes too many", len(r.b))
 	}
 	if r.err != nil {
-		return nil, nil, r.err
+		return nil, r.err
 	}
 	chain, err := eventlog.RestoreChain(position)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if chain.Last() != f.seq {
-		return nil, nil, fmt.Errorf("the state is of entry %d, its chain of %d", f.seq, chain.Last())
+		return nil, fmt.Errorf("the state is of entry %d, its chain of %d", f.seq, chain.Last())
 	}
-	if past != nil {
-		chain.Trust(past.Keys)
-	}
-	return f, chain, nil
+	return chain, nil
 }
 
 // older reports whether b begins as the states of earlier programs did.

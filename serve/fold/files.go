@@ -1,8 +1,10 @@
 package fold
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"strings"
 
 	"troupe/eventlog"
+	"troupe/serve/shelf"
 )
 
 // Files are the snapshots in a directory: states in files that are named by their sequence, 16 hexadecimal
@@ -51,21 +54,29 @@ func (d Files) List() ([]uint64, error) {
 // Read returns the bytes of a snapshot as they are.
 func (d Files) Read(seq uint64) ([]byte, error) { return os.ReadFile(d.path(seq)) }
 
-// Write makes the file of a snapshot, as a whole or not at all.
-func (d Files) Write(seq uint64, b []byte) error { return WriteDurable(string(d), FileName(seq), b) }
+// Write makes the file of a snapshot, as a whole or not at all: of an *Image, or of bytes in a reader.
+func (d Files) Write(seq uint64, from io.WriterTo) error {
+	return WriteDurable(string(d), FileName(seq), from)
+}
 
 // Load reads and restores a snapshot. A file that is not the state of entry seq is an error, and so is a
 // state that a log beginning with entry first cannot be folded on from.
 func (d Files) Load(seq, first uint64, past *History) (*Fold, *eventlog.Chain, error) {
+	return d.LoadOn(seq, first, past, nil)
+}
+
+// LoadOn is Load for a fold with a shelf, see NewOn.
+func (d Files) LoadOn(seq, first uint64, past *History, on *shelf.Shelf) (*Fold, *eventlog.Chain, error) {
 	b, err := d.Read(seq)
 	if err != nil {
 		return nil, nil, err
 	}
-	f, c, err := Restore(b, past)
-	if err == nil {
-		err = f.fits(seq, first)
-	}
+	f, c, err := RestoreOn(b, past, on)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := f.fits(seq, first); err != nil {
+		f.giveUp()
 		return nil, nil, err
 	}
 	return f, c, nil
@@ -142,7 +153,7 @@ func (d Files) SetAside(from uint64, suffix string) error {
 }
 
 // WriteDurable makes a file that is there as a whole or not at all, also after a loss of power.
-func WriteDurable(dir, name string, b []byte) error {
+func WriteDurable(dir, name string, from io.WriterTo) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -151,7 +162,11 @@ func WriteDurable(dir, name string, b []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
+	w := bufio.NewWriterSize(f, 64<<10)
+	_, err = from.WriteTo(w)
+	if err == nil {
+		err = w.Flush()
+	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}

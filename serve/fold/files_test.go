@@ -2,6 +2,7 @@ package fold_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"troupe/serve/fold"
@@ -13,7 +14,7 @@ func TestPruneMeanwhile(t *testing.T) {
 	files := fold.Files(t.TempDir())
 	write := func(seqs ...uint64) {
 		for _, seq := range seqs {
-			if err := files.Write(seq, []byte("a state")); err != nil {
+			if err := files.Write(seq, strings.NewReader("a state")); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"troupe/eventlog"
 	"troupe/feature"
 	"troupe/serve/model"
+	"troupe/serve/shelf"
 )
 
 // Fold is the state of all models after a sequence of the log: what Apply has made of entries 1, …, Seq. It
@@ -32,6 +33,7 @@ type Fold struct {
 
 	shapes model.Shapes // of the configurations that were read
 	fresh  fresh        // of the models that were laid aside
+	shelf  *shelf.Shelf // of the same; nil: in memory
 
 	// Scratch space of action.
 	atoms []feature.Atom

@@ -3,6 +3,7 @@ package fold_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"troupe/rng"
 	"troupe/serve/fold"
 	"troupe/serve/model"
+	"troupe/serve/shelf"
 	"troupe/spec"
 )
 
@@ -231,7 +233,7 @@ func TestRules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := learnedBy(t, m, []eventlog.Event{e, second}, [][]float64{{0.5, 0}, {0, 0.5}}, want); !bytes.Equal(state.Bytes(), got) {
+		if got := learnedBy(t, m, []eventlog.Event{e, second}, [][]float64{{0.5, 0}, {0, 0.5}}, want); !bytes.Equal(bytesOf(t, state), got) {
 			t.Errorf("%s: the policy has learned something else", rule)
 		}
 		if m.Counts.Defaulted != 1 || m.Counts.Expired != 1 || m.Counts.Learned != 2 {
@@ -312,7 +314,7 @@ func TestRollback(t *testing.T) {
 		} else {
 			s.want(out[1:], fold.Ignored)
 		}
-		if !bytes.Equal(must(t)(m.State()).Bytes(), learnedBy(t, m, events, x, y)) {
+		if !bytes.Equal(bytesOf(t, must(t)(m.State())), learnedBy(t, m, events, x, y)) {
 			t.Errorf("keep_later = %v: the model has learned something else", keep)
 		}
 		past, err := s.past.PolicyAt([]eventlog.ID{2, 1}, cut)
@@ -328,6 +330,15 @@ func TestRollback(t *testing.T) {
 			t.Errorf("a wrong digest: %v", err)
 		}
 	}
+}
+
+func bytesOf(t *testing.T, s *fold.State) []byte {
+	t.Helper()
+	b, err := s.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func must(t *testing.T) func(*fold.State, error) *fold.State {
@@ -432,28 +443,8 @@ func TestStateAnywhere(t *testing.T) {
 			s.goesOnTo(f, chain, last, final, fmt.Sprintf("state %d", i))
 		}
 	}
-	// A fold whose models are laid aside at any time has the same states.
-	laid, at, down := fold.New(s.past), eventlog.NewChain(0, 1), 0
-	err := reader{s.log}.Replay(at, last, func(d eventlog.Delivery) error {
-		if _, err := laid.Apply(d); err != nil {
-			return err
-		}
-		for m := range laid.Models() {
-			if m.Awake() && r.IntN(2) == 0 {
-				down++
-				if err := laid.LayAside(m); err != nil || m.Awake() || !m.HasPolicy() {
-					return fmt.Errorf("%v is laid aside: %v", m.ID, err)
-				}
-			}
-		}
-		b, err := laid.AppendState(nil, at)
-		if err == nil && d.Seq > 1 && !bytes.Equal(b, states[d.Seq-2]) { // the first made the models
-			err = fmt.Errorf("the state after entry %d has other bytes where models are laid aside", d.Seq)
-		}
-		return err
-	})
-	if err != nil || down < 15 {
-		t.Errorf("%d times laid aside: %v", down, err)
+	for _, on := range []*shelf.Shelf{nil, newShelf(t)} {
+		s.laidAside(states, r, on)
 	}
 	// The bytes have all that a model is, not only what two writers leave out alike.
 	restored, _, err := fold.Restore(final, s.past)
@@ -486,6 +477,103 @@ func TestStateAnywhere(t *testing.T) {
 		if _, _, err := fold.Restore(final[:at], nil); err == nil {
 			t.Errorf("a state of %d bytes is restored", at)
 		}
+	}
+}
+
+// laidAside: a fold whose models are laid aside at any time has the same states, also when they are on a shelf, and so
+// has one that is restored with the shelf.
+func (s *script) laidAside(states [][]byte, r *rand.Rand, on *shelf.Shelf) {
+	s.t.Helper()
+	last := uint64(len(states)) + 1
+	laid, at, down := fold.NewOn(s.past, on), eventlog.NewChain(0, 1), 0
+	err := reader{s.log}.Replay(at, last, func(d eventlog.Delivery) error {
+		if _, err := laid.Apply(d); err != nil {
+			return err
+		}
+		for m := range laid.Models() {
+			if m.Awake() && r.IntN(2) == 0 {
+				down++
+				if err := laid.LayAside(m); err != nil || m.Awake() || !m.HasPolicy() {
+					return fmt.Errorf("%v is laid aside: %v", m.ID, err)
+				}
+			}
+		}
+		b, err := laid.AppendState(nil, at)
+		if err == nil && d.Seq > 1 && !bytes.Equal(b, states[d.Seq-2]) { // the first made the models
+			err = fmt.Errorf("the state after entry %d has other bytes where models are laid aside", d.Seq)
+		}
+		return err
+	})
+	if err != nil || down < 15 {
+		s.t.Errorf("%d times laid aside: %v", down, err)
+	}
+	final := states[len(states)-1]
+	if on == nil {
+		return
+	}
+	if on.Status().Used == 0 {
+		s.t.Error("no model is on the shelf")
+	}
+	half := len(states) / 2
+	f, chain, err := fold.RestoreOn(states[half], s.past, on)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.goesOnTo(f, chain, last, final, "a state that was restored on the shelf")
+	for _, f := range []*fold.Fold{f, laid} {
+		f.DropPolicies()
+	}
+	if got := on.Status(); got.Used != 0 || got.Bytes != 0 {
+		s.t.Errorf("the shelf has %+v after the last model is gone", got)
+	}
+	if _, _, err := fold.RestoreOn(final[:len(final)-1], s.past, on); err == nil || on.Status().Used != 0 {
+		s.t.Errorf("a state that is not restored leaves %+v on the shelf (%v)", on.Status(), err)
+	}
+}
+
+func newShelf(t *testing.T) *shelf.Shelf {
+	t.Helper()
+	on, err := shelf.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { on.Close() })
+	return on
+}
+
+// TestShelfDamaged: a place that cannot be read ends the fold where its model is to learn, with a word on the file, and
+// the state is not written; a shelf that takes nothing more leaves states in memory.
+func TestShelfDamaged(t *testing.T) {
+	s, on := newScript(t), newShelf(t)
+	s.f = fold.NewOn(s.past, on)
+	c := configOf(t, "m", "ensemble", nil)
+	e, _ := s.entry(controlOf(t, eventlog.Create, 1, c, true), decided(1, 0.5, 0), decided(1, 0.5, 0))
+	e.Index++
+	good, err := s.f.AppendState(nil, s.chain)
+	if err != nil || on.Status().Used == 0 {
+		t.Fatalf("%+v, %v", on.Status(), err)
+	}
+	if err := on.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var damage *shelf.DamageError
+	if b, err := s.f.AppendState(nil, s.chain); len(b) > 0 || !errors.As(err, &damage) {
+		t.Errorf("%d bytes of a state that cannot be read: %v", len(b), err)
+	}
+	receipt, err := s.c.Append(t.Context(), paid(e, 1, 1, 0.5, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = reader{s.log}.Replay(s.chain, receipt.Seq, func(d eventlog.Delivery) error { _, err := s.f.Apply(d); return err })
+	if !errors.As(err, &damage) || !strings.Contains(err.Error(), damage.Dir) || !strings.Contains(err.Error(), "start again") {
+		t.Errorf("a model whose state is gone has learned: %v", err)
+	}
+	f, chain, err := fold.RestoreOn(good, s.past, on)
+	if err != nil || on.Status().Err == nil {
+		t.Fatalf("%+v, %v", on.Status(), err)
+	}
+	if b, err := f.AppendState(nil, chain); err != nil || !bytes.Equal(b, good) {
+		t.Errorf("a state that stays in memory has other bytes (%v)", err)
 	}
 }
 
@@ -588,7 +676,7 @@ func TestRecast(t *testing.T) {
 		t.Fatal(err)
 	}
 	// atoms draws nothing at an update, so that the keys of events, which differ between the logs, do not matter.
-	if want := must(t)(o.f.Named("m").State()); !bytes.Equal(got.Snapshot, want.Bytes()) || got.Learned != 20 {
+	if want := must(t)(o.f.Named("m").State()); !bytes.Equal(got.Snapshot, bytesOf(t, want)) || got.Learned != 20 {
 		t.Errorf("%d events were learned, or the state is another", got.Learned)
 	}
 	s.past.First.Store(2)

@@ -9,15 +9,20 @@ import (
 	"troupe/eventlog"
 	"troupe/internal/compact"
 	"troupe/serve/model"
+	"troupe/serve/shelf"
 )
 
 // New returns the fold of an empty log. It reads what it does not keep from past, which may be nil when no
 // window of the rules sum and last closes and nothing is cloned or rolled back.
-func New(past *History) *Fold {
+func New(past *History) *Fold { return NewOn(past, nil) }
+
+// NewOn is New for a fold that keeps the bytes of models that are laid aside on a shelf, in memory without one. A place
+// that is damaged there ends the fold when its model is to learn: Apply returns a *shelf.DamageError.
+func NewOn(past *History, on *shelf.Shelf) *Fold {
 	e := &epochs{places: map[eventlog.ID]uint32{}}
 	f := &Fold{
 		registry: registry{models: map[eventlog.ID]*Model{}, names: map[string]*Model{}},
-		windows:  windows{epochs: e}, usedKeys: usedKeys{epochs: e}, past: past,
+		windows:  windows{epochs: e}, usedKeys: usedKeys{epochs: e}, past: past, shelf: on,
 	}
 	f.open = compact.NewIndex(func(at uint32) uint64 { return f.batch(f.entries.At(at)).hash() })
 	f.keys = compact.NewIndex(func(at uint32) uint64 { return hashKey(f.used.At(at).key) })
@@ -196,7 +201,7 @@ func (h *History) policyAt(chain []eventlog.ID, seq uint64, cast *model.Compiled
 		if err != nil {
 			return Past{}, err
 		}
-		if v.Snapshot, err = m.snapshot(); err != nil { // the fold f is dropped without a release, so the bytes stay
+		if v.Snapshot, err = m.appendSnapshot(nil); err != nil {
 			return Past{}, err
 		}
 		v.Learned, v.Memory, v.Digest = m.Counts.Learned, m.Memory, s.Digest()

@@ -2,10 +2,10 @@ package fold
 
 import (
 	"bytes"
-	"slices"
 
 	"troupe/policy"
 	"troupe/serve/model"
+	"troupe/serve/shelf"
 )
 
 // laid gives m the state of a snapshot without a policy of its own. It reports false when that is not possible, and has
@@ -35,14 +35,13 @@ func (s *scratch) laid(m *Model, snapshot []byte) bool {
 	if s.b, err = p.AppendSnapshot(s.b[:0]); err != nil || !bytes.Equal(s.b, snapshot) {
 		return false
 	}
-	m.state, m.bytes = m.buffers.newState(slices.Clone(snapshot)), len(snapshot)
 	memory := m.remembered()
 	if x, ok := p.(policy.Sharer); ok {
 		m.touched, m.dense = x.Touched(), x.Dense()
 		d := x.Digest()
-		m.state.digest = Digest(append(d[:], memory...))
-		m.state.stats = m.Memory.Statistics
+		m.lay(s.on, snapshot, m.Memory.Statistics, Digest(append(d[:], memory...)))
 	} else {
+		m.lay(s.on, snapshot, nil, Digest(snapshot))
 		m.state.remember(memory)
 	}
 	m.aside = true
@@ -55,6 +54,7 @@ func (s *scratch) laid(m *Model, snapshot []byte) bool {
 type scratch struct {
 	policies map[string]model.Policy
 	b        []byte
+	on       *shelf.Shelf // of the fold
 }
 
 const maxScratch = 16

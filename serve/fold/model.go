@@ -129,13 +129,17 @@ func (m *Model) remembered() []byte {
 	return b
 }
 
-// snapshot returns the bytes of the policy, nil without one. They are valid until the model changes.
-func (m *Model) snapshot() ([]byte, error) {
+// appendSnapshot appends the bytes of the policy, nothing without one. A model that lags catches up first.
+func (m *Model) appendSnapshot(b []byte) ([]byte, error) {
 	if _, ok := m.policy.(policy.Sharer); ok {
-		return m.policy.AppendSnapshot(nil)
+		return m.policy.AppendSnapshot(b)
 	}
 	s, err := m.State()
-	return s.Bytes(), err
+	if err != nil {
+		return b, err
+	}
+	own, err := s.Bytes()
+	return append(b, own...), err
 }
 
 // drop gives up the policy for good, with what it has not learned.
@@ -159,6 +163,8 @@ func (m *Model) Now() int64 {
 	switch {
 	case m.policy != nil:
 		return m.Size().Used
+	case m.aside && m.state.place != nil: // its snapshot is not in memory
+		return max(sizeOfModel, m.Size().Aside-int64(m.bytes))
 	case m.aside || !m.Deleted && m.Successor == 0:
 		return m.Size().Aside
 	}

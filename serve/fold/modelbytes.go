@@ -12,9 +12,8 @@ import (
 	"troupe/serve/model"
 )
 
-func (w *writer) model(m *Model) error {
-	snapshot, err := m.snapshot()
-	if err != nil {
+func (w *imager) model(m *Model) error {
+	if _, err := m.State(); err != nil { // a model that lags catches up
 		return err
 	}
 	w.fixed(uint64(m.ID))
@@ -41,7 +40,9 @@ func (w *writer) model(m *Model) error {
 	w.time(m.Counts.Last)
 	w.bytes(m.Compiled.JSON)
 	w.bool(m.HasPolicy())
-	w.bytes(snapshot)
+	if err := w.policy(m); err != nil {
+		return err
+	}
 	return w.memory(m)
 }
 

@@ -24,7 +24,7 @@ func (f *Fold) LayAside(m *Model) error {
 	if err != nil {
 		return err
 	}
-	other, err := m.layAside()
+	other, err := m.layAside(f.shelf)
 	if other {
 		f.markChanged(m)
 	}

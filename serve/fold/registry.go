@@ -176,6 +176,13 @@ func (g *registry) markChanged(m *Model) {
 	}
 }
 
+// giveUp drops the states of a fold that is not used: what they have on the shelf becomes free.
+func (g *registry) giveUp() {
+	for _, m := range g.models {
+		m.drop()
+	}
+}
+
 // alive returns the first model of the chain that exists.
 func (g *registry) alive(chain []eventlog.ID) *Model {
 	for _, id := range chain {

@@ -11,6 +11,7 @@ import (
 	"troupe/feature"
 	"troupe/policy"
 	"troupe/serve/model"
+	"troupe/serve/shelf"
 )
 
 // State is a snapshot of a policy with its digest, immutable and reference-counted. The fold, published
@@ -19,9 +20,10 @@ import (
 // model without a policy. Safe for concurrent use.
 //
 // The state of a sparse policy has no bytes: it shares the pages of the policy, which copies a page before it
-// changes it.
+// changes it. That of a model that is laid aside may have them on a shelf.
 type State struct {
 	bytes   []byte
+	place   *shelf.Place
 	shared  *policy.Shared
 	stats   *feature.Statistics
 	digest  eventlog.ID
@@ -51,7 +53,8 @@ func (s *State) remember(memory []byte) {
 	}
 }
 
-// Put puts a policy of the same configuration into the state. The caller must hold the state.
+// Put puts a policy of the same configuration into the state. The caller must hold the state. Bytes that are damaged on
+// a shelf are a *shelf.DamageError.
 func (s *State) Put(into model.Policy) error {
 	if s.shared != nil {
 		p, ok := into.(policy.Sharer)
@@ -60,7 +63,11 @@ func (s *State) Put(into model.Policy) error {
 		}
 		return p.Adopt(s.shared)
 	}
-	return into.Restore(s.bytes)
+	b, err := s.Bytes()
+	if err != nil {
+		return err
+	}
+	return into.Restore(b)
 }
 
 // Statistics returns what the hashed encoder knows of numbers, nil when it knows nothing.
@@ -107,7 +114,11 @@ func (s *State) retire() bool {
 
 // Release ends a Hold.
 func (s *State) Release() {
-	if s != nil && s.holders.Add(-1) == 0 {
+	switch {
+	case s == nil || s.holders.Add(-1) != 0:
+	case s.place != nil:
+		s.place.Free()
+	default:
 		s.buffers.put(s.bytes)
 	}
 }
@@ -118,12 +129,27 @@ func (s *State) Kept() bool { return s != nil && s.shared != nil }
 // Holders returns how many hold the state now.
 func (s *State) Holders() int { return int(max(0, s.holders.Load())) }
 
-// Bytes returns the snapshot, nil without a policy and for a shared state. The caller must hold the state.
-func (s *State) Bytes() []byte {
-	if s == nil {
-		return nil
+// Bytes returns the snapshot, nil without a policy and for a shared state. The caller must hold the state, and does not
+// change them. They are read from the shelf where they are there; damage is a *shelf.DamageError.
+func (s *State) Bytes() ([]byte, error) {
+	switch {
+	case s == nil:
+		return nil, nil
+	case s.place != nil:
+		return s.place.Append(nil)
 	}
-	return s.bytes
+	return s.bytes, nil
+}
+
+// size returns how many bytes Bytes returns.
+func (s *State) size() int {
+	switch {
+	case s == nil:
+		return 0
+	case s.place != nil:
+		return s.place.Len()
+	}
+	return len(s.bytes)
 }
 
 // Digest identifies the state of the policy and what the model keeps beside it, 0 without a policy.
@@ -134,10 +160,11 @@ func (s *State) Digest() eventlog.ID {
 	return s.digest
 }
 
-// buffers are the free buffers of one model, at most two.
+// buffers are the free buffers of one model, at most two, none while it is laid aside.
 type buffers struct {
-	mu   sync.Mutex
-	free [][]byte
+	mu    sync.Mutex
+	free  [][]byte
+	aside bool
 }
 
 func (p *buffers) newState(b []byte) *State {
@@ -149,21 +176,22 @@ func (p *buffers) newState(b []byte) *State {
 func (p *buffers) put(b []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if b != nil && len(p.free) < 2 {
+	if b != nil && len(p.free) < 2 && !p.aside {
 		p.free = append(p.free, b[:0])
 	}
 }
 
-// drop gives the free buffers up.
+// drop gives the free buffers up, and those that become free, until the next take.
 func (p *buffers) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.free = nil
+	p.free, p.aside = nil, true
 }
 
 func (p *buffers) take() (b []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.aside = false
 	if n := len(p.free); n > 0 {
 		b, p.free = p.free[n-1], p.free[:n-1]
 	}

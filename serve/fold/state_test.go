@@ -34,7 +34,7 @@ func TestStateBuffers(t *testing.T) {
 		t.Fatalf("%d buffers are kept, want 2", n)
 	}
 	var none *State
-	if !none.Hold() || none.Bytes() != nil || none.Digest() != 0 {
+	if b, err := none.Bytes(); !none.Hold() || b != nil || err != nil || none.Digest() != 0 {
 		t.Fatal("the state of no policy")
 	}
 	none.Release()
