@@ -27,6 +27,7 @@ import (
 	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/serve"
+	"troupe/serve/api"
 	"troupe/spec"
 )
 
@@ -709,9 +710,10 @@ func clusterDrainCommand() *cobra.Command {
 		Short: "Prepare a node for its stop: another one leads, its calls are answered, new ones refused",
 		Long: `Another node leads the log, the node answers new calls with 503, and the command returns when the
 calls under way are answered; it asks for 30 s while no other node leads. Then the process may be
-stopped; a new start takes calls again. A node that gets SIGTERM does the same by itself. The command
-refuses when the other nodes that are ready and have what the log has are no majority. Where the nodes
-have --keys, TROUPE_KEY has a key with the scope admin.`,
+stopped; a new start takes calls again. The command and the node refuse when the other nodes that are
+ready and have what the log has are no majority. A node that gets SIGTERM does the same by itself; one
+that is needed serves on before, for at most half of --drain. Where the nodes have --keys, TROUPE_KEY
+has a key with the scope admin.`,
 		Example: `  troupe cluster drain b.example --cluster cluster/a.example/cluster.toml`,
 		Args:    term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -728,14 +730,15 @@ have --keys, TROUPE_KEY has a key with the scope admin.`,
 			for since := time.Now(); ; time.Sleep(200 * time.Millisecond) {
 				s := config.ask(cmd.Context())
 				if slices.Contains(s.MayStop, n.Name) {
-					break
+					err = n.drain(cmd.Context(), os.Getenv("TROUPE_KEY"))
+				} else {
+					err = &refusal{code: serve.Needed, text: fmt.Sprintf(
+						"%s may not be stopped now; may be stopped now: %s", n.Name, serve.MayStopText(s.fitness))}
 				}
-				if time.Since(since) > stopFor || cmd.Context().Err() != nil {
-					return fmt.Errorf("%s may not be stopped now; may be stopped now: %s", n.Name,
-						serve.MayStopText(s.fitness))
+				if codeOf(err) != serve.Needed || time.Since(since) > stopFor || cmd.Context().Err() != nil {
+					return err
 				}
 			}
-			return n.drain(cmd.Context(), os.Getenv("TROUPE_KEY"))
 		},
 	}
 	at.flags(c.Flags())
@@ -749,44 +752,67 @@ const stopFor = 5 * time.Second
 // under way.
 const drainFor = 30 * time.Second
 
-// drain prepares the stop of the node. An election takes seconds on a busy machine, so an answer with Retry-After is
-// followed by another call, for drainFor.
-func (n clusterNode) drain(ctx context.Context, key string) error {
-	for since := time.Now(); ; {
-		wait, err := n.drainOnce(ctx, key)
-		if err == nil || wait == 0 || time.Since(since)+wait > drainFor {
-			return err
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return err
-		}
-	}
+// refusal is the answer of a node that did not do what it was asked for.
+type refusal struct {
+	text  string
+	code  serve.Code    // of the problem, empty where the answer has none
+	again time.Duration // when to ask again, where the answer says so
 }
 
-// drainOnce asks for the drain once; with an error it returns when to ask again, 0 for not at all.
-func (n clusterNode) drainOnce(ctx context.Context, key string) (again time.Duration, err error) {
-	r, err := http.NewRequestWithContext(ctx, "POST", n.URL+"/v1/cluster:drain", nil)
+func (e *refusal) Error() string { return e.text }
+
+// codeOf returns the code of a refusal, empty for another error.
+func codeOf(err error) serve.Code {
+	if e := (*refusal)(nil); errors.As(err, &e) {
+		return e.code
+	}
+	return ""
+}
+
+// act sends a request without a body, which is answered without one. Another answer is a refusal.
+func (n clusterNode) act(ctx context.Context, method, path, key string) error {
+	r, err := http.NewRequestWithContext(ctx, method, n.URL+path, nil)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if key != "" {
 		r.Header.Set("X-API-Key", key)
 	}
 	a, err := n.do(r)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer a.Body.Close()
 	if a.StatusCode == http.StatusNoContent {
-		return 0, nil
+		return nil
 	}
 	text, _ := io.ReadAll(io.LimitReader(a.Body, 4096))
-	err = fmt.Errorf("%s answers %s: %s", n.Name, a.Status, strings.TrimSpace(string(text)))
-	if seconds, e := strconv.Atoi(a.Header.Get("Retry-After")); e == nil &&
-		a.StatusCode == http.StatusServiceUnavailable {
-		again = max(1, time.Duration(seconds)) * time.Second
+	e := &refusal{text: fmt.Sprintf("%s answers %s: %s", n.Name, a.Status, strings.TrimSpace(string(text)))}
+	var p api.Problem
+	if json.Unmarshal(text, &p) == nil && p.Code != "" {
+		e.code = serve.Code(p.Code)
+		e.text = fmt.Sprintf("%s answers %s: %s", n.Name, a.Status, cmp.Or(p.Detail, p.Title))
 	}
-	return again, err
+	if seconds, err := strconv.Atoi(a.Header.Get("Retry-After")); err == nil &&
+		a.StatusCode == http.StatusServiceUnavailable {
+		e.again = time.Duration(max(1, seconds)) * time.Second
+	}
+	return e
+}
+
+// drain prepares the stop of the node. An election takes seconds on a busy machine, so an answer with Retry-After is
+// followed by another call, for drainFor.
+func (n clusterNode) drain(ctx context.Context, key string) error {
+	for since := time.Now(); ; {
+		err := n.act(ctx, "POST", "/v1/cluster:drain", key)
+		e := (*refusal)(nil)
+		if !errors.As(err, &e) || e.again == 0 || time.Since(since)+e.again > drainFor {
+			return err
+		}
+		select {
+		case <-time.After(e.again):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }

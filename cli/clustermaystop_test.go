@@ -3,12 +3,16 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"troupe/cli/term"
 	"troupe/eventlog"
@@ -24,6 +28,7 @@ func TestClusterMayStop(t *testing.T) {
 	ready := map[string]bool{}
 	c := &clusterConfig{Cluster: "test"}
 	var drained []string
+	needed := 0 // so many drains are refused
 	for _, name := range names {
 		h := &serve.ClusterHealth{Node: name}
 		for _, x := range names {
@@ -33,6 +38,11 @@ func TestClusterMayStop(t *testing.T) {
 		health[name], ready[name] = h, true
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == "POST" {
+				if needed--; needed >= 0 {
+					w.WriteHeader(http.StatusConflict)
+					_ = json.NewEncoder(w).Encode(map[string]any{"code": "needed", "detail": "words of the node"})
+					return
+				}
 				drained = append(drained, name)
 				w.WriteHeader(http.StatusNoContent)
 				return
@@ -81,7 +91,75 @@ func TestClusterMayStop(t *testing.T) {
 	if code := command(t.Context(), append(file, "c"), &out, &out); code != 0 || !slices.Equal(drained, []string{"c"}) {
 		t.Errorf("drain of the one that is behind: code %d: %s; drained %v", code, &out, drained)
 	}
+	// what the node itself knows counts, and may pass
+	drained, needed = nil, 3
+	code := command(t.Context(), append(file, "c"), &out, &out)
+	if code != 0 || needed >= 0 || !slices.Equal(drained, []string{"c"}) {
+		t.Errorf("a node that is needed for a moment: code %d: %s; drained %v", code, &out, drained)
+	}
+	out.Reset()
+	drained, needed = nil, 1<<30
+	if code := command(t.Context(), append(file, "c"), &out, &out); code != term.Failed || drained != nil ||
+		!strings.Contains(out.String(), "c answers 409 Conflict: words of the node\n") {
+		t.Errorf("a node that is needed: code %d: %s; drained %v", code, &out, drained)
+	}
 	// a node of the log that the file does not have counts as well
 	health["b"].Nodes = append(health["b"].Nodes, serve.NodeHealth{Name: "d", Heard: 7})
 	says("none: a majority would be missing, because c is 4812 entries behind, d was not heard of for 7 s", "c", "d")
+}
+
+// transport answers requests without a network.
+type transport func(r *http.Request) (status int, body string)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	status, body := f(r)
+	return &http.Response{StatusCode: status, Status: fmt.Sprint(status, " ", http.StatusText(status)),
+		Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+// TestRemoveWaitsForChange: the command waits for a change of the nodes that is under way, which it knows by the code
+// of the answer, and gives up on another conflict after some seconds, whatever its words are.
+func TestRemoveWaitsForChange(t *testing.T) {
+	t.Parallel()
+	const ready = `{"ready": true, "cluster": {"node": "%s",
+		"nodes": [{"name": "a"}, {"name": "b"}, {"name": "c"}, {"name": "d"}]}}`
+	const other = "a change of the nodes is under way"
+	for _, x := range []struct {
+		refusal string
+		lasts   time.Duration // until the node is removed
+		waits   time.Duration // at least
+		want    string        // in the error, empty for none
+	}{
+		{`{"code": "changing", "detail": "words"}`, 40 * time.Second, 40 * time.Second, ""},
+		{`{"code": "changing", "detail": "words"}`, time.Hour, changeFor, "d is not removed: c answers 409 Conflict: words"},
+		{`{"code": "conflict", "detail": "` + other + `"}`, 40 * time.Second, stopFor,
+			"d is not removed: c answers 409 Conflict: " + other},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			client := &http.Client{Transport: transport(func(r *http.Request) (int, string) {
+				name := r.URL.Hostname()
+				switch {
+				case r.Method == "GET" && name != "d":
+					return http.StatusOK, fmt.Sprintf(ready, name)
+				case r.Method != "DELETE" || r.URL.Path != "/v1/cluster/nodes/d" || time.Since(begun) < x.lasts:
+					return http.StatusConflict, x.refusal
+				}
+				return http.StatusNoContent, ""
+			})}
+			c := &clusterConfig{Cluster: "test"}
+			for _, name := range []string{"a", "b", "c", "d"} {
+				c.Nodes = append(c.Nodes, clusterNode{Name: name, URL: "http://" + name, client: client})
+			}
+			err := c.removeNode(t.Context(), "d", "")
+			took := time.Since(begun)
+			said := ""
+			if err != nil {
+				said = err.Error()
+			}
+			if said != x.want || took < x.waits || took > x.waits+2*time.Second { // of a clock that tests wait for
+				t.Errorf("%s for %v: %q after %v, want %q after %v", x.refusal, x.lasts, said, took, x.want, x.waits)
+			}
+		})
+	}
 }

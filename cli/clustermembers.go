@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -337,36 +336,16 @@ func (c *clusterConfig) removeNode(ctx context.Context, name, key string) error 
 	}
 	for since := time.Now(); ; time.Sleep(500 * time.Millisecond) { // it counts as live for some seconds
 		atMost := stopFor
-		if err != nil && strings.Contains(err.Error(), "a change of the nodes is under way") {
+		if codeOf(err) == serve.Changing {
 			atMost = changeFor
 		}
-		if err = by.delete(ctx, name, key); err == nil || time.Since(since) > atMost || ctx.Err() != nil {
+		err = by.act(ctx, "DELETE", "/v1/cluster/nodes/"+url.PathEscape(name), key)
+		if err == nil || time.Since(since) > atMost || ctx.Err() != nil {
 			break
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("%s is not removed: %w", name, err)
-	}
-	return nil
-}
-
-// delete asks the node to remove another one.
-func (n clusterNode) delete(ctx context.Context, name, key string) error {
-	r, err := http.NewRequestWithContext(ctx, "DELETE", n.URL+"/v1/cluster/nodes/"+url.PathEscape(name), nil)
-	if err != nil {
-		return err
-	}
-	if key != "" {
-		r.Header.Set("X-API-Key", key)
-	}
-	a, err := n.do(r)
-	if err != nil {
-		return err
-	}
-	defer a.Body.Close()
-	if a.StatusCode != http.StatusNoContent {
-		text, _ := io.ReadAll(io.LimitReader(a.Body, 4096))
-		return fmt.Errorf("%s answers %s: %s", n.Name, a.Status, strings.TrimSpace(string(text)))
 	}
 	return nil
 }

@@ -148,7 +148,8 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 	fl.IntVar(&f.connections, "max-connections", 4096,
 		"open connections, at most half of the files that the system allows; more are closed")
 	fl.DurationVar(&f.timeout, "timeout", 10*time.Second, "time of one request")
-	fl.DurationVar(&f.drain, "drain", 20*time.Second, "time that requests under way have at the end")
+	fl.DurationVar(&f.drain, "drain", 20*time.Second, "time for the end: requests under way, and before, at most "+
+		"half of it, until the other nodes of a cluster are a majority")
 	fl.StringVar(&f.readyFile, "ready-file", "", "file that gets the server's URL when it answers; removed at the end")
 }
 
@@ -296,9 +297,10 @@ func (r *running) answer(ctx context.Context, stop func(), hangup <-chan os.Sign
 		}
 	}
 	stop() // a second signal ends the process at once
-	logger.Info("draining", "at most", f.drain)
 	end, cancelEnd := context.WithTimeout(context.Background(), f.drain)
 	defer cancelEnd()
+	r.awaitStop(end)
+	logger.Info("draining", "at most", f.drain)
 	if r.in.node != nil { // while calls are still answered
 		r.in.node.handOver(end)
 	}
@@ -307,6 +309,19 @@ func (r *running) answer(ctx context.Context, stop func(), hangup <-chan os.Sign
 		hs.Close()
 	}
 	return nil
+}
+
+// awaitStop lets a node that is needed serve on, for at most half of the time that is left at the end.
+func (r *running) awaitStop(ctx context.Context) {
+	half := r.flags.drain / 2
+	wait, cancel := context.WithTimeout(ctx, half)
+	defer cancel()
+	why := r.server.AwaitStop(wait, func(why string) {
+		r.log.Warn("this node is needed and serves on", "because", why, "at most", half)
+	})
+	if why != "" {
+		r.log.Warn("this node stops although it is needed", "because", why)
+	}
 }
 
 // serveInputs are what the files of the flags hold. Keys, certs and node are nil where the flags name none.

@@ -19,6 +19,8 @@ const (
 	TooLarge    = fault.TooLarge
 	Conflict    = fault.Conflict
 	Paused      = fault.Paused
+	Needed      = fault.Needed
+	Changing    = fault.Changing
 	Gone        = fault.Gone
 	TooBusy     = fault.TooBusy
 	Unavailable = fault.Unavailable

@@ -60,6 +60,17 @@ func MayStopText(nodes []Fitness) string {
 	return text
 }
 
+// needed says in words why this node may not be stopped now; it is empty when it may. A node that is alone is not
+// needed by others, and one that is not on the list of nodes is not either.
+func (c *ClusterHealth) needed() string {
+	all := c.Fitness()
+	on := slices.ContainsFunc(all, func(f Fitness) bool { return f.Name == c.Node })
+	if len(all) == 1 || !on || slices.Contains(MayStop(all), c.Node) {
+		return ""
+	}
+	return fmt.Sprintf("%s may not be stopped now; may be stopped now: %s", c.Node, MayStopText(all))
+}
+
 // muchBehind is how many entries a node may not have applied when it writes a checkpoint: a busy log takes fewer while
 // one is on its way.
 const muchBehind = 1024

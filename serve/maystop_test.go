@@ -1,11 +1,16 @@
 package serve
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
 	"troupe/timing"
 )
 
@@ -92,5 +97,100 @@ func TestPresentReplicas(t *testing.T) {
 	says("may be behind: no node leads the log", "may be behind: no node leads the log", "does not run")
 	if n.replicas[0].Behind != "" {
 		t.Error("what is known was changed")
+	}
+}
+
+// standingLog is a log whose replicas a test says, with a leader that can be moved.
+type standingLog struct {
+	eventlog.Log
+	mu       sync.Mutex
+	replicas []eventlog.Replica
+	moved    int
+}
+
+func (l *standingLog) Replicas(context.Context) ([]eventlog.Replica, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.replicas), nil
+}
+
+func (l *standingLog) HandOver(context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.moved++
+	return nil
+}
+
+// says sets what is known of the replica of c, and returns how often the lead was handed over.
+func (l *standingLog) says(behind string) (moved int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.replicas[2].Behind = behind
+	return l.moved
+}
+
+// TestNeeded: a node without which the others would be no majority is not drained, says why, and changes nothing; told
+// to stop, it waits until it may. A single machine waits for nothing.
+func TestNeeded(t *testing.T) {
+	const lacks = "is 4812 entries behind"
+	const why = "a may not be stopped now; may be stopped now: c; not another one: c " + lacks
+	l := &standingLog{Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{})}
+	l.replicas = standing("a", "b", "c").Replicas
+	l.says(lacks)
+	var nodes []*Server
+	for i := range nodeNames {
+		s, err := openNode(t, l, i, &nodeClock{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close(context.Background()) })
+		nodes = append(nodes, s)
+	}
+	a, c := nodes[0], nodes[2]
+	needed := func(s *Server) string { return s.member.clusterHealth().needed() }
+	eventually(func() bool { return needed(a) == why && needed(c) == "" })
+
+	err := a.Drain(t.Context())
+	if e := (*Error)(nil); !errors.As(err, &e) || e.Code != Needed || e.Want != why {
+		t.Errorf("drain of a node that is needed: %v", err)
+	}
+	if h := a.Health(); l.says(lacks) != 0 || h.Cluster.Drained {
+		t.Errorf("a node that is needed was drained: %+v", h)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if got := a.AwaitStop(ended, func(string) {}); got != why {
+		t.Errorf("at the end of its time: %q, want %q", got, why)
+	}
+	said, out := make(chan string, 2), make(chan string)
+	go func() { out <- a.AwaitStop(t.Context(), func(why string) { said <- why }) }()
+	select {
+	case got := <-said:
+		if got != why {
+			t.Errorf("it waits because %q, want %q", got, why)
+		}
+	case got := <-out:
+		t.Fatalf("a node that is needed does not wait: %q", got)
+	}
+	l.says("")
+	if got := <-out; got != "" || len(said) != 0 {
+		t.Errorf("it may be stopped, and %q; said %d times more", got, len(said))
+	}
+	if err := a.Drain(t.Context()); err != nil || l.says("") == 0 || !a.Health().Cluster.Drained {
+		t.Errorf("drain of a node that may be stopped: %v", err)
+	}
+
+	single, err := Open(t.Context(), Options{Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), Keys: testKeys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = single.Close(context.Background()) })
+	if got := single.AwaitStop(t.Context(), func(why string) { t.Errorf("a single machine waits: %s", why) }); got != "" {
+		t.Errorf("a single machine may not be stopped: %s", got)
+	}
+	for _, c := range []*ClusterHealth{standing("a"), {Node: "d", Nodes: standing("a", "b", "c").Nodes}} {
+		if why := c.needed(); why != "" { // alone, and not one of the cluster's yet
+			t.Errorf("%s is needed: %s", c.Node, why)
+		}
 	}
 }

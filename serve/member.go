@@ -271,6 +271,9 @@ func (s *member) drain(ctx context.Context) error {
 	if s.nodes == nil {
 		return errorf(Conflict, "this server is no node of a cluster")
 	}
+	if why := s.clusterHealth().needed(); why != "" {
+		return &Error{Code: Needed, Want: why}
+	}
 	if err := s.handOver(ctx); err != nil {
 		return &Error{Code: Unavailable, Want: "no other node leads yet", RetryAfter: time.Second, Err: err}
 	}
@@ -285,6 +288,30 @@ func (s *member) drain(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// askNeeded is how often a node that is needed looks whether it still is.
+const askNeeded = 100 * time.Millisecond
+
+// awaitStop is Server.AwaitStop.
+func (s *member) awaitStop(ctx context.Context, says func(why string)) (why string) {
+	if s.nodes == nil {
+		return ""
+	}
+	tick := s.opt.Clock.Ticker(askNeeded)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		if why = s.clusterHealth().needed(); why == "" || ctx.Err() != nil {
+			return why
+		}
+		if first {
+			says(why)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // handOver lets another node lead.

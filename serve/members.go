@@ -164,7 +164,7 @@ func (n *nodes) replicated(stay []string, most int) error {
 	if have >= most {
 		return nil
 	}
-	return errorf(Conflict, "a change of the nodes is under way: %s", strings.Join(lack, ", "))
+	return errorf(Changing, "a change of the nodes is under way: %s", strings.Join(lack, ", "))
 }
 
 // removeNode is Server.RemoveNode. admin is the turn of control acts.

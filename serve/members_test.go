@@ -174,7 +174,7 @@ func TestRemovalWaitsForReplicas(t *testing.T) {
 	} {
 		n.replicas = x.replicas
 		err := n.replicated(strings.Split(x.stay, ""), x.most)
-		if (err == nil) != (x.want == "") || err != nil && (CodeOf(err) != Conflict || !strings.Contains(err.Error(), x.want)) {
+		if (err == nil) != (x.want == "") || err != nil && (CodeOf(err) != Changing || !strings.Contains(err.Error(), x.want)) {
 			t.Errorf("%v, %s stay: %v, want %q", x.replicas, x.stay, err, x.want)
 		}
 	}

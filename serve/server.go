@@ -389,8 +389,16 @@ func (s *Server) Trim(ctx context.Context) (first uint64, err error) { return s.
 func (s *Server) Expire(ctx context.Context) (events int, err error) { return s.expiry.expire(ctx) }
 
 // Drain prepares the stop of a node: another one leads the log, new calls are refused with Unavailable, and it
-// returns when those under way are answered, or when ctx ends. Only a new start takes calls again.
+// returns when those under way are answered, or when ctx ends. Only a new start takes calls again. The error is Needed,
+// and nothing has changed, while the node may not be stopped, see MayStop.
 func (s *Server) Drain(ctx context.Context) error { return s.member.drain(ctx) }
+
+// AwaitStop waits until this node of a cluster may be stopped, see MayStop, at most until ctx ends. It returns why the
+// node may still not be stopped, empty when it may; on a single machine it returns at once. says is called with the
+// reason when a wait begins. The node serves on meanwhile.
+func (s *Server) AwaitStop(ctx context.Context, says func(why string)) (why string) {
+	return s.member.awaitStop(ctx, says)
+}
 
 // CheckReplica implements Service.
 func (s *Server) CheckReplica(ctx context.Context) (ReplicaCheck, error) {

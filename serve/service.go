@@ -117,10 +117,11 @@ type NodeService interface {
 	// a single machine.
 	CheckReplica(ctx context.Context) (ReplicaCheck, error)
 	// Drain prepares a node of a cluster for its stop: another node leads, new calls are Unavailable, and calls under
-	// way are answered when it returns. Conflict on a single machine.
+	// way are answered when it returns. Needed while the node may not be stopped, Conflict on a single machine.
 	Drain(ctx context.Context) error
 	// RemoveNode takes a node that does not run off the list of the cluster's nodes, of which at least three stay.
-	// Conflict where what is left would be no majority, or the node is live, and on a single machine.
+	// Conflict where what is left would be no majority, or the node is live, and on a single machine. Changing while nodes
+	// that were added have no replica.
 	RemoveNode(ctx context.Context, name string) error
 	// Health is for readyz, metrics and the status page. It never waits for the disk.
 	Health() Health

@@ -260,6 +260,7 @@ func TestServiceErrors(t *testing.T) {
 	e := newEdge(t, f, Options{})
 	for code, status := range map[serve.Code]int{
 		serve.NotFound: 404, serve.BadEventID: 400, serve.Invalid: 422, serve.Conflict: 409, serve.Paused: 409,
+		serve.Needed: 409, serve.Changing: 409,
 		serve.Gone: 410, serve.TooBusy: 429, serve.Unavailable: 503, serve.Full: 507, serve.Internal: 500,
 	} {
 		f.err = fmt.Errorf("wrapped: %w", &serve.Error{Code: code, Field: "f", Value: "SECRET", Want: "words", RetryAfter: 1500 * time.Millisecond, Unknown: true, Err: errors.New("SECRET")})
@@ -283,6 +284,19 @@ func TestServiceErrors(t *testing.T) {
 	e.do("GET", "/v1/nothing", "").want(t, "no route", 404, `"code":"not_found"`)
 	if a := e.do("DELETE", "/v1/events/E:reward", ""); a.status != 405 || a.header.Get("Allow") != "POST" {
 		t.Errorf("a wrong method: %d, Allow %q", a.status, a.header.Get("Allow"))
+	}
+}
+
+// TestDrainNeeded: a node that may not be stopped now answers why, and takes calls as before.
+func TestDrainNeeded(t *testing.T) {
+	f := newFake("news")
+	e := newEdge(t, f, Options{})
+	f.err = &serve.Error{Code: serve.Needed, Want: "b is 17 entries behind"}
+	e.do("POST", "/v1/cluster:drain", "").want(t, "a node that is needed", 409, `"code":"needed"`,
+		`"detail":"b is 17 entries behind"`)
+	f.err = nil
+	if a := e.do("GET", "/v1/models", ""); a.status != 200 || a.header.Get("Connection") == "close" {
+		t.Errorf("after a drain that was refused: %d, Connection %q", a.status, a.header.Get("Connection"))
 	}
 }
 

@@ -167,6 +167,9 @@ func (f *fake) CheckReplica(context.Context) (serve.ReplicaCheck, error) {
 	return serve.ReplicaCheck{}, nil
 }
 func (f *fake) Drain(context.Context) error {
+	if f.err != nil {
+		return f.err
+	}
 	return &serve.Error{Code: serve.Conflict, Want: "this server is no node of a cluster"}
 }
 

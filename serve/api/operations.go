@@ -146,14 +146,15 @@ func (c *calls) serverOperations() []op {
 		{id: "drain", method: "POST", path: "/v1/cluster:drain", scope: Admin, status: http.StatusNoContent,
 			summary: "Prepare a node for its stop",
 			doc: "Another node leads the log, new calls are answered 503, those under way are answered before this " +
-				"one is. " +
-				"409 on a single machine.",
+				"one is. 409 needed, and nothing changes, while the others cannot go on at once without the node: detail " +
+				"says what they lack. 409 conflict on a single machine.",
 			route: on(c.nodes.drain)},
 		{id: "removeNode", method: "DELETE", path: "/v1/cluster/nodes/{node}", scope: Admin,
 			status:  http.StatusNoContent,
 			summary: "Remove a node that is stopped",
 			doc: "The log names the nodes from then on without it, and its replicas are removed. At least three " +
-				"nodes stay. 409 while it runs, where the others are no majority, and on a single machine.",
+				"nodes stay. 409 changing while nodes that were added have no replica. 409 conflict while it runs, " +
+				"where the others are no majority, and on a single machine.",
 			route: on(c.nodes.remove)},
 		{id: "checkReplica", method: "GET", path: "/v1/cluster/replica", scope: Admin,
 			summary: "Check the files of a node's replica",
