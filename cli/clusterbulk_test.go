@@ -41,6 +41,7 @@ type bulk struct {
 	mu          sync.Mutex
 	events      []uint64 // hashes of the ids of all events that were decided and rewarded
 	sum         int64    // of their rewards
+	rounds      map[string]bool
 	bodies      [16][]byte
 }
 
@@ -268,8 +269,40 @@ func (b *bulk) done(first []bulkAnswer, sum int64) {
 	b.acked.Add(3 * int64(len(first)))
 }
 
-// run lets callers work until ctx ends; what a caller has begun it brings to an end.
+// mine takes the idempotency keys of a round, which no other load may have: its decisions would be repetitions, and the
+// counts of check would be wrong.
+func (b *bulk) mine(round string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rounds[round] {
+		return fmt.Errorf("two loads of batches have the idempotency keys %s/…", round)
+	}
+	if b.rounds == nil {
+		b.rounds = map[string]bool{}
+	}
+	b.rounds[round] = true
+	return nil
+}
+
+// TestLoadsHaveKeys: each load has idempotency keys of its own, and one that would share them is named.
+func TestLoadsHaveKeys(t *testing.T) {
+	l, b := &clusterLoad{}, &bulk{}
+	for range 2 {
+		if err := b.mine(fmt.Sprint("bulk/", l.own())); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := b.mine("bulk/2"); err == nil || !strings.Contains(err.Error(), "the idempotency keys bulk/2/") {
+		t.Errorf("a load has the keys of another one: %v", err)
+	}
+}
+
+// run lets callers work until ctx ends; what a caller has begun it brings to an end. Each call has a round of its own.
 func (b *bulk) run(ctx context.Context, round string) {
+	if err := b.mine(round); err != nil {
+		b.t.Error(err)
+		return
+	}
 	var wg sync.WaitGroup
 	callers := 8
 	if bulkGoal() < 1000 {
@@ -531,9 +564,9 @@ func TestClusterUpgrade(t *testing.T) {
 		node int
 		prog string
 	}{{1, ""}, {0, ""}, {0, old}, {0, ""}, {2, ""}, {1, old}, {1, ""}}
-	for round, step := range steps {
+	for _, step := range steps {
 		l.bulk.more(len(steps))
-		end := background(t, func(ctx context.Context) { c.run(ctx, l, round, 4) })
+		end := background(t, func(ctx context.Context) { c.run(ctx, l, 4) })
 		l.more(t, 50)
 		l.begin()
 		c.drain(step.node)
@@ -598,7 +631,7 @@ func TestClusterClocks(t *testing.T) {
 	for round := range 12 {
 		node, by := round%3, offsets[round%4]
 		l.bulk.more(12)
-		end := background(t, func(ctx context.Context) { c.run(ctx, l, round, 4) })
+		end := background(t, func(ctx context.Context) { c.run(ctx, l, 4) })
 		l.more(t, 20)
 		set(node, by)
 		for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {

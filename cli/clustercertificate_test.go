@@ -267,7 +267,7 @@ func TestClusterCertificateLive(t *testing.T) {
 	t.Parallel()
 	c, _ := startRealCluster(t)
 	l := &clusterLoad{events: map[string]string{}}
-	end := background(t, func(ctx context.Context) { c.run(ctx, l, 0, 4) })
+	end := background(t, func(ctx context.Context) { c.run(ctx, l, 4) })
 	run := func(args ...string) {
 		t.Helper()
 		var out bytes.Buffer

@@ -247,9 +247,9 @@ func TestClusterFaults(t *testing.T) {
 	c.makeModel()
 	l := &clusterLoad{events: map[string]string{}}
 	l.bulk = c.withBulk(l)
-	for round, what := range []string{"leader sleeps", "follower sleeps", "leader alone", "follower alone", "bridge", "leader is not heard", "leader does not hear"} {
+	for _, what := range []string{"leader sleeps", "follower sleeps", "leader alone", "follower alone", "bridge", "leader is not heard", "leader does not hear"} {
 		l.bulk.more(7)
-		end := background(t, func(ctx context.Context) { c.run(ctx, l, round, 4) })
+		end := background(t, func(ctx context.Context) { c.run(ctx, l, 4) })
 		l.more(t, 50)
 		l.begin()
 		a, b := (leader+1)%3, (leader+2)%3

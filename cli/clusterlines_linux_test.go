@@ -331,7 +331,7 @@ func TestClusterBits(t *testing.T) {
 	c, leader := startRealCluster(t)
 	l := &clusterLoad{events: map[string]string{}}
 	l.bulk = c.withBulk(l)
-	end := background(t, func(ctx context.Context) { c.run(ctx, l, 0, 4) })
+	end := background(t, func(ctx context.Context) { c.run(ctx, l, 4) })
 	l.more(t, 60)
 	end()
 	bad := (leader + 1) % 3
@@ -512,7 +512,7 @@ func TestClusterPowerLoss(t *testing.T) {
 		end := func() {}
 		if !control {
 			l.bulk.more(rounds)
-			end = background(t, func(ctx context.Context) { c.run(ctx, l, round, 4) })
+			end = background(t, func(ctx context.Context) { c.run(ctx, l, 4) })
 			l.more(t, 80)
 		} else {
 			for n := range 80 {
@@ -587,7 +587,6 @@ func TestClusterDisk(t *testing.T) {
 	c.makeModel()
 	l := &clusterLoad{events: map[string]string{}}
 	l.bulk = c.withBulk(l)
-	round := 0
 	for _, what := range []string{"full", "EIO", "slow"}[:lines] {
 		for _, who := range []string{"follower", "leader"} {
 			i := leader
@@ -595,8 +594,7 @@ func TestClusterDisk(t *testing.T) {
 				i = (leader + 1) % 3
 			}
 			l.bulk.more(2 * lines)
-			end := background(t, func(ctx context.Context) { c.run(ctx, l, round, 4) })
-			round++
+			end := background(t, func(ctx context.Context) { c.run(ctx, l, 4) })
 			l.more(t, 30)
 			l.begin()
 			begun := time.Now()

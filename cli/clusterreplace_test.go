@@ -22,7 +22,7 @@ func TestClusterReplace(t *testing.T) {
 	l := &clusterLoad{events: map[string]string{}}
 	authority := filepath.Join(c.dir, "cluster", authorityDir)
 	for round := range rounds {
-		end := background(t, func(ctx context.Context) { c.run(ctx, l, round, 4) })
+		end := background(t, func(ctx context.Context) { c.run(ctx, l, 4) })
 		l.more(t, 30)
 		gone := round % 3
 		stays := (gone + 1) % 3
