@@ -50,17 +50,23 @@ func Of(seq uint64, d *eventlog.Decision) Known {
 
 func (k Known) size() int { return 8*len(k.X) + len(k.Atoms) + 256 }
 
-// newestBytes bounds the newest decisions, rereadBytes those that were read again, about.
+// newestBytes bounds the newest decisions, rereadBytes those that were read again, about. Each part has an equal share.
 const (
 	newestBytes = 32 << 20
 	rereadBytes = 16 << 20
 )
 
 func (c *memory) put(key eventlog.Event, k Known, limit int) {
-	c[key.Index%uint32(len(c))].put(key, k, limit/len(c))
+	c.of(key).put(key, k, limit/len(c))
 }
 
-func (c *memory) get(key eventlog.Event) (Known, bool) { return c[key.Index%uint32(len(c))].get(key) }
+func (c *memory) get(key eventlog.Event) (Known, bool) { return c.of(key).get(key) }
+
+// of returns the part of a decision: batches of one decision, and every other batch, use all parts alike.
+func (c *memory) of(key eventlog.Event) *part {
+	const golden = 0x9e3779b97f4a7c15 // 2⁶⁴ times the golden section: multiples of it are spread evenly
+	return &c[(key.Batch+uint64(key.Index))*golden>>32%uint64(len(c))]
+}
 
 func (c *part) put(key eventlog.Event, k Known, limit int) {
 	c.mu.Lock()

@@ -150,29 +150,43 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// TestNewestAreBounded: decisions beyond the bound push out the oldest, not the newest.
+// TestNewestAreBounded: decisions beyond the bound push out the oldest, not the newest, and the whole bound is used: by
+// batches of one decision, by those between which others come, and by large ones.
 func TestNewestAreBounded(t *testing.T) {
-	d, log, ids := written(t, 1)
-	id, err := keys.Parse(ids[0][0])
-	if err != nil {
-		t.Fatal(err)
-	}
 	large := make([]float64, 1<<14) // 128 KiB
-	key := eventlog.Event{Epoch: 9}
-	for n := range 20 {
-		e := id.Event
-		if n > 0 {
-			e = key
-			e.Batch = uint64(n)
+	const most = 32 << 20 / (128<<10 + 256)
+	for name, place := range map[string]func(n uint64) (batch uint64, index uint32){
+		"one":        func(n uint64) (uint64, uint32) { return n, 0 },
+		"every 2nd":  func(n uint64) (uint64, uint32) { return 2 * n, 0 },
+		"every 16th": func(n uint64) (uint64, uint32) { return 16 * n, 0 },
+		"pairs":      func(n uint64) (uint64, uint32) { return n / 2, uint32(n % 2) },
+		"large":      func(n uint64) (uint64, uint32) { return n / 64, uint32(n % 64) },
+	} {
+		d, log, ids := written(t, 1)
+		id, err := keys.Parse(ids[0][0])
+		if err != nil {
+			t.Fatal(err)
 		}
-		d.Put(e, recent.Known{Seq: id.Hint, Model: 1, X: large})
-	}
-	if _, k, err := d.Find(context.Background(), ids[0][0]); err != nil || len(k.X) != 1 || log.reads != 1 {
-		t.Errorf("the oldest of twenty is still in memory: %d coordinates, %d reads, %v", len(k.X), log.reads, err)
-	}
-	key.Batch = 19
-	newest := keys.Format(eventlog.EventID{Event: key, Hint: id.Hint})
-	if _, k, err := d.Find(context.Background(), newest); err != nil || len(k.X) != len(large) || log.reads != 1 {
-		t.Errorf("the newest of twenty is not in memory: %d reads, %v", log.reads, err)
+		d.Put(id.Event, recent.Known{Seq: id.Hint, Model: 1, X: large})
+		events := make([]eventlog.Event, 4*most)
+		for n := range events {
+			events[n].Epoch = 9
+			events[n].Batch, events[n].Index = place(uint64(n))
+			d.Put(events[n], recent.Known{Seq: id.Hint, Model: 1, X: large})
+		}
+		if _, k, err := d.Find(context.Background(), ids[0][0]); err != nil || len(k.X) != 1 || log.reads != 1 {
+			t.Errorf("%s: the oldest is still in memory: %d coordinates, %d reads, %v", name, len(k.X), log.reads, err)
+		}
+		found, newest := 0, 0
+		for n, e := range events {
+			if _, k, err := d.Find(context.Background(), keys.Format(eventlog.EventID{Event: e, Hint: id.Hint})); err == nil && len(k.X) == len(large) {
+				if found++; n >= len(events)-most/2 {
+					newest++
+				}
+			}
+		}
+		if found > most || found < most*3/4 || newest != most/2 {
+			t.Errorf("%s: %d decisions are in memory, %d of the newest %d; the bound is %d", name, found, newest, most/2, most)
+		}
 	}
 }
