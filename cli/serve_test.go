@@ -764,7 +764,15 @@ func TestLoadStreams(t *testing.T) {
 		}
 	}
 	a := play("--stream", "segments", "--rounds", "1000", "--worlds", "2", "--model", "a")
-	b := play("--stream", "segments", "--rounds", "1000", "--model", "b")
+	b := play("--stream", "segments", "--rounds", "1000", "--model", "b", "--window", "7m")
+	answer, err := http.Get(url + "/v1/models/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if got, err := io.ReadAll(answer.Body); err != nil || !strings.Contains(string(got), `"window":"7m0s"`) {
+		t.Errorf("a model of --window 7m is %s (%v)", got, err)
+	}
 	if len(a.Worlds) != 2 || len(b.Worlds) != 1 || len(a.Worlds[0]) < 2 || len(b.Worlds[0]) != len(a.Worlds[0]) || a.Worlds[0][0].Told == a.Worlds[1][0].Told {
 		t.Errorf("two worlds are one: %+v", a)
 	}
@@ -785,6 +793,7 @@ func TestLoadStreams(t *testing.T) {
 		"--worlds 0: expected 1":      {"--stream", "ids", "--worlds", "0"},
 		"--worlds goes with --stream": {"--worlds", "2"}, "--rows goes with --data": {"--stream", "ids", "--rows", "2"},
 		"--stream and --data": {"--stream", "ids", "--data", "x.csv"},
+		"--window goes with":  {"--window", "2s"}, "--window -1s: expected": {"--stream", "ids", "--window", "-1s"},
 	} {
 		var out, errs bytes.Buffer
 		if code := command(t.Context(), append([]string{"load", "--url", url}, args...), &out, &errs); code != term.Misused ||

@@ -145,8 +145,7 @@ func (f *flags) add(fl *pflag.FlagSet) {
 
 // The flags of each kind of load.
 var (
-	dataFlags = []string{"class", "rows", "missing", "useless", "only-clicks", "scale", "window", "smoke-test",
-		"learn"}
+	dataFlags  = []string{"class", "rows", "missing", "useless", "only-clicks", "scale", "smoke-test", "learn"}
 	worldFlags = []string{"rounds", "worlds"}
 )
 
@@ -159,6 +158,9 @@ func (f *flags) alone(changed func(flag string) bool) error {
 		if changed(name) && f.stream.data == "" {
 			return fmt.Errorf("--%s goes with --data FILE", name)
 		}
+	}
+	if changed("window") && f.stream.data == "" && f.stream.kind == "" {
+		return errors.New("--window goes with --data FILE or --stream NAME")
 	}
 	for _, name := range worldFlags {
 		if changed(name) && f.stream.kind == "" {

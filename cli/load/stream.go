@@ -36,6 +36,13 @@ type streamFlags struct {
 	learn   int
 }
 
+// addWindow gives the configuration of a model the reward window that was asked for.
+func (s *streamFlags) addWindow(config map[string]any) {
+	if s.window > 0 {
+		config["reward"] = map[string]any{"window": s.window.String()}
+	}
+}
+
 func (s *streamFlags) check() error {
 	switch {
 	case s.rows < 0:
@@ -113,9 +120,7 @@ func stream(ctx context.Context, out, progress io.Writer, f *flags) error {
 		return term.Misuse(err)
 	}
 	config := map[string]any{"id": f.model}
-	if s.window > 0 {
-		config["reward"] = map[string]any{"window": s.window.String()}
-	}
+	s.addWindow(config)
 	if s.learn > 0 {
 		config["features"] = map[string]any{"learn": map[string]any{"after": s.learn}}
 	}

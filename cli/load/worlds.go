@@ -274,6 +274,8 @@ func (s *streamFlags) checkWorlds() error {
 		return fmt.Errorf("--rounds %d: expected 100 to 1000000", s.rounds)
 	case s.worlds < 1 || s.worlds > 1000:
 		return fmt.Errorf("--worlds %d: expected 1 to 1000", s.worlds)
+	case s.window < 0:
+		return fmt.Errorf("--window %v: expected a time above 0", s.window)
 	}
 	return nil
 }
@@ -341,7 +343,9 @@ func lineAt(i int) bool {
 func (f *flags) playWorld(
 	ctx context.Context, c *client.Client, w int, model string, show func(int),
 ) (lines []WorldLine, err error) {
-	if err := c.CreateModel(ctx, map[string]any{"id": model}); err != nil {
+	config := map[string]any{"id": model}
+	f.stream.addWindow(config)
+	if err := c.CreateModel(ctx, config); err != nil {
 		return nil, fmt.Errorf("making the model %s (a stream begins with a new one; choose another --model): %w",
 			model, err)
 	}
