@@ -28,46 +28,48 @@ type Learner struct {
 }
 
 // Learner returns it for a model that is Due.
-func (f *Fold) Learner(m *Model, first uint64) Learner {
+func (t *teacher) Learner(m *Model, first uint64) Learner {
 	lo, hi := m.Range()
 	return Learner{
 		ID: m.ID, Name: m.Name(), Compiled: m.Compiled, Version: m.Version, Seed: m.Seed, Number: len(m.Learning.Tries),
 		Low: lo, High: hi,
-		Events: m.Learning.from(first), Dropped: m.Learning.Dropped, From: max(1, first), Lost: f.lost > 0,
+		Events: m.Learning.from(first), Dropped: m.Learning.Dropped, From: max(1, first), Lost: t.at.lost > 0,
 	}
 }
 
-// adopt folds what came of a try. A record that is not about the present list and configuration came too late.
-func (f *Fold) adopt(m *Model, cfg *model.Compiled, r *eventlog.Control, at Stamp) (Outcome, error) {
+// adopt folds what came of a try. A record that is not about the present list and configuration came too late, and so
+// did one of requests up to entry base, which may be gone.
+func (t *teacher) adopt(m *Model, a *act, base uint64) (Outcome, error) {
+	cfg := a.cfg
 	var try Try
-	if err := json.Unmarshal(r.Data, &try); err != nil {
+	if err := json.Unmarshal(a.r.Data, &try); err != nil {
 		return None, fmt.Errorf("data of adopt: %w", err)
 	}
 	if !m.Keeps() || try.Number != len(m.Learning.Tries) || try.Version != m.Version || try.TookOver != (cfg != nil) {
 		return Conflict, nil
 	}
-	if try.TookOver && try.From <= f.base.Seq { // the requests that it learned from may be gone
+	if try.TookOver && try.From <= base { // the requests that it learned from may be gone
 		return Conflict, nil
 	}
-	if err := f.wake(m); err != nil {
+	if err := t.policies.wake(m); err != nil {
 		return None, err
 	}
 	l := m.Learning.inherited() // states that were published keep the old one
 	m.Learning = l
-	try.Seq = f.seq
+	try.Seq = t.at.seq
 	l.Tries = append(l.Tries, try)
 	if !try.TookOver {
 		if l.Done = len(l.Tries) == MaxTries; l.Done {
 			l.Events = nil
 		}
-		return Accepted, f.touch(m)
+		return Accepted, t.touch(m)
 	}
 	l.Was = m.ownConfig().JSON
 	if m.uncast != nil {
 		m.uncast = cfg
 	} else {
 		if m.policy != nil {
-			fit, err := f.fitted(m, cfg, &try, r.Digest)
+			fit, err := t.fitted(m, cfg, &try, a.r.Digest)
 			if err != nil {
 				return None, err
 			}
@@ -75,45 +77,42 @@ func (f *Fold) adopt(m *Model, cfg *model.Compiled, r *eventlog.Control, at Stam
 		}
 		m.Compiled = cfg
 		if m.policy != nil {
-			f.defers(m)
+			t.policies.defers(m)
 		}
 	}
 	m.Memory.SetStatistics(nil)
-	l.Events, l.Done, l.Adopted = nil, true, f.seq
+	l.Events, l.Done, l.Adopted = nil, true, t.at.seq
 	m.Version++
-	m.Changed = at
-	return Accepted, f.touch(m)
+	m.Changed = a.at
+	return Accepted, t.touch(m)
 }
 
 // fitted returns the learned policy after all events of the list.
-func (f *Fold) fitted(m *Model, cfg *model.Compiled, try *Try, digest eventlog.ID) (*Fit, error) {
+func (t *teacher) fitted(m *Model, cfg *model.Compiled, try *Try, digest eventlog.ID) (*Fit, error) {
 	events := m.Learning.from(try.From)
-	if f.past == nil {
+	if t.past == nil {
 		return nil, errors.New("a learned model takes over, and the log with its requests is not at hand")
 	}
-	fit := f.past.fits.take(f.past.fitKey(m.ID, cfg, try.Number))
 	same := try.Dropped == m.Learning.Dropped // otherwise events of the try have left the list since
-	if fit == nil || !same {
-		var err error
-		if fit, err = f.past.newFit(cfg, m.Seed); err != nil {
-			return nil, err
-		}
+	fit, err := t.past.fit(m, cfg, try.Number, same)
+	if err != nil {
+		return nil, err
 	}
 	if fit.n == 0 && same {
 		if try.Events > len(events) {
 			return nil, fmt.Errorf("the model %v has %d events to learn, the record says %d", m.ID, len(events),
 				try.Events)
 		}
-		if err := fit.learn(context.Background(), events[:try.Events], m.Seed, f.lost > 0); err != nil {
+		if err := fit.learn(context.Background(), events[:try.Events], m.Seed, t.at.lost > 0); err != nil {
 			return nil, err
 		}
 		got, err := fit.digest() // the record has that of the policy after the events of the try
 		if err != nil {
 			return nil, err
 		}
-		if f.lost == 0 && got != digest {
+		if t.at.lost == 0 && got != digest {
 			return nil, fmt.Errorf("the learned model of %v has the digest %v, the record says %v", m.ID, got, digest)
 		}
 	}
-	return fit, fit.learn(context.Background(), events, m.Seed, f.lost > 0)
+	return fit, fit.learn(context.Background(), events, m.Seed, t.at.lost > 0)
 }

@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"troupe/eventlog"
-	"troupe/serve/shelf"
 )
 
 // The bytes of a fold, little-endian, numbers as uvarint unless a type is named:
@@ -48,9 +47,11 @@ const (
 	stateFlags = ofNodes | withBase | withImport
 )
 
-// flags say which parts the bytes of the fold have.
-func (f *Fold) flags() (flags byte) {
-	if f.nodes != nil {
+// Image returns the bytes of the fold and of the chain that stands behind it. The caller writes or releases it. Memory:
+// that of the state without what is on the shelf.
+func (f *Fold) Image(chain *eventlog.Chain) (*Image, error) {
+	var flags byte
+	if f.cluster.nodes != nil {
 		flags |= ofNodes
 	}
 	if f.base.Seq > 0 {
@@ -59,19 +60,13 @@ func (f *Fold) flags() (flags byte) {
 	if f.incoming != nil {
 		flags |= withImport
 	}
-	return flags
-}
-
-// Image returns the bytes of the fold and of the chain that stands behind it. The caller writes or releases it. Memory:
-// that of the state without what is on the shelf.
-func (f *Fold) Image(chain *eventlog.Chain) (*Image, error) {
-	w := imager{writer: writer{append([]byte(stateMagic), f.flags())}}
+	w := imager{writer: writer{append([]byte(stateMagic), flags)}}
 	w.uint(f.seq)
 	w.uint(f.lost)
-	w.fixed(uint64(f.clock))
-	w.uint(uint64(len(f.models)))
-	for _, id := range slices.Sorted(maps.Keys(f.models)) {
-		if err := w.model(f.models[id]); err != nil {
+	w.fixed(uint64(f.cluster.clock))
+	w.uint(uint64(len(f.byID)))
+	for _, id := range slices.Sorted(maps.Keys(f.byID)) {
+		if err := w.model(f.byID[id]); err != nil {
 			w.image.Release()
 			return nil, fmt.Errorf("model %v: %w", id, err)
 		}
@@ -90,13 +85,13 @@ func (f *Fold) Image(chain *eventlog.Chain) (*Image, error) {
 		w.closed(f.used.At(c.key).key, f.use(c.key), c.at)
 		w.cut()
 	}
-	if f.nodes != nil {
-		w.nodes(f.nodes)
+	if flags&ofNodes != 0 {
+		w.nodes(f.cluster.nodes)
 	}
-	if f.base.Seq > 0 {
+	if flags&withBase != 0 {
 		w.base(f.base)
 	}
-	if f.incoming != nil {
+	if flags&withImport != 0 {
 		w.incoming(f.incoming)
 	}
 	w.bytes(chain.AppendPosition(nil))
@@ -123,11 +118,11 @@ func (w *writer) open(f *Fold, o *openEntry) {
 	w.b = append(w.b, o.hash[:]...)
 	w.fixed(uint64(k.epoch))
 	w.uint(o.no)
-	events := f.events(o)
+	events := f.windows.events(o)
 	w.uint(uint64(len(events)))
 	for _, e := range events {
 		w.uint(uint64(e.index))
-		w.fixed(uint64(f.places[e.model].ID))
+		w.fixed(uint64(f.byPlace[e.model].ID))
 		w.fixed(uint64(e.deadline))
 		w.b = append(w.b, byte(e.state))
 		w.fixed(math.Float64bits(e.y))
@@ -156,23 +151,6 @@ func (w *writer) closed(key [16]byte, u KeyUse, at int64) {
 	w.fixed(uint64(at))
 }
 
-// Restore returns the fold and the chain of bytes that AppendState wrote. Others are an error. past may be nil
-// for a fold that is only read.
-func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) { return RestoreOn(b, past, nil) }
-
-// RestoreOn is Restore for a fold with a shelf, see NewOn.
-func RestoreOn(b []byte, past *History, on *shelf.Shelf) (f *Fold, chain *eventlog.Chain, err error) {
-	f = NewOn(past, on)
-	if chain, err = readState(b, f); err != nil {
-		f.giveUp()
-		return nil, nil, err
-	}
-	if past != nil {
-		chain.Trust(past.Keys)
-	}
-	return f, chain, nil
-}
-
 // readState reads a state into an empty fold.
 func readState(b []byte, f *Fold) (*eventlog.Chain, error) {
 	n := len(b) - sha256.Size
@@ -193,13 +171,13 @@ func readState(b []byte, f *Fold) (*eventlog.Chain, error) {
 	if flags&^stateFlags != 0 {
 		return nil, fmt.Errorf("unknown flags %#x", flags)
 	}
-	f.seq, f.lost, f.clock = r.uint(), r.uint(), int64(r.fixed())
+	f.seq, f.lost, f.cluster.clock = r.uint(), r.uint(), int64(r.fixed())
 	for range r.count() {
-		m, err := r.model(f, &laying)
+		m, err := r.model(&f.shapes, &laying)
 		if err != nil {
 			return nil, err
 		}
-		f.add(m)
+		f.registry.add(m)
 		f.fresh.share(m)
 		if !m.Deleted && m.Successor == 0 {
 			f.install(m)
@@ -219,7 +197,7 @@ func readState(b []byte, f *Fold) (*eventlog.Chain, error) {
 		f.closed.Push(closedKey{at, place - 1})
 	}
 	if flags&ofNodes != 0 {
-		f.nodes = r.nodes()
+		f.cluster.nodes = r.nodes()
 	}
 	if flags&withBase != 0 {
 		f.base = r.base()
@@ -263,7 +241,7 @@ func (r *reader) open(f *Fold) {
 	next := uint64(0)
 	for range n {
 		index := r.uint()
-		m := f.models[eventlog.ID(r.fixed())]
+		m := f.byID[eventlog.ID(r.fixed())]
 		e := openEvent{index: uint16(index), deadline: int64(r.fixed()), state: eventState(r.byte()),
 			y: math.Float64frombits(r.fixed())}
 		if e.state&(costed|budgeted) != 0 {

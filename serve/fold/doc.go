@@ -10,9 +10,18 @@
 //     equal, bit for bit.
 //   - [History] folds the log once more up to an earlier entry, for clones, rollbacks and replays.
 //
-// The files: fold.go (entries: a row for each kind of record), registry.go (models by id and by name), events.go
-// (decisions, rewards, windows), control.go (one method for each act), saved.go (imports), keys.go (idempotency keys),
-// nodes.go and trim.go (several writers). Of a model: model.go, lineage.go (copies and rollbacks), aside.go (its policy,
-// built or laid aside), later.go (what it has not learned yet), memory.go, budget.go, learning.go, requests.go and fit.go
-// (a schema that is learned), size.go. The bytes: bytes.go (the format), files.go; state.go, history.go.
+// A fold is the wiring of its parts (fold.go). No two files need each other, directly or through others:
+//
+//   - What a model keeps: lineage.go, memory.go, budget.go, guard.go, learning.go, state.go, aside.go (its policy,
+//     built or laid aside), lag.go (what it has not learned yet); model.go, and beside.go (what its configuration
+//     makes of these).
+//   - All models: registry.go (by id and by name), policies.go (which are kept, and how).
+//   - Events: windows.go and keys.go (what is open, and idempotency keys), features.go, teach.go (how a model learns),
+//     spend.go, guarding.go, events.go (decisions, rewards, ends of windows).
+//   - Acts: act.go, nodes.go and trim.go (several writers), imports.go, adopt.go (a schema that was learned), copies.go
+//     (clones and rollbacks), acts.go. checks.go compares digests.
+//   - The bytes: wire.go, config.go, image.go, modelbytes.go, laid.go, saved.go (a model without its past), bytes.go
+//     (the format).
+//   - The log behind a fold: past.go (what it asks), requests.go and fit.go; above it history.go, files.go and try.go
+//     (a schema is learned).
 package fold

@@ -1,9 +1,8 @@
 package fold
 
-import (
-	"troupe/eventlog"
-)
+import "troupe/eventlog"
 
+// batchKey names a batch of the log.
 type batchKey struct {
 	epoch eventlog.ID
 	no    uint64
@@ -28,10 +27,21 @@ const (
 	Conflict                 // a control record that came too late: name taken, or model gone
 )
 
+// position is how far a fold has come in its log. The parts of a fold share one.
+type position struct {
+	seq  uint64 // the entry that is being folded, or was last
+	lost uint64 // entries that an operator has given up (Loss)
+	entry
+}
+
+// Seq returns the last entry that was applied.
+func (p *position) Seq() uint64 { return p.seq }
+
 // entry is what records need of their entry, beside its sequence.
 type entry struct {
 	batchKey
-	hash eventlog.Hash
-	time int64
-	now  int64 // what policies that forget by time are told: time, in a cluster the clock
+	hash   eventlog.Hash
+	time   int64
+	now    int64  // what policies that forget by time are told: time, in a cluster the clock
+	record uint32 // that is being folded, its place in the entry
 }

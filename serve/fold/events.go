@@ -7,28 +7,41 @@ import (
 	"troupe/eventlog"
 )
 
+// events folds what happens to events: decisions, rewards, activations, and the ends of their windows.
+type events struct {
+	at      *position
+	models  *registry
+	windows *windows
+	keys    *usedKeys
+	cluster *cluster
+	teacher *teacher
+	past    past // nil: no window of the rules sum and last closes
+	ledger  ledger
+	guards  guards
+}
+
 // Expiry returns the record that closes the windows of a model's open events in an entry, and how many they
 // are, nil and 0 when none is open.
-func (f *Fold) Expiry(x Window, now int64) (r *eventlog.Expire, events int) {
-	b := f.still(x.at, x.Seq)
+func (e *events) Expiry(x Window, now int64) (r *eventlog.Expire, events int) {
+	b := e.windows.still(x.at, x.Seq)
 	if b == nil {
 		return nil, 0
 	}
-	m := f.places[x.Model]
-	for _, e := range f.events(b) {
-		if e.model != x.Model {
+	m := e.models.byPlace[x.Model]
+	for _, o := range e.windows.events(b) {
+		if o.model != x.Model {
 			continue
 		}
 		if r == nil {
-			r = &eventlog.Expire{Event: f.batch(b).event(uint32(e.index)), Model: m.ID, Time: now}
+			r = &eventlog.Expire{Event: e.windows.batch(b).event(uint32(o.index)), Model: m.ID, Time: now}
 		}
-		r.Count = uint32(e.index) - r.Event.Index + 1
+		r.Count = uint32(o.index) - r.Event.Index + 1
 		events++
 	}
 	if r == nil {
 		return nil, 0
 	}
-	if m := f.Current(m); !m.Deleted {
+	if m := e.models.Current(m); !m.Deleted {
 		if y, ok := m.MissingReward(); ok {
 			r.Default, r.Y = true, y
 		}
@@ -36,84 +49,97 @@ func (f *Fold) Expiry(x Window, now int64) (r *eventlog.Expire, events int) {
 	return r, events
 }
 
-func (f *Fold) decision(i uint32, r *eventlog.Decision) Outcome {
-	m := f.models[r.Model]
-	if m == nil {
-		return Ignored
+// OldestOpen returns the entry of the oldest open window, one past the fold when none is open.
+func (e *events) OldestOpen() uint64 { return e.windows.oldest(e.at.seq + 1) }
+
+// OldestNeeded returns the oldest entry with a decision that a window or a remembered key needs, one past the
+// fold when there is none.
+func (e *events) OldestNeeded() uint64 { return e.keys.oldest(e.OldestOpen()) }
+
+// forget drops the idempotency keys that need not be remembered any more.
+func (e *events) forget() {
+	kept := KeysKept
+	if e.past != nil {
+		kept = e.past.keysKept()
 	}
-	if f.nodes != nil && len(r.Idempotency) == 32 {
-		if _, known := f.Key([16]byte(r.Idempotency)); known { // another node was first
-			return Duplicate
-		}
-	}
-	h := f.Current(m)
-	h.Counts.Decisions++
-	if h.Compiled.FloorEnds(h.Counts.Decisions) {
-		f.markChanged(h)
-	}
-	h.Counts.Open++
-	f.waiting++
-	h.Counts.Last = time.Unix(0, r.Time).UTC()
-	for i := range h.Notes {
-		h.Notes[i] += uint64(r.Notes >> i & 1)
-	}
-	if r.Notes != 0 {
-		f.markChanged(h)
-	}
-	e := openEvent{index: uint16(i), model: m.place, deadline: r.Deadline}
-	if r.Deferred {
-		e.state |= inactive
-	}
-	if r.Mode == eventlog.Shadow || r.Mode == eventlog.Frozen {
-		e.state |= noLearning
-	}
-	if len(r.Request) > 0 {
-		e.state |= hasRequest
-		if h.Learning != nil {
-			h.Learning.Requests++
-			h.Learning.Bytes += uint64(len(r.Request))
-		}
-	}
-	e.state = e.state.withRule(m.Compiled.Config.Reward.Rule)
-	f.reserve(h, &e, r)
-	f.guards(h, f.entry.event(i), r)
-	if len(r.Idempotency) == 32 {
-		e.key = f.remember([16]byte(r.Idempotency), KeyUse{[16]byte(r.Idempotency[16:]), f.entry.event(i), f.seq})
-	}
-	f.await(f.entry.batchKey, f.seq, f.entry.hash, e)
-	return Accepted
+	e.keys.forget(kept, e.cluster.clock)
 }
 
-func (f *Fold) reward(r *eventlog.Reward) (Outcome, error) {
-	m := f.models[r.Model]
+// decision opens the window of an event.
+func (e *events) decision(r *eventlog.Decision) (Outcome, error) {
+	m := e.models.byID[r.Model]
 	if m == nil {
 		return Ignored, nil
 	}
-	h := f.Current(m)
-	b, e := f.lookup(r.Event)
-	if e == nil || e.model != m.place {
+	keyed := len(r.Idempotency) == 32
+	if e.cluster.nodes != nil && keyed {
+		if _, known := e.keys.Key([16]byte(r.Idempotency)); known { // another node was first
+			return Duplicate, nil
+		}
+	}
+	h := e.models.Current(m)
+	if h.decided(r) {
+		e.models.markChanged(h)
+	}
+	key := e.at.event(e.at.record)
+	o := openEvent{index: uint16(e.at.record), model: m.place, deadline: r.Deadline,
+		state: stateOf(r, m.Compiled.Config.Reward.Rule)}
+	e.ledger.reserve(h, &o, r)
+	e.guards.decided(h, key, r)
+	if keyed {
+		o.key = e.keys.remember([16]byte(r.Idempotency), KeyUse{[16]byte(r.Idempotency[16:]), key, e.at.seq})
+	}
+	e.windows.waiting++
+	e.windows.await(e.at.batchKey, e.at.seq, e.at.hash, o)
+	return Accepted, nil
+}
+
+// decided counts a decision, and reports whether decisions of the model are made otherwise from here on.
+func (m *Model) decided(r *eventlog.Decision) (changed bool) {
+	m.Counts.Decisions++
+	m.Counts.Open++
+	m.Counts.Last = time.Unix(0, r.Time).UTC()
+	for i := range m.Notes {
+		m.Notes[i] += uint64(r.Notes >> i & 1)
+	}
+	if len(r.Request) > 0 && m.Learning != nil {
+		m.Learning.Requests++
+		m.Learning.Bytes += uint64(len(r.Request))
+	}
+	return r.Notes != 0 || m.Compiled.FloorEnds(m.Counts.Decisions)
+}
+
+// reward takes a reward, or what an event has cost, and lets a rule that settles learn it.
+func (e *events) reward(r *eventlog.Reward) (Outcome, error) {
+	m := e.models.byID[r.Model]
+	if m == nil {
+		return Ignored, nil
+	}
+	h := e.models.Current(m)
+	b, o := e.windows.lookup(r.Event)
+	if o == nil || o.model != m.place {
 		h.Counts.Late++
 		return Late, nil
 	}
-	rule := e.state.rule()
-	if r.OnlyCost && f.knowsCost(e, r.Event, r.Key) || !r.OnlyCost && f.knows(e, r.Event, r.Key) {
+	rule := o.state.rule()
+	if r.OnlyCost && e.windows.knowsCost(o, r.Event, r.Key) || !r.OnlyCost && e.windows.knows(o, r.Event, r.Key) {
 		h.Counts.Duplicates++
 		return Duplicate, nil
 	}
-	f.noteKey(e, r.Event, r.Key)
+	e.windows.noteKey(o, r.Event, r.Key)
 	if r.Costed {
-		f.pays(h, e, r.Cost)
+		e.ledger.pays(h, o, r.Cost)
 	}
 	if r.OnlyCost {
 		return Accepted, nil
 	}
-	e.y = rule.Fold(e.y, r.Y, e.state&rewarded == 0)
-	e.state = e.state&^inactive | rewarded
+	o.y = rule.Fold(o.y, r.Y, o.state&rewarded == 0)
+	o.state = o.state&^inactive | rewarded
 	if rule.Settles() {
-		f.guardSettles(h, r.Event, e.y, true)
+		e.guards.settled(h, r.Event, o.y, true)
 	}
-	p := f.learner(m, b.seq)
-	if p == nil || e.state&noLearning != 0 {
+	p := e.models.learner(m, b.seq)
+	if p == nil || o.state&noLearning != 0 {
 		h.Counts.Ignored++
 		return Ignored, nil
 	}
@@ -122,110 +148,112 @@ func (f *Fold) reward(r *eventlog.Reward) (Outcome, error) {
 	if !rule.Settles() {
 		return Accepted, nil
 	}
-	return Accepted, f.learn(p, Features{X: r.X, Atoms: r.Atoms, seq: b.seq, kept: e.state&hasRequest != 0}, r.Y, true,
-		r.Event)
+	x := Features{X: r.X, Atoms: r.Atoms, seq: b.seq, kept: o.state&hasRequest != 0}
+	return Accepted, e.teacher.learn(p, x, r.Y, true, r.Event)
 }
 
-func (f *Fold) activate(r *eventlog.Activate) Outcome {
-	_, e := f.lookup(r.Event)
+// activate notes that a deferred action was played.
+func (e *events) activate(r *eventlog.Activate) (Outcome, error) {
+	_, o := e.windows.lookup(r.Event)
 	switch {
-	case e == nil:
-		return Late
-	case e.state&inactive == 0:
-		return Duplicate
-	}
-	e.state &^= inactive
-	return Accepted
-}
-
-// expire closes windows. This is where the rules sum and last learn, and where defaults count.
-func (f *Fold) expire(r *eventlog.Expire) (Outcome, error) {
-	k := batchKey{r.Event.Epoch, r.Event.Batch}
-	b, at := f.windows.entry(k)
-	if b == nil {
+	case o == nil:
 		return Late, nil
+	case o.state&inactive == 0:
+		return Duplicate, nil
 	}
-	var decisions []*eventlog.Decision // of the whole entry, read when the first event needs it
-	events := f.events(b)
-	left := events[:0]
-	for _, e := range events {
-		m, index := f.places[e.model], uint32(e.index)
-		if index < r.Event.Index || index >= r.Event.Index+r.Count || m.ID != r.Model || f.nodes != nil &&
-			e.deadline > f.clock {
-			left = append(left, e)
-			continue
-		}
-		if e.key != 0 {
-			f.closed.Push(closedKey{f.clock, e.key - 1})
-		}
-		key := k.event(index)
-		delete(f.rewardKeys, key)
-		h := f.Current(m)
-		h.Counts.Open--
-		f.waiting--
-		f.close(h, &e)
-		f.guardExpires(h, &e, key, r)
-		p := f.learner(m, b.seq)
-		y, learns := e.y, e.state&noLearning == 0 && p != nil
-		if e.state&rewarded != 0 {
-			learns = learns && !e.state.rule().Settles()
-		} else {
-			h.Counts.Expired++
-			if p != nil && e.state&(noLearning|inactive) == 0 {
-				if err := f.missed(p, r.Default, r.Y); err != nil {
-					return None, err
-				}
-			}
-			y = r.Y
-			if learns = learns && r.Default && e.state&inactive == 0; learns {
-				p.Counts.Defaulted++
-				p.Counts.RewardSum += y
-			}
-		}
-		if learns && p.HasPolicy() {
-			if decisions == nil {
-				var err error
-				if decisions, err = f.past.decisions(k, b.seq, b.hash); err != nil {
-					return None, err
-				}
-			}
-			if int(index) >= len(decisions) || decisions[index] == nil {
-				return None, fmt.Errorf("entry %d has no decision at place %d", b.seq, index)
-			}
-			d := decisions[index]
-			x := Features{X: d.X, Atoms: d.Atoms, seq: b.seq, kept: e.state&hasRequest != 0, decision: d}
-			if err := f.learn(p, x, y, e.state&rewarded != 0, key); err != nil {
-				return None, err
-			}
-		}
-	}
-	f.leave(b, at, left)
+	o.state &^= inactive
 	return Accepted, nil
 }
 
-// OldestOpen returns the entry of the oldest open window, one past the fold when none is open.
-func (f *Fold) OldestOpen() uint64 {
-	oldest := f.seq + 1
-	for at := range f.open.All() {
-		oldest = min(oldest, f.entries.At(at).seq)
+// expire closes windows. This is where the rules sum and last learn, and where defaults count.
+func (e *events) expire(r *eventlog.Expire) (Outcome, error) {
+	k := batchKey{r.Event.Epoch, r.Event.Batch}
+	b, at := e.windows.entry(k)
+	if b == nil {
+		return Late, nil
 	}
-	return oldest
+	c := closing{events: e, r: r, batch: k, entry: b}
+	open := e.windows.events(b)
+	left := open[:0]
+	for _, o := range open {
+		if !c.ends(&o) {
+			left = append(left, o)
+			continue
+		}
+		if err := c.end(o); err != nil {
+			return None, err
+		}
+	}
+	e.windows.leave(b, at, left)
+	return Accepted, nil
 }
 
-// keysKept is KeysKept, but in tests.
-func (f *Fold) keysKept() int {
-	if f.past != nil && f.past.KeysKept != 0 {
-		return max(0, f.past.KeysKept)
-	}
-	return KeysKept
+// closing is the end of windows of one entry.
+type closing struct {
+	*events
+	r         *eventlog.Expire
+	batch     batchKey
+	entry     *openEntry
+	decisions []*eventlog.Decision // of the whole entry, read when the first event needs it
 }
 
-// OldestNeeded returns the oldest entry with a decision that a window or a remembered key needs, one past the
-// fold when there is none.
-func (f *Fold) OldestNeeded() uint64 {
-	oldest := f.OldestOpen()
-	for at := range f.keys.All() {
-		oldest = min(oldest, f.used.At(at).seq)
+// ends reports whether the record ends the window of an event.
+func (c *closing) ends(o *openEvent) bool {
+	first, index := c.r.Event.Index, uint32(o.index)
+	return index >= first && index < first+c.r.Count && c.models.byPlace[o.model].ID == c.r.Model &&
+		(c.cluster.nodes == nil || o.deadline <= c.cluster.clock)
+}
+
+// end ends the window of an event.
+func (c *closing) end(o openEvent) error {
+	m, key := c.models.byPlace[o.model], c.batch.event(uint32(o.index))
+	if o.key != 0 {
+		c.keys.closed.Push(closedKey{c.cluster.clock, o.key - 1})
 	}
-	return oldest
+	delete(c.windows.rewardKeys, key)
+	c.windows.waiting--
+	h := c.models.Current(m)
+	h.Counts.Open--
+	c.ledger.close(h, &o)
+	c.guards.expired(h, &o, key, c.r)
+	p := c.models.learner(m, c.entry.seq)
+	y, learns := o.y, o.state&noLearning == 0 && p != nil
+	if o.state&rewarded != 0 {
+		learns = learns && !o.state.rule().Settles()
+	} else {
+		h.Counts.Expired++
+		if p != nil && o.state&(noLearning|inactive) == 0 {
+			if err := c.teacher.missed(p, c.r.Default, c.r.Y); err != nil {
+				return err
+			}
+		}
+		y = c.r.Y
+		if learns = learns && c.r.Default && o.state&inactive == 0; learns {
+			p.Counts.Defaulted++
+			p.Counts.RewardSum += y
+		}
+	}
+	if !learns || !p.HasPolicy() {
+		return nil
+	}
+	x, err := c.features(&o)
+	if err != nil {
+		return err
+	}
+	return c.teacher.learn(p, x, y, o.state&rewarded != 0, key)
+}
+
+// features returns what the log has of the action that was chosen.
+func (c *closing) features(o *openEvent) (x Features, err error) {
+	seq := c.entry.seq
+	if c.decisions == nil {
+		if c.decisions, err = c.past.decisions(c.batch, seq, c.entry.hash); err != nil {
+			return x, err
+		}
+	}
+	if int(o.index) >= len(c.decisions) || c.decisions[o.index] == nil {
+		return x, fmt.Errorf("entry %d has no decision at place %d", seq, o.index)
+	}
+	d := c.decisions[o.index]
+	return Features{X: d.X, Atoms: d.Atoms, seq: seq, kept: o.state&hasRequest != 0, decision: d}, nil
 }

@@ -13,7 +13,7 @@ func (h *History) Judged(ctx context.Context, l Learner, limits model.Limits) (o
 	if err != nil {
 		return nil, err
 	}
-	fit, err := h.newFit(cfg, l.Seed)
+	fit, err := newFit(h.Log, cfg, l.Seed)
 	if err == nil {
 		err = fit.learn(ctx, l.Events, l.Seed, l.Lost)
 	}

@@ -6,6 +6,7 @@ import (
 	"troupe/bandit"
 	"troupe/eventlog"
 	"troupe/feature"
+	"troupe/serve/model"
 )
 
 // Features are what a record has of the action that was chosen: its vector, or the atoms of one.
@@ -18,22 +19,29 @@ type Features struct {
 	decision *eventlog.Decision // nil: not read yet
 }
 
-// action returns the vector that the policy of m learns from. It is valid until the next call.
-func (f *Fold) action(m *Model, x Features) (bandit.Action, error) {
-	if m.Compiled.Hashed == nil {
+// vectors makes the vectors that policies learn from. It is the scratch space of one goroutine.
+type vectors struct {
+	atoms []feature.Atom
+	at    []uint32
+	x     []float64
+}
+
+// action returns the vector that the policy of a configuration learns from. It is valid until the next call.
+func (v *vectors) action(c *model.Compiled, x Features) (bandit.Action, error) {
+	if c.Hashed == nil {
 		return bandit.Action{X: x.X, Index: bandit.NoIndex}, nil
 	}
-	context, rest, err := feature.ReadAtoms(f.atoms[:0], x.Atoms)
+	context, rest, err := feature.ReadAtoms(v.atoms[:0], x.Atoms)
 	if err != nil {
 		return bandit.Action{}, err
 	}
 	n := len(context)
-	if f.atoms, rest, err = feature.ReadAtoms(context, rest); err == nil && (len(rest) > 0 || len(f.atoms) == n) {
+	if v.atoms, rest, err = feature.ReadAtoms(context, rest); err == nil && (len(rest) > 0 || len(v.atoms) == n) {
 		err = fmt.Errorf("the atoms of a decision are not those of a context and an action")
 	}
 	if err != nil {
 		return bandit.Action{}, err
 	}
-	f.at, f.x = m.Compiled.Hashed.AppendVector(f.at[:0], f.x[:0], f.atoms[:n], f.atoms[n:])
-	return bandit.Action{At: f.at, X: f.x, Index: bandit.NoIndex}, nil
+	v.at, v.x = c.Hashed.AppendVector(v.at[:0], v.x[:0], v.atoms[:n], v.atoms[n:])
+	return bandit.Action{At: v.at, X: v.x, Index: bandit.NoIndex}, nil
 }

@@ -75,15 +75,15 @@ func (d Files) LoadOn(seq, first uint64, past *History, on *shelf.Shelf) (*Fold,
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := f.fits(seq, first); err != nil {
+	if err := follows(f, seq, first); err != nil {
 		f.giveUp()
 		return nil, nil, err
 	}
 	return f, c, nil
 }
 
-// fits returns why a log that begins with entry first cannot be folded on from f, the state of entry seq.
-func (f *Fold) fits(seq, first uint64) error {
+// follows returns why a log that begins with entry first cannot be folded on from f, the state of entry seq.
+func follows(f *Fold, seq, first uint64) error {
 	switch from := min(f.seq+1, f.OldestOpen()); {
 	case f.seq != seq:
 		return fmt.Errorf("it is the state of entry %d", f.seq)

@@ -31,12 +31,12 @@ type judged struct {
 	learned float64 // and of that of the schema
 }
 
-func (h *History) newFit(c *model.Compiled, seed rng.Key) (*Fit, error) {
+func newFit(log Log, c *model.Compiled, seed rng.Key) (*Fit, error) {
 	p, err := c.NewPolicy(seed)
 	if err != nil {
 		return nil, err
 	}
-	return &Fit{compiled: c, policy: p, encode: newSchemaEncoder(c), read: requestReader{h: h}}, nil
+	return &Fit{compiled: c, policy: p, encode: newSchemaEncoder(c), read: requestReader{log: log}}, nil
 }
 
 // learn goes on to the end of events, of which the first f.n were learned. With lost an event that is not in the log is
@@ -89,7 +89,7 @@ type fitKey struct {
 	number int
 }
 
-func (h *History) fitKey(id eventlog.ID, c *model.Compiled, number int) fitKey {
+func fitKeyOf(id eventlog.ID, c *model.Compiled, number int) fitKey {
 	return fitKey{id, Digest(c.JSON), number}
 }
 

@@ -4,45 +4,68 @@ import (
 	"fmt"
 
 	"troupe/eventlog"
-	"troupe/feature"
-	"troupe/serve/model"
+	"troupe/internal/compact"
 	"troupe/serve/shelf"
 )
 
 // Fold is the state of all models after a sequence of the log: what Apply has made of entries 1, …, Seq. It
 // reads no clock and draws nothing. Not safe for concurrent use.
+//
+// It is the wiring of its parts. Each of them has its state and the records that change it, and knows those above it in
+// this list.
 type Fold struct {
-	seq      uint64
-	entry    entry  // that is being folded
-	lost     uint64 // entries that an operator has given up (Loss)
-	registry        // models by id and by name
-	windows         // of events that wait for a reward
-	usedKeys        // idempotency keys
-	cluster         // nodes and time
-	base     Base   // of a cluster that has trimmed its log
-
-	incoming *incoming // nil: no import is under way
-
-	// only, if not nil, are the models whose policies are kept. The others have none: a look at the past
-	// of a few models needs no others.
-	only      map[eventlog.ID]bool
-	past      *History
-	deferring bool            // see Defer
-	brief     bool            // see Brief
-	cast      *model.Compiled // every policy that is kept is this one, see History.Recast
-
-	shapes model.Shapes // of the configurations that were read
-	fresh  fresh        // of the models that were laid aside
-	shelf  *shelf.Shelf // of the same; nil: in memory
-
-	// Scratch space of action.
-	atoms []feature.Atom
-	at    []uint32
-	x     []float64
+	position // how far it has come
+	registry // models by id and by name
+	windows  // of events that wait for a reward
+	usedKeys // idempotency keys
+	cluster  // nodes and time
+	policies // of the models
+	teacher  // what the models learn
+	events   // decisions, rewards, ends of windows
+	trims    // what of the log may go
+	imports  // models that come in pieces
+	acts     // control records
+	checks   // digests of the writers
 }
 
-// Seq returns the last entry that was applied.
-func (f *Fold) Seq() uint64 { return f.seq }
+// recordTable has a row for each kind of record.
+var recordTable = [...]func(*Fold, eventlog.Record) (Outcome, error){
+	eventlog.KindDecision:   row((*Fold).decision),
+	eventlog.KindActivate:   row((*Fold).activate),
+	eventlog.KindReward:     row((*Fold).reward),
+	eventlog.KindExpire:     row((*Fold).expire),
+	eventlog.KindControl:    row((*Fold).control),
+	eventlog.KindCheckpoint: row((*Fold).checkpoint),
+	eventlog.KindLoss:       row((*Fold).loss),
+	eventlog.KindLearned:    row((*Fold).learned),
+	eventlog.KindPiece:      row((*Fold).piece),
+}
+
+// row is the row of the records of a type.
+func row[R eventlog.Record](do func(*Fold, R) (Outcome, error)) func(*Fold, eventlog.Record) (Outcome, error) {
+	return func(f *Fold, r eventlog.Record) (Outcome, error) { return do(f, r.(R)) }
+}
+
+// newFold returns the fold of an empty log. The parts are wired here.
+func newFold(p past, on *shelf.Shelf) *Fold {
+	f := &Fold{}
+	at, models, policies, cluster := &f.position, &f.registry, &f.policies, &f.cluster
+	models.byID, models.byName = map[eventlog.ID]*Model{}, map[string]*Model{}
+	f.windows.epochs = &epochs{places: map[eventlog.ID]uint32{}}
+	f.usedKeys.epochs = f.windows.epochs
+	f.open = compact.NewIndex(func(at uint32) uint64 { return f.batch(f.entries.At(at)).hash() })
+	f.usedKeys.keys = compact.NewIndex(func(at uint32) uint64 { return hashKey(f.used.At(at).key) })
+	policies.models, policies.shelf = models, on
+	f.teacher.at, f.teacher.models, f.teacher.policies, f.teacher.past = at, models, policies, p
+	f.events = events{at: at, models: models, windows: &f.windows, keys: &f.usedKeys, cluster: cluster,
+		teacher: &f.teacher, past: p, ledger: ledger{at, models}, guards: guards{models}}
+	f.trims = trims{at: at, models: models, cluster: cluster, needs: &f.events}
+	f.imports = imports{at: at, models: models, policies: policies, cluster: cluster}
+	f.acts = acts{at: at, models: models, policies: policies, teacher: &f.teacher, cluster: cluster, trims: &f.trims,
+		imports: &f.imports, copies: copies{at, models, policies, &f.trims, p}}
+	f.checks = checks{at, models, policies, cluster}
+	return f
+}
 
 // Apply folds one entry. The outcomes are those of its records, in order. After an error the fold is
 // of no use any more: it is neither before the entry nor after it.
@@ -54,80 +77,18 @@ func (f *Fold) Apply(d eventlog.Delivery) ([]Outcome, error) {
 	if d.Repeat {
 		return nil, nil
 	}
-	f.entry = entry{batchKey{d.Epoch, d.No}, d.Hash, d.Time, f.tick(d.Time)}
-	if in := f.incoming; in != nil && in.over(f) {
-		f.incoming = nil
-	}
+	f.position.entry = entry{batchKey: batchKey{d.Epoch, d.No}, hash: d.Hash, time: d.Time, now: f.tick(d.Time)}
+	f.imports.end()
 	out := make([]Outcome, 0, d.Count)
 	for i, r := range d.Events() {
-		o, err := f.record(i, r)
+		f.record = i
+		o, err := recordTable[r.Kind()](f, r)
 		if err != nil {
 			return nil, fmt.Errorf("entry %d, record %d (%v): %w", d.Seq, i, r.Kind(), err)
 		}
 		out = append(out, o)
 	}
-	f.fit(f.entry.batchKey)
-	f.forget(f.keysKept(), f.clock)
+	f.fit(f.batchKey)
+	f.events.forget()
 	return out, nil
-}
-
-// record folds record i of the entry: a row for each kind.
-func (f *Fold) record(i uint32, r eventlog.Record) (Outcome, error) {
-	switch r := r.(type) {
-	case *eventlog.Decision:
-		return f.decision(i, r), nil
-	case *eventlog.Reward:
-		return f.reward(r)
-	case *eventlog.Activate:
-		return f.activate(r), nil
-	case *eventlog.Expire:
-		return f.expire(r)
-	case *eventlog.Control:
-		return f.control(r)
-	case *eventlog.Piece:
-		return f.piece(r), nil
-	case *eventlog.Loss:
-		f.lost++
-		return Accepted, nil
-	case *eventlog.Checkpoint:
-		return f.checkpoint(r)
-	case *eventlog.Learned:
-		return f.learned(r)
-	}
-	return None, fmt.Errorf("a record of kind %v", r.Kind())
-}
-
-// checkpoint compares digests that a writer recorded for its state after an entry. Only one that
-// was made just before can be compared.
-func (f *Fold) checkpoint(r *eventlog.Checkpoint) (Outcome, error) {
-	f.heard(r, f.seq)
-	if f.lost > 0 || f.cast != nil { // see inherit
-		return Accepted, nil
-	}
-	for _, p := range r.Prices {
-		m := f.models[p.Model]
-		if m == nil || m.Spending == nil || m.Successor != 0 || m.Spending.Seq > r.Seq || m.Changed.Seq > r.Seq ||
-			r.Seq >= f.seq {
-			continue
-		}
-		if own := m.price(p.Model); own != p {
-			return None, fmt.Errorf("model %v has the price %v and spent %v, the writer says %v and %v after entry %d", p.Model,
-				own.Price, own.Spent, p.Price, p.Spent, r.Seq)
-		}
-	}
-	for _, s := range r.States {
-		m := f.models[s.Model]
-		if m == nil || !m.HasPolicy() || m.Last > r.Seq || r.Seq >= f.seq {
-			continue
-		}
-		state, err := m.State()
-		if err != nil {
-			return None, err
-		}
-		if state.Digest() != s.Digest {
-			return None, fmt.Errorf("model %v has the digest %v, the writer says %v after entry %d", s.Model,
-				state.Digest(), s.Digest, r.Seq)
-		}
-	}
-	return Accepted, nil
 }

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"troupe/eventlog"
-	"troupe/internal/compact"
 	"troupe/serve/model"
 	"troupe/serve/shelf"
 )
@@ -18,15 +17,32 @@ func New(past *History) *Fold { return NewOn(past, nil) }
 
 // NewOn is New for a fold that keeps the bytes of models that are laid aside on a shelf, in memory without one. A place
 // that is damaged there ends the fold when its model is to learn: Apply returns a *shelf.DamageError.
-func NewOn(past *History, on *shelf.Shelf) *Fold {
-	e := &epochs{places: map[eventlog.ID]uint32{}}
-	f := &Fold{
-		registry: registry{models: map[eventlog.ID]*Model{}, names: map[string]*Model{}},
-		windows:  windows{epochs: e}, usedKeys: usedKeys{epochs: e}, past: past, shelf: on,
+func NewOn(past *History, on *shelf.Shelf) *Fold { return newFold(past.asPast(), on) }
+
+// Restore returns the fold and the chain of bytes that AppendState wrote. Others are an error. past may be nil
+// for a fold that is only read.
+func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) { return RestoreOn(b, past, nil) }
+
+// RestoreOn is Restore for a fold with a shelf, see NewOn.
+func RestoreOn(b []byte, past *History, on *shelf.Shelf) (*Fold, *eventlog.Chain, error) {
+	f := NewOn(past, on)
+	chain, err := readState(b, f)
+	if err != nil {
+		f.giveUp()
+		return nil, nil, err
 	}
-	f.open = compact.NewIndex(func(at uint32) uint64 { return f.batch(f.entries.At(at)).hash() })
-	f.keys = compact.NewIndex(func(at uint32) uint64 { return hashKey(f.used.At(at).key) })
-	return f
+	if past != nil {
+		chain.Trust(past.Keys)
+	}
+	return f, chain, nil
+}
+
+// asPast returns what a fold is given: nil where there is no history.
+func (h *History) asPast() past {
+	if h == nil {
+		return nil
+	}
+	return h
 }
 
 // History is the past of a log: decisions that the fold does not keep, and states of earlier entries. It
@@ -162,6 +178,23 @@ func (h *History) DecisionAmong(key eventlog.Event, seq uint64, each func(eventl
 	return d, nil
 }
 
+// fit returns the policy with which a try has learned its events, to the first caller, where the events are the same;
+// otherwise one that has learned nothing.
+func (h *History) fit(m *Model, cfg *model.Compiled, number int, same bool) (*Fit, error) {
+	if f := h.fits.take(fitKeyOf(m.ID, cfg, number)); f != nil && same {
+		return f, nil
+	}
+	return newFit(h.Log, cfg, m.Seed)
+}
+
+// keysKept is the constant KeysKept, but in tests.
+func (h *History) keysKept() int {
+	if h.KeysKept != 0 {
+		return max(0, h.KeysKept)
+	}
+	return KeysKept
+}
+
 // PolicyAt returns the state of an incarnation after entry seq. The chain lists the incarnation and its
 // ancestors.
 func (h *History) PolicyAt(chain []eventlog.ID, seq uint64) (Past, error) {
@@ -247,7 +280,7 @@ func (h *History) Fold(only map[eventlog.ID]bool, seq uint64) (*Fold, *eventlog.
 	}
 	f.seq = c.Last()
 	if f.only = only; only != nil {
-		for id, m := range f.models {
+		for id, m := range f.byID {
 			if !only[id] {
 				m.drop()
 			}
@@ -255,8 +288,7 @@ func (h *History) Fold(only map[eventlog.ID]bool, seq uint64) (*Fold, *eventlog.
 	}
 	if seq > f.seq {
 		if err := h.Log.Replay(c, seq, func(d eventlog.Delivery) error {
-			_,
-				err := f.Apply(d)
+			_, err := f.Apply(d)
 			return err
 		}); err != nil {
 			return nil, nil, err

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"troupe/eventlog"
-	"troupe/serve/model"
 )
 
 // incoming is an import whose pieces have not all come. There is one at most: another one ends it. On a single machine
@@ -20,64 +19,82 @@ type incoming struct {
 	data   []byte
 }
 
-// over reports whether the pieces that are missing will not come.
-func (in *incoming) over(f *Fold) bool {
-	if f.nodes == nil {
-		return in.epoch != f.entry.epoch
-	}
-	return f.clock > in.clock+int64(time.Minute)
-}
-
-// importing notes an import.
-func (f *Fold) importing(r *eventlog.Control, cfg *model.Compiled) Outcome {
-	f.incoming = nil
-	if f.names[r.Name] != nil || f.models[r.Model] != nil || cfg == nil || cfg.Config.ID != r.Name {
-		return Conflict
-	}
-	f.incoming = &incoming{model: r.Model, config: bytes.Clone(r.Config), epoch: f.entry.epoch, clock: f.clock}
-	return Accepted
-}
-
-// piece adds a piece; the last one makes the model. What cannot be made is a Conflict and leaves nothing behind.
-func (f *Fold) piece(r *eventlog.Piece) Outcome {
-	in := f.incoming
-	if in == nil || in.model != r.Model || in.epoch != f.entry.epoch || r.Part != in.next || in.parts != 0 &&
-		in.parts != r.Parts || len(in.data)+len(r.Data) > MaxSaved {
-		return Conflict
-	}
-	in.parts, in.next, in.data = r.Parts, in.next+1, append(in.data, r.Data...)
-	if in.next < in.parts {
-		return Accepted
-	}
-	f.incoming = nil
-	s := &Saved{}
-	if Digest(in.data) != r.Digest || s.readConfig(in.config) != nil {
-		return Conflict
-	}
-	name := s.Compiled.Config.ID
-	if f.names[name] != nil || f.models[r.Model] != nil {
-		return Conflict
-	}
-	p, err := s.readBody(in.data)
-	if err != nil {
-		return Conflict
-	}
-	at := Stamp{f.seq, time.Unix(0, f.entry.time).UTC()}
-	m := &Model{
-		ID: r.Model, Compiled: s.Compiled, Version: 1, Seed: s.Seed, Created: at, Changed: at, Last: f.seq, Memory: s.Memory,
-		Lineage: Lineage{Since: f.seq, Root: r.Model},
-	}
-	m.Counts.Learned = s.Learned
-	m.beginLearning()
-	if f.keeps(m.ID) {
-		m.policy = p
-	}
-	f.install(m)
-	return Accepted
+// imports makes models of states that the log brings in pieces.
+type imports struct {
+	at       *position
+	models   *registry
+	policies *policies
+	cluster  *cluster
+	incoming *incoming // nil: no import is under way
 }
 
 // Importing reports whether pieces of a model are awaited.
-func (f *Fold) Importing() bool { return f.incoming != nil }
+func (i *imports) Importing() bool { return i.incoming != nil }
+
+// over reports whether the pieces that are missing will not come.
+func (i *imports) over() bool {
+	in := i.incoming
+	if i.cluster.nodes == nil {
+		return in.epoch != i.at.epoch
+	}
+	return i.cluster.clock > in.clock+int64(time.Minute)
+}
+
+// end ends an import whose missing pieces will not come.
+func (i *imports) end() {
+	if i.incoming != nil && i.over() {
+		i.incoming = nil
+	}
+}
+
+// importing notes an import.
+func (i *imports) importing(a *act) (Outcome, error) {
+	r, cfg := a.r, a.cfg
+	i.incoming = nil
+	if i.models.taken(r) || cfg == nil || cfg.Config.ID != r.Name {
+		return Conflict, nil
+	}
+	i.incoming = &incoming{model: r.Model, config: bytes.Clone(r.Config), epoch: i.at.epoch, clock: i.cluster.clock}
+	return Accepted, nil
+}
+
+// piece adds a piece; the last one makes the model. What cannot be made is a Conflict and leaves nothing behind.
+func (i *imports) piece(r *eventlog.Piece) (Outcome, error) {
+	in := i.incoming
+	if in == nil || in.model != r.Model || in.epoch != i.at.epoch || r.Part != in.next || in.parts != 0 &&
+		in.parts != r.Parts || len(in.data)+len(r.Data) > MaxSaved {
+		return Conflict, nil
+	}
+	in.parts, in.next, in.data = r.Parts, in.next+1, append(in.data, r.Data...)
+	if in.next < in.parts {
+		return Accepted, nil
+	}
+	i.incoming = nil
+	s := &Saved{}
+	if Digest(in.data) != r.Digest || s.readConfig(in.config) != nil {
+		return Conflict, nil
+	}
+	name := s.Compiled.Config.ID
+	if i.models.byName[name] != nil || i.models.byID[r.Model] != nil {
+		return Conflict, nil
+	}
+	p, err := s.readBody(in.data)
+	if err != nil {
+		return Conflict, nil
+	}
+	at := Stamp{i.at.seq, time.Unix(0, i.at.time).UTC()}
+	m := &Model{
+		ID: r.Model, Compiled: s.Compiled, Version: 1, Seed: s.Seed, Created: at, Changed: at, Last: i.at.seq,
+		Memory: s.Memory, Lineage: Lineage{Since: i.at.seq, Root: r.Model},
+	}
+	m.Counts.Learned = s.Learned
+	m.beginLearning()
+	if i.policies.keeps(m.ID) {
+		m.policy = p
+	}
+	i.models.install(m)
+	return Accepted, nil
+}
 
 func (w *writer) incoming(in *incoming) {
 	w.fixed(uint64(in.model))

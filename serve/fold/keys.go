@@ -74,6 +74,14 @@ func (u *usedKeys) Key(key [16]byte) (use KeyUse, ok bool) {
 // Keys returns how many idempotency keys are remembered.
 func (u *usedKeys) Keys() int { return u.keys.Len() }
 
+// oldest returns the oldest entry with a decision that a remembered key needs, none when there is no older one.
+func (u *usedKeys) oldest(none uint64) uint64 {
+	for at := range u.keys.All() {
+		none = min(none, u.used.At(at).seq)
+	}
+	return none
+}
+
 // remember keeps the key of a new event and returns 1 + its place, 0 where the key was used before: the first use stays.
 func (u *usedKeys) remember(key [16]byte, use KeyUse) uint32 {
 	if _, twice := u.place(key); twice {

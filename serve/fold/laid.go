@@ -8,6 +8,16 @@ import (
 	"troupe/serve/shelf"
 )
 
+// scratch are policies into which snapshots are restored to check them, one for each shape. A snapshot does not depend
+// on the seed.
+type scratch struct {
+	policies map[string]model.Policy
+	b        []byte
+	on       *shelf.Shelf // of the fold
+}
+
+const maxScratch = 16
+
 // laid gives m the state of a snapshot without a policy of its own. It reports false when that is not possible, and has
 // done nothing then: the snapshot is damaged, or does not have the bytes that this program writes.
 func (s *scratch) laid(m *Model, snapshot []byte) bool {
@@ -48,13 +58,3 @@ func (s *scratch) laid(m *Model, snapshot []byte) bool {
 	m.remembers(p)
 	return true
 }
-
-// scratch are policies into which snapshots are restored to check them, one for each shape. A snapshot does not depend
-// on the seed.
-type scratch struct {
-	policies map[string]model.Policy
-	b        []byte
-	on       *shelf.Shelf // of the fold
-}
-
-const maxScratch = 16

@@ -12,6 +12,7 @@ type Log interface {
 	Replay(c *eventlog.Chain, until uint64, f func(eventlog.Delivery) error) error
 }
 
+// isDecision returns the decision at the place of key in the entry at seq.
 func isDecision(header eventlog.Header, r eventlog.Record, key eventlog.Event, seq uint64) (*eventlog.Decision, error) {
 	d, ok := r.(*eventlog.Decision)
 	switch {

@@ -11,45 +11,6 @@ import (
 	"troupe/serve/model"
 )
 
-// deferrer returns the policy of m where some of its updates may wait, nil otherwise.
-func (m *Model) deferrer() bandit.Deferrer {
-	d, _ := m.policy.(bandit.Deferrer)
-	return d
-}
-
-// settle does all that a lagging model waits for.
-func (m *Model) settle() {
-	for _, u := range m.waiting {
-		m.update(u, bandit.Action{X: u.x.X, Index: bandit.NoIndex}, nil)
-	}
-	if a := m.deferrer(); a != nil {
-		a.Finish()
-	}
-	m.settled()
-}
-
-func (m *Model) settled() {
-	m.lag = lag{}
-	if !m.aside { // its state is all that there is of it
-		m.dropState()
-	}
-}
-
-// update moves the policy by one event. err, if any, is why the event has no vector.
-func (m *Model) update(u update, a bandit.Action, err error) {
-	if m.Failed != "" {
-		return
-	}
-	if err == nil {
-		err = m.policy.Update(a, u.y, m.Targets(u.key))
-	}
-	if err != nil {
-		m.Failed = fmt.Sprintf("entry %d: event %v/%d/%d: %v", u.seq, u.key.Epoch, u.key.Batch, u.key.Index, err)
-		return
-	}
-	m.Counts.Learned++
-}
-
 // Model is one incarnation of a model. A model is created or cloned once; each rollback begins another
 // incarnation with an id of its own. Callers read the fields and do not change them.
 type Model struct {
@@ -152,6 +113,45 @@ func (m *Model) drop() {
 // round t.
 func (m *Model) Targets(key eventlog.Event) rng.Source {
 	return m.Seed.At(uint64(key.Epoch)).Stream(rng.Perturb).Round(key.Batch*eventlog.MaxEvents + uint64(key.Index))
+}
+
+// deferrer returns the policy of m where some of its updates may wait, nil otherwise.
+func (m *Model) deferrer() bandit.Deferrer {
+	d, _ := m.policy.(bandit.Deferrer)
+	return d
+}
+
+// settle does all that a lagging model waits for.
+func (m *Model) settle() {
+	for _, u := range m.waiting {
+		m.update(u, bandit.Action{X: u.x.X, Index: bandit.NoIndex}, nil)
+	}
+	if a := m.deferrer(); a != nil {
+		a.Finish()
+	}
+	m.settled()
+}
+
+func (m *Model) settled() {
+	m.lag = lag{}
+	if !m.aside { // its state is all that there is of it
+		m.dropState()
+	}
+}
+
+// update moves the policy by one event. err, if any, is why the event has no vector.
+func (m *Model) update(u update, a bandit.Action, err error) {
+	if m.Failed != "" {
+		return
+	}
+	if err == nil {
+		err = m.policy.Update(a, u.y, m.Targets(u.key))
+	}
+	if err != nil {
+		m.Failed = fmt.Sprintf("entry %d: event %v/%d/%d: %v", u.seq, u.key.Epoch, u.key.Batch, u.key.Index, err)
+		return
+	}
+	m.Counts.Learned++
 }
 
 // Size returns about how many bytes the model takes. Only the goroutine that applies entries may change a model

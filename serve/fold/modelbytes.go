@@ -52,7 +52,8 @@ func (c *Counts) numbers() [9]*uint64 {
 		&c.Learned, &c.Open}
 }
 
-func (r *reader) model(f *Fold, laying *scratch) (*Model, error) {
+// model reads what writer.model wrote.
+func (r *reader) model(shapes *model.Shapes, laying *scratch) (*Model, error) {
 	m := &Model{
 		ID: eventlog.ID(r.fixed()), Lineage: Lineage{Parent: eventlog.ID(r.fixed()), Root: eventlog.ID(r.fixed()),
 			Successor: eventlog.ID(r.fixed()), Cut: r.uint(), KeepLater: r.bool(), Since: r.uint()},
@@ -76,7 +77,7 @@ func (r *reader) model(f *Fold, laying *scratch) (*Model, error) {
 	}
 	err := m.readMemory(memory)
 	if err == nil {
-		err = m.restore(f, laying, config, alive, policy)
+		err = m.restore(shapes, laying, config, alive, policy)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("model %v: %w", m.ID, err)
@@ -85,11 +86,11 @@ func (r *reader) model(f *Fold, laying *scratch) (*Model, error) {
 }
 
 // restore gives m its configuration, and its policy laid aside where the snapshot allows it.
-func (m *Model) restore(f *Fold, laying *scratch, config []byte, alive bool, policy []byte) error {
+func (m *Model) restore(shapes *model.Shapes, laying *scratch, config []byte, alive bool, policy []byte) error {
 	var c model.Config
 	err := json.Unmarshal(config, &c)
 	if err == nil {
-		m.Compiled, err = f.shapes.Logged(c)
+		m.Compiled, err = shapes.Logged(c)
 	}
 	if err != nil || !alive || laying.laid(m, policy) {
 		return err
@@ -133,7 +134,7 @@ const hasBudget = 8
 // hasGuard: the state of a guard follows that of a budget.
 const hasGuard = 16
 
-// write appends the memory and the notes to the bytes of a fold: nothing when there are none.
+// memory appends the memory and the notes to the bytes of a fold: nothing when there are none.
 func (w *writer) memory(m *Model) error {
 	x := &m.Memory
 	if *x == (Memory{}) && m.Notes == [5]uint64{} && m.Learning == nil && m.Spending == nil && m.Guard == nil {
@@ -174,6 +175,7 @@ func (w *writer) memory(m *Model) error {
 	return nil
 }
 
+// readMemory reads what writer.memory wrote.
 func (m *Model) readMemory(b []byte) error {
 	if len(b) == 0 {
 		return nil

@@ -76,7 +76,8 @@ func NamesDigest(names []string) eventlog.ID {
 
 // members makes the log that of a cluster. The first record counts, and then one that names the list which it replaces:
 // the log has become that of another cluster, or with an empty list of a single machine.
-func (c *cluster) members(r *eventlog.Control) Outcome {
+func (c *cluster) members(a *act) (Outcome, error) {
+	r := a.r
 	names := strings.Split(string(r.Data), "\n")
 	var old []string
 	for _, n := range c.Nodes() {
@@ -84,18 +85,18 @@ func (c *cluster) members(r *eventlog.Control) Outcome {
 	}
 	switch {
 	case c.nodes != nil && slices.Equal(old, names):
-		return Duplicate
+		return Duplicate, nil
 	case c.nodes != nil && r.Digest != NamesDigest(old), c.nodes == nil && r.Digest != 0:
-		return Conflict
+		return Conflict, nil
 	case len(r.Data) == 0:
 		c.nodes = nil
-		return Accepted
+		return Accepted, nil
 	}
 	c.nodes = &nodes{}
 	for _, name := range names {
 		c.nodes.list = append(c.nodes.list, Node{Name: name})
 	}
-	return Accepted
+	return Accepted, nil
 }
 
 // heard takes what a checkpoint in entry seq says of its node.

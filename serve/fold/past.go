@@ -6,6 +6,21 @@ import (
 	"troupe/serve/model"
 )
 
+// past is what a fold asks of the log behind it, beside the entries that it applies.
+type past interface {
+	// Decision returns the decision with this key from the entry at seq.
+	Decision(key eventlog.Event, seq uint64) (*eventlog.Decision, error)
+	// decisions returns the decisions of the entry at seq by place, nil where a record is none.
+	decisions(k batchKey, seq uint64, hash eventlog.Hash) ([]*eventlog.Decision, error)
+	// policyAt returns the state of an incarnation after an entry; with cast, as if it had always had that policy.
+	policyAt(chain []eventlog.ID, seq uint64, cast *model.Compiled) (Past, error)
+	// fit returns the policy of a try, which has learned the events that the try has seen where they are the same, and
+	// nothing otherwise.
+	fit(m *Model, cfg *model.Compiled, number int, same bool) (*Fit, error)
+	// keysKept returns how many keys of closed windows are remembered.
+	keysKept() int
+}
+
 // Past is the state of a model after an earlier entry.
 type Past struct {
 	Snapshot []byte // of the policy, nil before its features were learned

@@ -7,6 +7,7 @@ import (
 	"troupe/eventlog"
 	"troupe/policy"
 	"troupe/serve/model"
+	"troupe/serve/shelf"
 )
 
 const (
@@ -14,9 +15,24 @@ const (
 	slice     = 1 << 22 // operations of updates in a step of Advance, some milliseconds
 )
 
+// policies keeps the policies of the models: which models have one, whether it is built or laid aside, and what it may
+// leave to the caller.
+type policies struct {
+	models *registry
+
+	// only, if not nil, are the models whose policies are kept. The others have none: a look at the past
+	// of a few models needs no others.
+	only      map[eventlog.ID]bool
+	cast      *model.Compiled // every policy that is kept is this one, see History.Recast
+	deferring bool            // see Defer
+	shapes    model.Shapes    // of the configurations that were read
+	fresh     fresh           // of the models that were laid aside
+	shelf     *shelf.Shelf    // of the same; nil: in memory
+}
+
 // LayAside gives up the policy of a model and keeps its bytes. A model that lags stays as it is. TakeChanged has the
 // model when its published version is to be replaced.
-func (f *Fold) LayAside(m *Model) error {
+func (p *policies) LayAside(m *Model) error {
 	if m.policy == nil || m.lagging {
 		return nil
 	}
@@ -24,19 +40,19 @@ func (f *Fold) LayAside(m *Model) error {
 	if err != nil {
 		return err
 	}
-	other, err := m.layAside(f.shelf)
+	other, err := m.layAside(p.shelf)
 	if other {
-		f.markChanged(m)
+		p.models.markChanged(m)
 	}
-	f.fresh.share(m)
+	p.fresh.share(m)
 	return err
 }
 
 // wake builds the policy of a model that was laid aside.
-func (f *Fold) wake(m *Model) error {
+func (p *policies) wake(m *Model) error {
 	built, err := m.wake(m.Compiled, m.Seed)
 	if built {
-		f.defers(m)
+		p.defers(m)
 	}
 	return err
 }
@@ -56,35 +72,35 @@ func (s *fresh) share(m *Model) {
 }
 
 // recast gives m, whose configuration is cfg, the policy of the fold's cast.
-func (f *Fold) recast(m *Model, cfg *model.Compiled) (err error) {
-	if f.cast != nil && f.keeps(m.ID) {
+func (p *policies) recast(m *Model, cfg *model.Compiled) (err error) {
+	if p.cast != nil && p.keeps(m.ID) {
 		m.uncast = cfg
-		m.Compiled, err = cfg.Config.As(f.cast.Config)
+		m.Compiled, err = cfg.Config.As(p.cast.Config)
 	}
 	return err
 }
 
 // DropPolicies drops what the models have learned. The fold then follows names, configurations, windows and rewards and
 // learns nothing: readers of a log that need only what counted save the policies' time and memory.
-func (f *Fold) DropPolicies() {
-	f.only = map[eventlog.ID]bool{}
-	for _, m := range f.models {
+func (p *policies) DropPolicies() {
+	p.only = map[eventlog.ID]bool{}
+	for _, m := range p.models.byID {
 		m.drop()
 	}
 }
 
 // Defer lets models lag from here on. The caller looks for Lagging models after every Apply, does the work that
 // Advance returns, and calls Advance again until it says that the model is there.
-func (f *Fold) Defer() {
-	f.deferring = true
-	for _, m := range f.models {
-		f.defers(m)
+func (p *policies) Defer() {
+	p.deferring = true
+	for _, m := range p.models.byID {
+		p.defers(m)
 	}
 }
 
 // defers tells the policy of m whether it may leave a choice of λ to others.
-func (f *Fold) defers(m *Model) {
-	if a := m.deferrer(); a != nil && f.deferring && m.Compiled.Dim >= deferFrom {
+func (p *policies) defers(m *Model) {
+	if a := m.deferrer(); a != nil && p.deferring && m.Compiled.Dim >= deferFrom {
 		a.Defer(true)
 	}
 }
@@ -92,7 +108,7 @@ func (f *Fold) defers(m *Model) {
 // Advance does a slice of what a lagging model waits for. done is the work that it returned last, which the caller has
 // finished; nil at first. It returns more work, to be done without the fold, or nil: then the caller calls it again,
 // unless the model does not lag any more.
-func (f *Fold) Advance(m *Model, done bandit.Work) bandit.Work {
+func (p *policies) Advance(m *Model, done bandit.Work) bandit.Work {
 	a := m.deferrer()
 	if !m.lagging || a == nil {
 		m.settled()
@@ -112,27 +128,28 @@ func (f *Fold) Advance(m *Model, done bandit.Work) bandit.Work {
 	}
 	if len(m.waiting) == 0 {
 		m.settled()
-		f.markChanged(m)
+		p.models.markChanged(m)
 	}
 	return nil
 }
 
 // Settle lets a model catch up at once.
-func (f *Fold) Settle(m *Model) {
+func (p *policies) Settle(m *Model) {
 	if m.lagging {
 		m.settle()
-		f.markChanged(m)
+		p.models.markChanged(m)
 	}
 }
 
 // begin gives a model its policy before the first event.
-func (f *Fold) begin(m *Model) (err error) {
-	if f.keeps(m.ID) {
+func (p *policies) begin(m *Model) (err error) {
+	if p.keeps(m.ID) {
 		if m.policy, err = m.Compiled.NewPolicy(m.Seed); err == nil {
-			f.defers(m)
+			p.defers(m)
 		}
 	}
 	return err
 }
 
-func (f *Fold) keeps(id eventlog.ID) bool { return f.only == nil || f.only[id] }
+// keeps reports whether the model with an id has a policy.
+func (p *policies) keeps(id eventlog.ID) bool { return p.only == nil || p.only[id] }

@@ -13,141 +13,42 @@ import (
 	"troupe/eventlog"
 )
 
-// Prices lists the models with a budget, ascending.
-func (g *registry) Prices() (out []eventlog.Price) {
-	for id, m := range g.models {
-		if m.Spending != nil && !m.Deleted && m.Successor == 0 {
-			out = append(out, m.price(id))
-		}
-	}
-	slices.SortFunc(out, func(a, b eventlog.Price) int { return cmp.Compare(a.Model, b.Model) })
-	return out
-}
-
-func (f *Fold) remove(m *Model) {
-	m.Deleted = true
-	m.drop()
-	delete(f.names, m.Name())
-	f.renamed = true
-}
-
-// install makes m the model of its name.
-func (f *Fold) install(m *Model) {
-	m.beginBudget(m.Compiled.Config.Budget)
-	m.beginGuard(&m.Compiled.Config)
-	f.add(m)
-	f.names[m.Name()], f.renamed = m, true
-	f.markChanged(m)
-}
-
-// Lagging returns how many models lag.
-func (g *registry) Lagging() (n int) {
-	for _, m := range g.models {
-		if m.lagging {
-			n++
-		}
-	}
-	return n
-}
-
-// Current follows the rollbacks of a model to its newest incarnation.
-func (g *registry) Current(m *Model) *Model {
-	for !m.present() {
-		m = g.models[m.Successor]
-	}
-	return m
-}
-
-// learner returns the incarnation that learns from an event that m decided in entry seq, or nil.
-func (g *registry) learner(m *Model, seq uint64) *Model {
-	for !m.present() {
-		if !m.takes(seq) {
-			return nil
-		}
-		m = g.models[m.Successor]
-	}
-	if m.Deleted {
-		return nil
-	}
-	return m
-}
-
-// Lineage lists an incarnation and its ancestors.
-func (g *registry) Lineage(m *Model) []eventlog.ID {
-	chain := []eventlog.ID{m.ID}
-	for m.Parent != 0 {
-		m = g.models[m.Parent]
-		chain = append(chain, m.ID)
-	}
-	return chain
-}
-
-// Inherited is an incarnation that began with the state of another one.
-type Inherited struct {
-	Model eventlog.ID
-	Since uint64 // entry of its control record
-	At    uint64 // entry whose state it began with; 0 for a clone, whose record says it
-	Whole bool   // it began with another policy, which learned from the whole log
-}
-
-// Inherited yields the clones and rollbacks, and the models that a learned schema has taken over, in no order.
-func (g *registry) Inherited() iter.Seq[Inherited] {
-	return func(yield func(Inherited) bool) {
-		for id, m := range g.models {
-			if l := m.Learning; l != nil && l.Adopted > m.Since { // its record needs the requests that it learned from
-				if try := l.Tries[len(l.Tries)-1]; !yield(Inherited{Model: id, Since: l.Adopted,
-					At: max(1, try.From-1)}) {
-					return
-				}
-			}
-			if m.Parent == 0 {
-				continue
-			}
-			x := Inherited{Model: id, Since: m.Since}
-			if p := g.models[m.Parent]; p != nil {
-				if p.Successor == id {
-					x.At = p.Cut
-				}
-				x.Whole = p.Compiled.SameState(m.Compiled) != nil
-			}
-			if !yield(x) {
-				return
-			}
-		}
-	}
-}
-
 // registry has the models of a fold by id and by name, and notes which have changed.
 type registry struct {
-	models  map[eventlog.ID]*Model
-	places  []*Model // the same, each at its place
-	names   map[string]*Model
+	byID    map[eventlog.ID]*Model
+	byPlace []*Model // the same, each at its place
+	byName  map[string]*Model
 	changed []*Model // models whose published versions are old, since the caller took them
-	renamed bool     // names has changed since then
+	renamed bool     // byName has changed since then
 }
 
 // Model returns an incarnation, nil when there is none.
-func (g *registry) Model(id eventlog.ID) *Model { return g.models[id] }
+func (g *registry) Model(id eventlog.ID) *Model { return g.byID[id] }
 
 // ModelAt returns the incarnation at a place, which Window has.
-func (g *registry) ModelAt(place uint32) *Model { return g.places[place] }
+func (g *registry) ModelAt(place uint32) *Model { return g.byPlace[place] }
 
 // add gives a new incarnation its place.
 func (g *registry) add(m *Model) {
-	if g.models[m.ID] != m {
-		m.place = uint32(len(g.places))
-		g.models[m.ID], g.places = m, append(g.places, m)
+	if g.byID[m.ID] != m {
+		m.place = uint32(len(g.byPlace))
+		g.byID[m.ID], g.byPlace = m, append(g.byPlace, m)
 	}
 }
 
+// taken reports whether a new model has the name or the id of another one.
+func (g *registry) taken(r *eventlog.Control) bool {
+	return g.byName[r.Name] != nil || g.byID[r.Model] != nil
+}
+
 // Named returns the model that has a name now, nil when there is none.
-func (g *registry) Named(name string) *Model { return g.names[name] }
+func (g *registry) Named(name string) *Model { return g.byName[name] }
 
 // Names returns the names of all models in alphabetical order.
-func (g *registry) Names() []string { return slices.Sorted(maps.Keys(g.names)) }
+func (g *registry) Names() []string { return slices.Sorted(maps.Keys(g.byName)) }
 
 // Models yields every incarnation, of deleted models too, in no order.
-func (g *registry) Models() iter.Seq[*Model] { return maps.Values(g.models) }
+func (g *registry) Models() iter.Seq[*Model] { return maps.Values(g.byID) }
 
 // TakeChanged returns the models that have changed since the last call. The slice is valid until the next
 // Apply.
@@ -178,7 +79,7 @@ func (g *registry) markChanged(m *Model) {
 
 // giveUp drops the states of a fold that is not used: what they have on the shelf becomes free.
 func (g *registry) giveUp() {
-	for _, m := range g.models {
+	for _, m := range g.byID {
 		m.drop()
 	}
 }
@@ -186,7 +87,7 @@ func (g *registry) giveUp() {
 // alive returns the first model of the chain that exists.
 func (g *registry) alive(chain []eventlog.ID) *Model {
 	for _, id := range chain {
-		if m := g.models[id]; m != nil {
+		if m := g.byID[id]; m != nil {
 			return m
 		}
 	}
@@ -195,13 +96,13 @@ func (g *registry) alive(chain []eventlog.ID) *Model {
 
 // Combined returns one digest of all models that are not deleted: their states, counts and versions of configuration.
 // It is not ok while a model lags.
-func (f *Fold) Combined() (d eventlog.ID, ok bool, err error) {
-	if f.Lagging() > 0 {
+func (g *registry) Combined() (d eventlog.ID, ok bool, err error) {
+	if g.Lagging() > 0 {
 		return 0, false, nil
 	}
 	var w writer
-	for _, id := range slices.Sorted(maps.Keys(f.models)) {
-		m := f.models[id]
+	for _, id := range slices.Sorted(maps.Keys(g.byID)) {
+		m := g.byID[id]
 		if m.Deleted || m.Successor != 0 {
 			continue
 		}
@@ -227,4 +128,109 @@ func (f *Fold) Combined() (d eventlog.ID, ok bool, err error) {
 	}
 	sum := sha256.Sum256(w.b)
 	return eventlog.ID(binary.LittleEndian.Uint64(sum[:])) | 1, true, nil // 0 is none
+}
+
+// Prices lists the models with a budget, ascending.
+func (g *registry) Prices() (out []eventlog.Price) {
+	for id, m := range g.byID {
+		if m.Spending != nil && !m.Deleted && m.Successor == 0 {
+			out = append(out, m.price(id))
+		}
+	}
+	slices.SortFunc(out, func(a, b eventlog.Price) int { return cmp.Compare(a.Model, b.Model) })
+	return out
+}
+
+// remove ends a model. Its name is free.
+func (g *registry) remove(m *Model) {
+	m.Deleted = true
+	m.drop()
+	delete(g.byName, m.Name())
+	g.renamed = true
+}
+
+// install makes m the model of its name.
+func (g *registry) install(m *Model) {
+	m.beginBudget(m.Compiled.Config.Budget)
+	m.beginGuard(&m.Compiled.Config)
+	g.add(m)
+	g.byName[m.Name()], g.renamed = m, true
+	g.markChanged(m)
+}
+
+// Lagging returns how many models lag.
+func (g *registry) Lagging() (n int) {
+	for _, m := range g.byID {
+		if m.lagging {
+			n++
+		}
+	}
+	return n
+}
+
+// Current follows the rollbacks of a model to its newest incarnation.
+func (g *registry) Current(m *Model) *Model {
+	for !m.present() {
+		m = g.byID[m.Successor]
+	}
+	return m
+}
+
+// learner returns the incarnation that learns from an event that m decided in entry seq, or nil.
+func (g *registry) learner(m *Model, seq uint64) *Model {
+	for !m.present() {
+		if !m.takes(seq) {
+			return nil
+		}
+		m = g.byID[m.Successor]
+	}
+	if m.Deleted {
+		return nil
+	}
+	return m
+}
+
+// Lineage lists an incarnation and its ancestors.
+func (g *registry) Lineage(m *Model) []eventlog.ID {
+	chain := []eventlog.ID{m.ID}
+	for m.Parent != 0 {
+		m = g.byID[m.Parent]
+		chain = append(chain, m.ID)
+	}
+	return chain
+}
+
+// Inherited is an incarnation that began with the state of another one.
+type Inherited struct {
+	Model eventlog.ID
+	Since uint64 // entry of its control record
+	At    uint64 // entry whose state it began with; 0 for a clone, whose record says it
+	Whole bool   // it began with another policy, which learned from the whole log
+}
+
+// Inherited yields the clones and rollbacks, and the models that a learned schema has taken over, in no order.
+func (g *registry) Inherited() iter.Seq[Inherited] {
+	return func(yield func(Inherited) bool) {
+		for id, m := range g.byID {
+			if l := m.Learning; l != nil && l.Adopted > m.Since { // its record needs the requests that it learned from
+				if try := l.Tries[len(l.Tries)-1]; !yield(Inherited{Model: id, Since: l.Adopted,
+					At: max(1, try.From-1)}) {
+					return
+				}
+			}
+			if m.Parent == 0 {
+				continue
+			}
+			x := Inherited{Model: id, Since: m.Since}
+			if p := g.byID[m.Parent]; p != nil {
+				if p.Successor == id {
+					x.At = p.Cut
+				}
+				x.Whole = p.Compiled.SameState(m.Compiled) != nil
+			}
+			if !yield(x) {
+				return
+			}
+		}
+	}
 }

@@ -107,7 +107,7 @@ func (e *RequestEncoder) Vector(d *eventlog.Decision) []float64 {
 
 // requestReader reads kept requests from the log, one entry at a time.
 type requestReader struct {
-	h         *History
+	log       Log
 	seq       uint64
 	header    eventlog.Header
 	decisions []eventlog.Record
@@ -115,7 +115,7 @@ type requestReader struct {
 
 func (r *requestReader) read(key eventlog.Event, seq uint64) (*eventlog.Decision, error) {
 	if r.decisions == nil || r.seq != seq {
-		e, err := r.h.Log.Get(seq)
+		e, err := r.log.Get(seq)
 		if err != nil {
 			return nil, err
 		}

@@ -12,19 +12,29 @@ import (
 	"troupe/serve/model"
 )
 
+// teacher lets models learn from events and keeps what they remember beside their policies.
+type teacher struct {
+	at       *position
+	models   *registry
+	policies *policies
+	past     past // nil: no request of an earlier event is needed
+	brief    bool // see Brief
+	vectors  vectors
+}
+
 // priorEpoch tells the random targets of priors from those of events.
 const priorEpoch = eventlog.ID(0x70726965725f6576)
 
 // priors teaches a model the guesses of actions that have entered since an earlier configuration: so many events
 // without a context, of the mean reward.
-func (f *Fold) priors(m *Model, since *model.Compiled) error {
+func (t *teacher) priors(m *Model, since *model.Compiled) error {
 	atoms, priors := m.Compiled.Priors(since)
 	for i, p := range priors {
 		x := Features{Atoms: feature.AppendAtoms(feature.AppendAtoms(nil, nil), atoms[i:i+1])}
 		for n := range p.Events {
-			key := f.entry.event(uint32(n))
+			key := t.at.event(uint32(n))
 			key.Epoch ^= priorEpoch ^ eventlog.ID(i)
-			if err := f.learn(m, x, p.Mean, false, key); err != nil {
+			if err := t.learn(m, x, p.Mean, false, key); err != nil {
 				return err
 			}
 		}
@@ -35,16 +45,16 @@ func (f *Fold) priors(m *Model, since *model.Compiled) error {
 // learn moves a model by one event. A policy that refuses has failed for good: every replica finds the same, nothing is
 // skipped silently, and the other models go on. given is false for a default reward. An error is that of the log, from
 // which the request of an event may be needed, or of a snapshot that no policy can be built from.
-func (f *Fold) learn(m *Model, x Features, y float64, given bool, key eventlog.Event) error {
+func (t *teacher) learn(m *Model, x Features, y float64, given bool, key eventlog.Event) error {
 	if m.Failed != "" || !m.HasPolicy() {
 		return nil
 	}
-	if err := f.wake(m); err != nil {
+	if err := t.policies.wake(m); err != nil {
 		return err
 	}
 	switch {
 	case m.Compiled.Hashed == nil && len(x.X) == 0 && len(x.Atoms) > 0: // decided before a learned schema took over
-		if ok, err := f.toSchema(m, &x, key); !ok {
+		if ok, err := t.toSchema(m, &x, key); !ok {
 			m.Counts.Ignored++
 			return err
 		}
@@ -52,41 +62,41 @@ func (f *Fold) learn(m *Model, x Features, y float64, given bool, key eventlog.E
 		m.Counts.Ignored++
 		return nil
 	}
-	f.rewarded(m, y, given)
-	u := update{x, y, key, f.seq}
+	t.rewarded(m, y, given)
+	u := update{x, y, key, t.at.seq}
 	if m.wait(u) {
-		m.Last = f.seq
+		m.Last = t.at.seq
 		return nil
 	}
-	f.Settle(m)
-	a, err := f.action(m, x)
+	t.policies.Settle(m)
+	a, err := t.vectors.action(m.Compiled, x)
 	if err == nil {
-		f.keep(m, a, y, &x, key)
+		t.keep(m, a, y, &x, key)
 	}
-	if f.brief && err == nil && m.state.retire() {
+	if t.brief && err == nil && m.state.retire() {
 		m.policy.(policy.Sharer).Reclaim()
 		m.dropState()
 	}
 	if c, ok := m.policy.(policy.Clocked); ok {
-		c.Tick(f.entry.now)
+		c.Tick(t.at.now)
 	}
 	m.update(u, a, err)
 	if m.Failed != "" {
-		f.markChanged(m)
+		t.models.markChanged(m)
 		return nil
 	}
 	c := m.deferrer()
 	m.lagging = c != nil && c.Pending() != nil
-	return f.touch(m)
+	return t.touch(m)
 }
 
 // Brief says whether the entry that is applied next is short. A model that shares its pages with the published version
 // alone then learns in place: whoever wants to decide meanwhile waits for the next version (State.Hold is false). While
 // decisions are under way on the version, and in long entries, the pages that change are copied.
-func (f *Fold) Brief(yes bool) { f.brief = yes }
+func (t *teacher) Brief(yes bool) { t.brief = yes }
 
 // keep lists an event before the hashed policy learns it.
-func (f *Fold) keep(m *Model, a bandit.Action, y float64, x *Features, key eventlog.Event) {
+func (t *teacher) keep(m *Model, a bandit.Action, y float64, x *Features, key eventlog.Event) {
 	p, ok := m.policy.(bandit.Scorer)
 	if !ok || !m.Keeps() || !x.kept {
 		return
@@ -103,15 +113,15 @@ func (f *Fold) keep(m *Model, a bandit.Action, y float64, x *Features, key event
 
 // toSchema gives an event that was decided with hashed features the vector of the schema that the model has since. It
 // returns false when the request was not kept, so that the event cannot be learned.
-func (f *Fold) toSchema(m *Model, x *Features, key eventlog.Event) (bool, error) {
+func (t *teacher) toSchema(m *Model, x *Features, key eventlog.Event) (bool, error) {
 	d := x.decision
 	if d == nil {
 		if !x.kept {
 			return false, nil
 		}
 		var err error
-		d, err = f.past.Decision(key, x.seq)
-		if f.lost > 0 && errors.Is(err, eventlog.ErrNotFound) {
+		d, err = t.past.Decision(key, x.seq)
+		if t.at.lost > 0 && errors.Is(err, eventlog.ErrNotFound) {
 			return false, nil
 		}
 		if err != nil {
@@ -131,41 +141,41 @@ func (f *Fold) toSchema(m *Model, x *Features, key eventlog.Event) (bool, error)
 }
 
 // missed notes a window that closed without a reward, with the default y or without one.
-func (f *Fold) missed(m *Model, defaulted bool, y float64) error {
+func (t *teacher) missed(m *Model, defaulted bool, y float64) error {
 	d := m.Compiled.Config.Reward.Default
 	x := &m.Memory
 	switch {
 	case d.Set || d.Word != "auto" || x.Adopted:
 		return nil
 	case defaulted:
-		x.Adopted, x.Default, x.AdoptedSeq = true, y, f.seq
+		x.Adopted, x.Default, x.AdoptedSeq = true, y, t.at.seq
 	default:
 		x.Missed++
 	}
-	return f.touch(m)
+	return t.touch(m)
 }
 
 // touch notes that the state of a model has changed at this entry.
-func (f *Fold) touch(m *Model) error {
-	if err := f.wake(m); err != nil {
+func (t *teacher) touch(m *Model) error {
+	if err := t.policies.wake(m); err != nil {
 		return err
 	}
-	m.Last = f.seq
+	m.Last = t.at.seq
 	m.dropState()
-	f.markChanged(m)
+	t.models.markChanged(m)
 	return nil
 }
 
 // rewarded notes a reward before the policy learns it.
-func (f *Fold) rewarded(m *Model, y float64, given bool) {
+func (t *teacher) rewarded(m *Model, y float64, given bool) {
 	if m.Compiled.Remembers() {
-		m.Memory.Rewarded(m.Compiled, y, given, f.seq)
+		m.Memory.Rewarded(m.Compiled, y, given, t.at.seq)
 	}
 }
 
 // learned takes what a model measured into its state. The first record of a feature and a generation counts.
-func (f *Fold) learned(r *eventlog.Learned) (Outcome, error) {
-	m := f.models[r.Model]
+func (t *teacher) learned(r *eventlog.Learned) (Outcome, error) {
+	m := t.models.byID[r.Model]
 	switch {
 	case m == nil || m.Deleted || m.Successor != 0 || m.Compiled.Hashed == nil || r.What != eventlog.NumberStatistics:
 		return Ignored, nil
@@ -178,6 +188,6 @@ func (f *Fold) learned(r *eventlog.Learned) (Outcome, error) {
 		return Duplicate, nil // a standard that the encoder refuses has no effect anywhere
 	}
 	m.Memory.SetStatistics(s)
-	m.Memory.StatsSeq = f.seq
-	return Accepted, f.touch(m)
+	m.Memory.StatsSeq = t.at.seq
+	return Accepted, t.touch(m)
 }

@@ -3,7 +3,6 @@ package fold
 import (
 	"crypto/sha256"
 
-	"troupe/eventlog"
 	"troupe/serve/model"
 )
 
@@ -15,32 +14,42 @@ type Base struct {
 	Record uint64
 }
 
+// trims agrees with the other nodes of a cluster on what of the log may go.
+type trims struct {
+	at      *position
+	models  *registry
+	cluster *cluster
+	needs   interface{ OldestNeeded() uint64 } // the oldest entry that a window or a key needs
+	base    Base
+}
+
 // Base returns the newest one that the log names.
-func (f *Fold) Base() Base { return f.base }
+func (t *trims) Base() Base { return t.base }
 
 // trim makes the state of entry r.AtSeq the base of the log of a cluster: from now on no act looks at a state before
 // it, so the entries before it may go. Its node has checked that nothing needs them, by what it had applied, which is
 // in the checkpoint before the record in the same entry; when an act has changed a model since, the trim is a conflict,
 // and so it is while a window or a key needs them.
-func (f *Fold) trim(r *eventlog.Control) Outcome {
-	seen, ok := f.seen(f.seq)
-	if !ok || r.AtSeq <= f.base.Seq || r.AtSeq > seen || r.AtSeq >= f.OldestNeeded() {
-		return Conflict
+func (t *trims) trim(a *act) (Outcome, error) {
+	r := a.r
+	seen, ok := t.cluster.seen(t.at.seq)
+	if !ok || r.AtSeq <= t.base.Seq || r.AtSeq > seen || r.AtSeq >= t.needs.OldestNeeded() {
+		return Conflict, nil
 	}
-	for _, m := range f.models {
+	for m := range t.models.Models() {
 		if m.Changed.Seq > seen {
-			return Conflict
+			return Conflict, nil
 		}
 	}
-	f.base = Base{Seq: r.AtSeq, Sum: [sha256.Size]byte(r.Data), Record: f.seq}
-	return Accepted
+	t.base = Base{Seq: r.AtSeq, Sum: [sha256.Size]byte(r.Data), Record: t.at.seq}
+	return Accepted, nil
 }
 
 // behind reports whether a copy of from that begins with the state after entry seq looks behind the base. With another
 // policy, cfg is not nil, it learns from the whole log.
-func (f *Fold) behind(from *Model, seq uint64, cfg *model.Compiled) (bool, error) {
-	if f.base.Seq == 0 || seq < f.base.Seq {
-		return f.base.Seq > 0, nil
+func (t *trims) behind(from *Model, seq uint64, cfg *model.Compiled) (bool, error) {
+	if t.base.Seq == 0 || seq < t.base.Seq {
+		return t.base.Seq > 0, nil
 	}
 	if cfg == nil {
 		return false, nil

@@ -59,7 +59,7 @@ type unlearned struct{ error }
 
 // propose learns the schema.
 func (h *History) propose(ctx context.Context, l Learner, limits model.Limits, try *Try) (*model.Compiled, error) {
-	read := requestReader{h: h}
+	read := requestReader{log: h.Log}
 	var samples []feature.Sample
 	size, left := 0, 0
 	for i := len(l.Events) - 1; i >= 0; i-- { // the newest first
@@ -108,7 +108,7 @@ func (h *History) propose(ctx context.Context, l Learner, limits model.Limits, t
 
 // judge lets the learned model predict and learn every event, and compares its errors with those of the hashed model.
 func (h *History) judge(ctx context.Context, l Learner, cfg *model.Compiled, try *Try) (eventlog.ID, error) {
-	fit, err := h.newFit(cfg, l.Seed)
+	fit, err := newFit(h.Log, cfg, l.Seed)
 	if err == nil {
 		err = fit.learn(ctx, l.Events, l.Seed, l.Lost)
 	}
@@ -125,7 +125,7 @@ func (h *History) judge(ctx context.Context, l Learner, cfg *model.Compiled, try
 	try.decide(fit.judged[len(fit.judged)/2:]) // both began with nothing
 	digest, err := fit.digest()
 	if err == nil && try.TookOver {
-		h.fits.put(h.fitKey(l.ID, cfg, l.Number), fit)
+		h.fits.put(fitKeyOf(l.ID, cfg, l.Number), fit)
 	}
 	return digest, err
 }

@@ -188,11 +188,33 @@ const (
 	budgeted   // it was decided under a budget and reserves what it states, until its cost is known
 )
 
+// stateOf returns the state in which the event of a decision begins. rule is that of the model that decided.
+func stateOf(r *eventlog.Decision, rule model.Rule) (s eventState) {
+	if r.Deferred {
+		s |= inactive
+	}
+	if r.Mode == eventlog.Shadow || r.Mode == eventlog.Frozen {
+		s |= noLearning
+	}
+	if len(r.Request) > 0 {
+		s |= hasRequest
+	}
+	return s.withRule(rule)
+}
+
 // withRule returns the state with a rule.
 func (s eventState) withRule(r model.Rule) eventState { return s | eventState(r.Code())*ruleLow }
 
 // rule returns the rule by which the event was decided.
 func (s eventState) rule() model.Rule { return model.RuleOf(int(s & (ruleLow | ruleHigh) / ruleLow)) }
+
+// oldest returns the entry of the oldest open window, none when no window is open.
+func (w *windows) oldest(none uint64) uint64 {
+	for at := range w.open.All() {
+		none = min(none, w.entries.At(at).seq)
+	}
+	return none
+}
 
 // find returns an open event of an entry, or nil.
 func (w *windows) find(b *openEntry, index uint32) *openEvent {

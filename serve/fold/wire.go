@@ -6,7 +6,8 @@ import (
 	"errors"
 )
 
-// writer and reader of the formats of this package: numbers as uvarint unless they are fixed. After the first fault a reader returns zero values.
+// writer and reader of the formats of this package: numbers as uvarint unless they are fixed. After the first fault a
+// reader returns zero values.
 type writer struct{ b []byte }
 
 func (w *writer) uint(v uint64) { w.b = binary.AppendUvarint(w.b, v) }
