@@ -149,7 +149,7 @@ func (r *runner) allow(wanted map[string]bool) error {
 			if err != nil {
 				return err
 			}
-			if err := r.x.cellKeys(keys, e, p, program, r.worlds[e].file.SHA256); err != nil {
+			if err := r.x.cellKeys(keys, e, p, program, r.facts.worlds[e].file.SHA256); err != nil {
 				return err
 			}
 			for _, k := range keys {

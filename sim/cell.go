@@ -28,11 +28,11 @@ var errAbandoned = errors.New("abandoned")
 // build makes the environment and the policy of a cell, which takes turns with others unless that is nil.
 func (r *runner) build(c cell, others policy.Turns) (bandit.Environment, bandit.Policy, rng.Key, error) {
 	key := r.x.KeyOf(c.e, c.r+1)
-	world, err := r.x.Environments[c.e].Options.Build(key, r.data)
+	world, err := r.x.Environments[c.e].Options.Build(key, r.facts.data)
 	if err != nil {
 		return nil, nil, key, err
 	}
-	problem := r.problem(world, c.e, key)
+	problem := r.facts.problem(world, c.e, key)
 	problem.Turns = others
 	pol, err := r.x.Policies[c.p].Options.New(problem)
 	if err != nil {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
-	"sync/atomic"
 	"time"
 
 	"troupe/dataset"
@@ -29,9 +27,7 @@ func Collect(dir string, kinds Catalogue) error {
 		return fmt.Errorf("%s: %d environments, the spec in it has %d", filepath.Join(dir, ManifestFile),
 			len(m.Environments), len(x.Environments))
 	}
-	for _, e := range m.Environments {
-		r.worlds = append(r.worlds, worldFacts{dim: e.Dim, file: e.Data, largest: e.LargestRegret})
-	}
+	r.facts.recorded(m)
 	release, err := lock(context.Background(), dir, m.Command, nil)
 	if errors.Is(err, errNoWait) {
 		return nil // the run is under way and writes what it has itself
@@ -48,32 +44,7 @@ func Collect(dir string, kinds Catalogue) error {
 		return nil
 	}
 	r.started = time.Now()
-	r.notes, r.rounding = m.Notes, m.Rounding
+	r.facts.notes, r.facts.rounding = m.Notes, m.Rounding
 	_, err = r.publish(Interrupted)
 	return err
-}
-
-// newRunner fills in the defaults of the options.
-func newRunner(x *Experiment, o Options) *runner {
-	if o.Workers <= 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
-	if o.Grace <= 0 {
-		o.Grace = 2 * time.Second
-	}
-	if o.Data == nil {
-		o.Data = new(dataset.Source)
-	}
-	r := &runner{x: x, base: o.Dir, want: x.Cells(), data: dataFiles{o.Data, filepath.Dir(x.src.Name)}, o: o,
-		started: time.Now(), processor: ProcessorTime(),
-		cells: make([]entry, x.Cells()), finishedIn: make([]int, x.Replications), starts: make([]*entry, x.Cells()),
-		lost:  make([]atomic.Int32, len(x.Policies)),
-		sizes: make([]atomic.Int64, len(x.Environments)*len(x.Policies))}
-	if !o.Shard.Whole() {
-		if o.Dir != "" {
-			r.o.Dir = filepath.Join(o.Dir, ShardsDir, o.Shard.Dir())
-		}
-		r.divide()
-	}
-	return r
 }

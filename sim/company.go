@@ -30,9 +30,9 @@ func (l company) first() int { return l[0].r }
 func (l company) play(r *runner, s *session) { playOr(r, s, l, r.playShared) }
 
 // shared reports whether policies can share the rounds of an environment, and whether that saves anything.
-func (r *runner) shared(world bandit.Environment) bool {
+func (x *Experiment) shared(world bandit.Environment) bool {
 	w, ok := world.(env.Redrawn)
-	return ok && w.Redraws() && len(r.x.Record) == 0
+	return ok && w.Redraws() && len(x.Record) == 0
 }
 
 // companies cuts the open cells of an environment into jobs: the policies of a replication together, as long as every
@@ -43,16 +43,16 @@ func (r *runner) companies(e int) (jobs []job) {
 	for rep := range r.x.Replications {
 		var open []cell
 		for p := range r.x.Policies {
-			if c := (cell{e, p, rep}); r.open(c) && !r.byTurns(e, p) {
+			if c := (cell{e, p, rep}); r.open(c) && !r.x.byTurns(e, p) {
 				open = append(open, c)
 			}
 		}
 		slices.SortStableFunc(open, func(a, b cell) int { return at(a) - at(b) })
 		for len(open) > 0 {
 			width := evenly(len(open), (len(open)+most-1)/most)
-			n, bytes := 1, r.bytesOf(open[0])
-			for n < width && at(open[n]) == at(open[0]) && bytes+r.bytesOf(open[n]) <= companyRoom {
-				bytes += r.bytesOf(open[n])
+			n, bytes := 1, r.facts.bytesOf(open[0])
+			for n < width && at(open[n]) == at(open[0]) && bytes+r.facts.bytesOf(open[n]) <= companyRoom {
+				bytes += r.facts.bytesOf(open[n])
 				n++
 			}
 			jobs = append(jobs, jobOf(open[:n:n]))
@@ -60,17 +60,6 @@ func (r *runner) companies(e int) (jobs []job) {
 		}
 	}
 	return jobs
-}
-
-// bytesOf is about what a cell needs.
-func (r *runner) bytesOf(c cell) float64 { return r.bytes[c.e*len(r.x.Policies)+c.p] }
-
-// companyBytes is about the most that a company of environment e needs.
-func (r *runner) companyBytes(e int) (sum float64) {
-	for p := range r.x.Policies {
-		sum += r.bytesOf(cell{e, p, 0})
-	}
-	return min(sum, companyRoom)
 }
 
 // jobOf is the job of cells of one environment and one replication.
@@ -126,7 +115,7 @@ func (r *runner) playShared(hard context.Context, cells []cell) ([]finished, err
 	seats, recorders := make([]seat, len(cells)), make([]*recorder, len(cells))
 	policies := make([]bandit.Policy, len(cells))
 	for i, c := range cells {
-		pol, err := r.x.Policies[c.p].Options.New(r.problem(world, c.e, key))
+		pol, err := r.x.Policies[c.p].Options.New(r.facts.problem(world, c.e, key))
 		if err != nil {
 			return nil, err
 		}

@@ -97,17 +97,17 @@ func TestOneOffer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{x: x, worlds: []worldFacts{{dim: 4, arms: 10}}}
+	r := &runner{x: x, facts: rehearsal{x: x, worlds: []worldFacts{{dim: 4, arms: 10}}}}
 	for i, want := range []bool{true, true, false} {
 		world, err := x.Environments[i].Options.Build(key, nil)
-		if err != nil || r.shared(world) != want {
+		if err != nil || r.x.shared(world) != want {
 			t.Errorf("environment %s is shared: %v, %v", x.Environments[i].Name, !want, err)
 		}
 	}
 	counted := &offers{Environment: world}
 	seats, sums := make([]seat, len(x.Policies)), make([]sum, len(x.Policies))
 	for i, c := range x.Policies {
-		pol, err := c.Options.New(r.problem(world, 0, key))
+		pol, err := c.Options.New(r.facts.problem(world, 0, key))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestOneOffer(t *testing.T) {
 		t.Errorf("%d sets are drawn in %d rounds", counted.n, x.Horizon)
 	}
 	for i, c := range x.Policies {
-		pol, err := c.Options.New(r.problem(world, 0, key))
+		pol, err := c.Options.New(r.facts.problem(world, 0, key))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,9 +157,9 @@ func TestCompanies(t *testing.T) {
 			policies += fmt.Sprintf("[[policy]]\nkind = 'greedy'\nname = '%d'\n", i)
 		}
 		x := parseReal(t, fmt.Sprintf("replications = %d\n[[environment]]\nkind = 'sphere-contexts'\n%s", c.replications, policies))
-		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), want: x.Cells(), shares: []bool{true}, bytes: make([]float64, c.policies)}
-		for p := range r.bytes {
-			r.bytes[p] = c.bytes
+		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), want: x.Cells(), facts: rehearsal{x: x, shares: []bool{true}, bytes: make([]float64, c.policies)}}
+		for p := range r.facts.bytes {
+			r.facts.bytes[p] = c.bytes
 		}
 		var sizes []int
 		seen := make(map[cell]bool)

@@ -129,76 +129,20 @@ func (x *Experiment) graded() bool {
 }
 
 // build makes the problem and the agent of a cell.
-func (r *runner) buildEpisodes(c cell) (episode.Environment, episode.Agent, rng.Key, error) {
-	key := r.x.KeyOf(c.e, c.r+1)
-	world, err := r.x.Environments[c.e].Options.(problemOf).Problem(key)
+func (x *Experiment) buildEpisodes(c cell) (episode.Environment, episode.Agent, rng.Key, error) {
+	key := x.KeyOf(c.e, c.r+1)
+	world, err := x.Environments[c.e].Options.(problemOf).Problem(key)
 	if err != nil {
 		return nil, nil, key, err
 	}
-	agent, err := r.x.Policies[c.p].Options.(agentOf).Agent(episode.SettingOf(world, key, r.x.HorizonOf(c.e)))
+	agent, err := x.Policies[c.p].Options.(agentOf).Agent(episode.SettingOf(world, key, x.HorizonOf(c.e)))
 	return world, agent, key, err
-}
-
-// rehearseEpisodes is rehearse for an episodic experiment: it builds every pair once and plays a step.
-func (r *runner) rehearseEpisodes() error {
-	x := r.x
-	graded := false
-	for e := range x.Environments {
-		c, key := &x.Environments[e], x.KeyOf(e, 1)
-		world, err := c.Options.(problemOf).Problem(key)
-		if err != nil {
-			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
-		}
-		facts := worldFacts{dim: world.Size().States, arms: world.Size().Actions}
-		if b, ok := world.(env.Bounded); ok {
-			facts.largest, _ = b.LargestRegret()
-		}
-		if x.Until == Settled && facts.largest == 0 {
-			return x.blame("until", fmt.Sprintf("environment %q", c.Name), errors.New("it knows no largest regret of an "+
-				"episode, without which no interval holds at every moment; leave until out"))
-		}
-		_, ok := world.(episode.Graded)
-		graded = graded || ok
-		r.worlds = append(r.worlds, facts)
-		r.shares = append(r.shares, false)
-		for p := range x.Policies {
-			if err := r.rehearseAgent(e, p, key); err != nil {
-				return err
-			}
-		}
-	}
-	for _, name := range x.Record {
-		if name != "solved" || !graded {
-			return x.src.Locate(spec.Errorf("record", "%s", x.unmeasured(name)))
-		}
-	}
-	return r.fits()
-}
-
-// rehearseAgent makes an agent, lets it take the first step, and measures its memory.
-func (r *runner) rehearseAgent(e, p int, key rng.Key) error {
-	x := r.x
-	c := &x.Policies[p]
-	where := fmt.Sprintf("agent %q on environment %q", c.Name, x.Environments[e].Name)
-	before := allocated()
-	world, agent, _, err := r.buildEpisodes(cell{e, p, 0})
-	if err != nil {
-		return x.blame(c.path, where, err)
-	}
-	agent.Begin(1, key.Child("episode").Stream(rng.Select).Round(1))
-	agent.Act(0, world.Reset(key.Stream(rng.Offer).Round(1)), key.Stream(rng.Select).Round(1))
-	took := allocated() - before
-	r.together = append(r.together, false)
-	r.stuck = append(r.stuck, "its episodes are played from the first")
-	r.bytes = append(r.bytes, took)
-	r.measure(c.path, where, took, false)
-	return nil
 }
 
 // playEpisodes plays one cell of an episodic experiment.
 func (r *runner) playEpisodes(hard context.Context, c cell) (entry, error) {
 	started := time.Now()
-	world, agent, key, err := r.buildEpisodes(c)
+	world, agent, key, err := r.x.buildEpisodes(c)
 	if err != nil {
 		return entry{}, err
 	}

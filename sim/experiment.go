@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -635,4 +636,17 @@ func show(v any, digits int) string {
 		return fmt.Sprint(v)
 	}
 	return string(b)
+}
+
+// blame puts the place of a table in front of an error that its content caused.
+func (x *Experiment) blame(path, who string, err error) error {
+	var fault *spec.Error
+	if errors.As(err, &fault) { // its path is relative to the table
+		path = spec.Join(path, fault.Path)
+		if fault.Want == "" {
+			return x.src.Locate(&spec.Error{Path: path, Msg: fault.Msg})
+		}
+	}
+	line, column := x.src.At(path)
+	return &spec.FileError{File: x.src.Name, Line: line, Column: column, Msg: who + ": " + err.Error()}
 }

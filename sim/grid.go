@@ -85,7 +85,7 @@ func (x *Experiment) Of(policies []PolicyCase, replications int, stream string) 
 // Rehearse builds every environment and policy of the experiment and lets each choose once, as Run does
 // before its first cell. The error is at its place in the file.
 func (x *Experiment) Rehearse(data *dataset.Source) error {
-	return newRunner(x, Options{Data: data}).rehearse()
+	return newRunner(x, Options{Data: data}).facts.play()
 }
 
 // Place returns the path of the case's table in the spec: policy[1].

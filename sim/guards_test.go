@@ -49,7 +49,7 @@ func TestRecordedIsPlayedAgain(t *testing.T) {
 func TestPart(t *testing.T) {
 	x := parse(t, mixed)
 	r := newRunner(x, Options{Dir: t.TempDir()})
-	if err := errors.Join(r.rehearse(), r.nameCells()); err != nil {
+	if err := errors.Join(r.facts.play(), r.nameCells()); err != nil {
 		t.Fatal(err)
 	}
 	all := len(x.Checkpoints)
@@ -128,7 +128,7 @@ func TestCollect(t *testing.T) {
 // worker begins a cell after it.
 func TestErrorStops(t *testing.T) {
 	r := newRunner(parse(t, mixed+"[[policy]]\nname='weak'\nkind='break'\nround=300\n"), Options{})
-	if err := r.rehearse(); err != nil {
+	if err := r.facts.play(); err != nil {
 		t.Fatal(err)
 	}
 	for p, breaks := range []bool{false, false, false, true} {
@@ -248,7 +248,7 @@ func TestMembers(t *testing.T) {
 func newRunnerOf(t *testing.T, x *Experiment) *runner {
 	t.Helper()
 	r := newRunner(x, Options{})
-	if err := r.rehearse(); err != nil {
+	if err := r.facts.play(); err != nil {
 		t.Fatal(err)
 	}
 	return r

@@ -41,8 +41,8 @@ func playOr(r *runner, s *session, cells []cell, together func(context.Context, 
 }
 
 // able reports whether replications of this kind can be played in lock-step.
-func (r *runner) able(world bandit.Environment, pol bandit.Policy, key rng.Key) bool {
-	return len(r.x.Record) == 0 && lockstep.New([]bandit.Environment{world}, []bandit.Policy{pol},
+func (x *Experiment) able(world bandit.Environment, pol bandit.Policy, key rng.Key) bool {
+	return len(x.Record) == 0 && lockstep.New([]bandit.Environment{world}, []bandit.Policy{pol},
 		[]rng.Key{key}) != nil
 }
 
@@ -55,11 +55,11 @@ func (r *runner) group(open []cell) (jobs []job) {
 	at := func(c cell) int { return r.start(c).At }
 	slices.SortStableFunc(open, func(a, b cell) int { return at(a) - at(b) })
 	width, fair := 1, (r.want-r.done+r.o.Workers-1)/r.o.Workers
-	turn := r.byTurns(open[0].e, open[0].p)
+	turn := r.x.byTurns(open[0].e, open[0].p)
 	switch {
 	case turn:
 		width = min(mostTurns, fair)
-	case r.together[open[0].e*len(r.x.Policies)+open[0].p]:
+	case r.facts.together[open[0].e*len(r.x.Policies)+open[0].p]:
 		width = min(lockstep.Lanes, fair)
 	}
 	for len(open) > 0 {

@@ -153,8 +153,8 @@ func TestJobs(t *testing.T) {
 		{103, nil, "[2 2 2 2 2 2 2 2 2 2]"}, {200, nil, "[1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1]"},
 		{2, []int{0, 3, 4, 5, 9, 19}, "[8 6]"},
 	} {
-		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), want: x.Cells(), together: make([]bool, 6), finishedIn: make([]int, x.Replications)}
-		r.together[0] = true
+		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), want: x.Cells(), facts: rehearsal{together: make([]bool, 6)}, finishedIn: make([]int, x.Replications)}
+		r.facts.together[0] = true
 		for _, i := range c.done {
 			r.set(i, entry{Regret: []float64{1}})
 		}
@@ -195,7 +195,7 @@ func TestLastJobs(t *testing.T) {
 		{41, 4, "[8 8 8 8 8 1]"},
 	} {
 		x := parseReal(t, fmt.Sprintf("replications = %d\n[[environment]]\nkind = 'linear'\nd = 3\nset = { kind = 'random-sphere', arms = 4 }\n[[policy]]\nkind = 'ensemble'", c.replications))
-		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), want: x.Cells(), together: []bool{true}}
+		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), want: x.Cells(), facts: rehearsal{together: []bool{true}}}
 		var widths []int
 		next := 0
 		for _, j := range r.jobs() {

@@ -88,7 +88,7 @@ func (r *runner) instanceLower(ctx context.Context, e int) (InstanceLower, error
 
 // lowerOf returns the bound of one replication.
 func (r *runner) lowerOf(o *env.LinearOptions, key rng.Key, sigma float64) (theory.InstanceBound, error) {
-	world, err := o.Build(key, r.data)
+	world, err := o.Build(key, r.facts.data)
 	if err != nil {
 		return theory.InstanceBound{}, err
 	}

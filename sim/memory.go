@@ -3,12 +3,10 @@ package sim
 import (
 	"fmt"
 	"math"
-	"runtime"
 	"runtime/metrics"
 
 	"troupe/bandit"
 	"troupe/internal/linalg"
-	"troupe/internal/lockstep"
 	"troupe/rng"
 )
 
@@ -38,37 +36,6 @@ func (o *Options) memory() float64 {
 		return usable * float64(free)
 	}
 	return math.Inf(1)
-}
-
-// forecast estimates the bytes that policy p on environment e takes in dimension d ≥ largeDim from what it takes in
-// dimensions 512 and 1024, with actions that have a share of the coordinates. It is 0 for a policy that is not built in
-// those.
-func (r *runner) forecast(world bandit.Environment, e, p int, share float64, key rng.Key) float64 {
-	problem := r.problem(world, e, key)
-	d := float64(problem.Dim)
-	took := [2]float64{math.Inf(1), math.Inf(1)}
-	for range 3 { // the least of three: other goroutines allocate too
-		for i := range took {
-			problem.Dim = 512 << i
-			x := make([]float64, problem.Dim)
-			for j := range max(1, int(share*float64(problem.Dim))) {
-				x[j] = 1 / float64(problem.Dim)
-			}
-			before := allocated()
-			pol, err := r.x.Policies[p].Options.New(problem)
-			if err != nil {
-				return 0
-			}
-			took[i] = min(took[i], allocated()-before+learned(pol, bandit.Action{X: x, Index: bandit.NoIndex}, key))
-		}
-	}
-	// took = a·dim² + b·dim through both points, without parts that are negative or no matrix.
-	const one, two = 512.0, 1024.0
-	a := (float64(took[1]/two) - float64(took[0]/one)) / (two - one)
-	if a < share { // a matrix over the coordinates of an action takes at least 4·share; tables that double take a little
-		a = 0
-	}
-	return float64(a*d*d) + float64(max(0, float64(took[1]/two)-float64(a*two))*d)
 }
 
 // learned returns about how many bytes a new policy will take for what it learns from actions like a. A ridge state
@@ -129,49 +96,3 @@ func size(bytes float64) string {
 // largeCell is the size from which on garbage is collected after each cell, which otherwise would double what
 // a worker needs.
 const largeCell = 64 << 20
-
-// fits lowers the number of workers to those that fit in the memory, and returns an error when none does.
-func (r *runner) fits() error {
-	limit := r.o.memory()
-	numbers := 0
-	for range r.x.Record {
-		numbers = len(r.x.diagnosticsColumns())
-	}
-	rows := float64(r.x.Cells()) * float64(len(r.x.Checkpoints))
-	const csvRow, csvNumber = 60, 20 // bytes, about
-	results := float64(rows * float64(2*8+2*csvRow+numbers*(8+2*csvNumber)))
-	if results > limit {
-		return r.x.blame("replications", "replications",
-			fmt.Errorf("the results of %d (%d cells of %d checkpoints) take about %s, and %s can be used; take fewer "+
-				"replications or checkpoints",
-				r.x.Replications, r.x.Cells(), len(r.x.Checkpoints), size(results), size(limit)))
-	}
-	if r.cellBytes == 0 {
-		return nil
-	}
-	n := int(min((limit-results)/r.cellBytes, math.MaxInt32))
-	if n < 1 {
-		return r.x.blame(r.cellPath, r.cellOf,
-			fmt.Errorf("it takes at least %s, the results about %s, and %s can be used; take a smaller dimension or "+
-				"fewer members", size(r.cellBytes), size(results), size(limit)))
-	}
-	if n < r.o.Workers {
-		r.remark(fmt.Sprintf("a cell takes at least %s, and %s can be used: %s instead of %d", size(r.cellBytes),
-			size(limit), plural(n, "worker"), r.o.Workers))
-		r.o.Workers = n
-	}
-	return nil
-}
-
-// measure notes that a cell of the table at path takes so many bytes.
-func (r *runner) measure(path, who string, took float64, together bool) {
-	if took > largeCell {
-		runtime.GC() // the next one needs the room
-	}
-	if together {
-		took *= lockstep.Lanes
-	}
-	if took > r.cellBytes {
-		r.cellBytes, r.cellPath, r.cellOf = took, path, who
-	}
-}

@@ -27,15 +27,15 @@ func TestMemoryOfARun(t *testing.T) {
 	refused(100<<20, `x.toml:6:3: policy "ts" on environment "linear": it takes at least 1`)
 	refused(1000, `in dimension 2100, and 1.0 kB can be used`)
 	r := newRunner(x, Options{Workers: 4, Memory: 1 << 40})
-	if err := r.rehearse(); err != nil || r.o.Workers != 4 {
+	if err := r.facts.play(); err != nil || r.o.Workers != 4 {
 		t.Fatalf("%d workers, %v; want 4", r.o.Workers, err)
 	}
-	if want := 3 * 8.0 * 2100 * 2100; r.cellBytes < want/2 || r.cellBytes > 2*want { // about d² numbers three times
-		t.Errorf("a cell takes %s, expected about %s", size(r.cellBytes), size(want))
+	if want := 3 * 8.0 * 2100 * 2100; r.facts.cellBytes < want/2 || r.facts.cellBytes > 2*want { // about d² numbers three times
+		t.Errorf("a cell takes %s, expected about %s", size(r.facts.cellBytes), size(want))
 	}
 	var notes []string
-	r = newRunner(x, Options{Workers: 4, Memory: int64(2.5 * r.cellBytes), Note: func(s string) { notes = append(notes, s) }})
-	if err := r.rehearse(); err != nil || r.o.Workers != 2 {
+	r = newRunner(x, Options{Workers: 4, Memory: int64(2.5 * r.facts.cellBytes), Note: func(s string) { notes = append(notes, s) }})
+	if err := r.facts.play(); err != nil || r.o.Workers != 2 {
 		t.Errorf("%d workers, %v; want 2", r.o.Workers, err)
 	}
 	if got := strings.Join(notes, "\n"); !strings.Contains(got, "can be used: 2 workers instead of 4") {

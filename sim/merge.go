@@ -253,11 +253,9 @@ func mergeRunner(sources []source, o MergeOptions) (*runner, error) {
 		return nil, fmt.Errorf("%s: %d environments and %d policies, the spec in it has %d and %d", file,
 			len(first.m.Environments), len(first.m.Policies), len(x.Environments), len(x.Policies))
 	}
-	for _, e := range first.m.Environments {
-		r.worlds = append(r.worlds, worldFacts{dim: e.Dim, file: e.Data, largest: e.LargestRegret})
-	}
-	r.notes, r.rounding = first.m.Notes, first.m.Rounding
-	if r.programs, err = first.m.programs(len(r.worlds) * len(x.Policies)); err != nil {
+	r.facts.recorded(first.m)
+	r.facts.notes, r.facts.rounding = first.m.Notes, first.m.Rounding
+	if r.programs, err = first.m.programs(len(r.facts.worlds) * len(x.Policies)); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if err := r.nameCells(); err != nil {
@@ -310,14 +308,14 @@ func (m *Manifest) programs(pairs int) ([]string, error) {
 // agree returns a *MixedError when two sources are not of one experiment, computed in one way.
 func (r *runner) agree(sources []source, first source) error {
 	for _, s := range sources {
-		if s.m.Identity != r.x.Identity() || len(s.m.Environments) != len(r.worlds) {
+		if s.m.Identity != r.x.Identity() || len(s.m.Environments) != len(r.facts.worlds) {
 			return notOne("%s holds cells of another experiment than %s%s", s.dir, first.dir, r.difference(s.m))
 		}
 	}
 	if text := apartBy(sources, func(m *Manifest) string { return programName(m.Program, "") }); text != "" {
 		return notOne("the sources were computed by different programs, whose numbers may differ:\n%s", text)
 	}
-	for e := range r.worlds {
+	for e := range r.facts.worlds {
 		name := r.x.Environments[e].Name
 		if text := apartBy(sources, func(m *Manifest) string { return "sha256 " + m.Environments[e].Data.SHA256 }); text != "" {
 			return notOne("the data file of environment %q is not the same everywhere:\n%s", name, text)

@@ -123,7 +123,7 @@ func (r *runner) describe(status string) Manifest {
 	m.Environments, m.Policies = nil, nil
 	for e, c := range x.Environments {
 		m.Environments = append(m.Environments, EnvironmentRow{c.Name, c.Kind, c.Table, c.Swept, c.LateRaw,
-			r.worlds[e].dim, r.worlds[e].file, r.worlds[e].largest, c.Horizon, c.Seed})
+			r.facts.worlds[e].dim, r.facts.worlds[e].file, r.facts.worlds[e].largest, c.Horizon, c.Seed})
 	}
 	for p, c := range x.Policies {
 		mp := PolicyRow{Name: c.Name, Kind: c.Kind, Options: c.Table, Swept: c.Swept, Defaults: defaultsOf(c),
@@ -138,7 +138,7 @@ func (r *runner) describe(status string) Manifest {
 		}
 		m.Policies = append(m.Policies, mp)
 	}
-	m.Notes, m.Rounding = slices.Clone(r.notes), r.rounding
+	m.Notes, m.Rounding = slices.Clone(r.facts.notes), r.facts.rounding
 	return m
 }
 

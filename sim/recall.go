@@ -73,7 +73,7 @@ func (r *runner) nameCells() error {
 				r.program = strings.TrimSpace(r.program + "\n" + program)
 			}
 			at := x.index(e, p, 0)
-			data := r.worlds[e].file.SHA256
+			data := r.facts.worlds[e].file.SHA256
 			if err := x.cellKeys(r.keys[at:][:x.Replications], e, p, program, data); err != nil {
 				return err
 			}
@@ -169,7 +169,7 @@ func (r *runner) change() string {
 	}
 	for _, e := range m.Environments {
 		if i := slices.IndexFunc(x.Environments, func(c EnvironmentCase) bool { return c.Name == e.Name }); i >= 0 &&
-			e.Data.SHA256 != r.worlds[i].file.SHA256 {
+			e.Data.SHA256 != r.facts.worlds[i].file.SHA256 {
 			return fmt.Sprintf(": the data file of environment %s has other bytes", e.Name)
 		}
 		if !slices.ContainsFunc(x.Environments, func(c EnvironmentCase) bool {

@@ -14,7 +14,7 @@ func Replay(ctx context.Context, x *Experiment, e, p, rep int, o Options) ([]Row
 	}
 	defer x.Close()
 	r := newRunner(x.only(e, p), Options{Data: o.Data, Workers: 1})
-	if err := r.rehearse(); err != nil {
+	if err := r.facts.play(); err != nil {
 		return nil, err
 	}
 	done, err := r.play(ctx, cell{0, 0, rep})

@@ -60,20 +60,20 @@ func worth(bytes, work int, seconds float64, cells int) bool {
 
 // resumable returns "" when cells of environment e and a policy like pol can go on from a state, and otherwise the
 // reason why not.
-func (r *runner) resumable(e int, world bandit.Environment, pol bandit.Policy) string {
+func (x *Experiment) resumable(e int, world bandit.Environment, pol bandit.Policy) string {
 	_, snaps := pol.(bandit.Snapshotter)
 	_, logged := world.(bandit.Logged)
 	_, reacts := world.(env.Reacting)
 	switch {
-	case outside(r.x.Environments[e].Options):
+	case outside(x.Environments[e].Options):
 		return "its environment is not of troupe"
 	case logged:
 		return "its environment is a log"
 	case reacts:
 		return "its environment depends on the actions"
-	case r.x.Environments[e].Late != nil:
+	case x.Environments[e].Late != nil:
 		return "its feedback is late"
-	case len(r.x.Record) > 0:
+	case len(x.Record) > 0:
 		return "the spec records more than regret and reward"
 	case !snaps:
 		return "it has no snapshots"
@@ -122,7 +122,7 @@ func (r *runner) state(c cell, pol bandit.Policy, seconds float64) []byte {
 
 // saves reports whether a cell is written while it is under way.
 func (r *runner) saves(c cell) bool {
-	return r.o.Dir != "" && r.stuck[c.e*len(r.x.Policies)+c.p] == ""
+	return r.o.Dir != "" && r.facts.stuck[c.e*len(r.x.Policies)+c.p] == ""
 }
 
 // start returns what a cell goes on from; its At is 0 for a cell that is played from round 1.
@@ -177,7 +177,7 @@ func (r *runner) unsave(i int) error {
 // played before.
 func (r *runner) findStarts(known map[string]entry) {
 	x := r.x
-	if r.stuck == nil {
+	if r.facts.stuck == nil {
 		return // nothing will be played
 	}
 	shorter := make(map[string][]entry)
@@ -197,7 +197,7 @@ func (r *runner) findStarts(known map[string]entry) {
 				if !r.open(cell{e, p, rep}) {
 					continue
 				}
-				if start := r.part(i); start != nil && r.stuck[e*len(x.Policies)+p] == "" {
+				if start := r.part(i); start != nil && r.facts.stuck[e*len(x.Policies)+p] == "" {
 					r.starts[i] = start
 					r.skipped += int64(start.At)
 					halves++
@@ -212,8 +212,8 @@ func (r *runner) findStarts(known map[string]entry) {
 				}
 				start := old.continued(x.CheckpointsOf(e))
 				switch {
-				case r.stuck[e*len(x.Policies)+p] != "":
-					why = r.stuck[e*len(x.Policies)+p]
+				case r.facts.stuck[e*len(x.Policies)+p] != "":
+					why = r.facts.stuck[e*len(x.Policies)+p]
 				case !same[old.T]:
 					why = "it knows the horizon"
 				case old.State == nil:
@@ -296,14 +296,14 @@ func (c entry) continued(checkpoints []int) *entry {
 // other are equal in everything they hold.
 func (r *runner) indifferent(e, p, horizon int) bool {
 	key := r.x.KeyOf(e, 1)
-	world, err := r.x.Environments[e].Options.Build(key, r.data)
+	world, err := r.x.Environments[e].Options.Build(key, r.facts.data)
 	if err != nil {
 		return false
 	}
 	defer leave(world)
 	var both [2]bandit.Policy
 	for i, T := range []int{horizon, r.x.HorizonOf(e)} {
-		problem := r.problem(world, e, key)
+		problem := r.facts.problem(world, e, key)
 		problem.Horizon = T
 		if both[i], err = r.x.Policies[p].Options.New(problem); err != nil {
 			return false

@@ -125,7 +125,7 @@ func TestWorth(t *testing.T) {
 func TestLazyState(t *testing.T) {
 	x := parseReal(t, "horizon = 2000\n[[environment]]\nkind = 'linear'\nd = 6\nset = { kind = 'ball' }\n[[policy]]\nkind = 'ensemble'\nm = 30_000\n")
 	r := newRunner(x, Options{Dir: t.TempDir()})
-	if err := r.rehearse(); err != nil {
+	if err := r.facts.play(); err != nil {
 		t.Fatal(err)
 	}
 	world, pol, key, err := r.build(cell{}, nil)
@@ -345,7 +345,7 @@ func TestIndifferent(t *testing.T) {
 	for _, preset := range []string{"practical", "paper"} {
 		x := parseReal(t, "[[environment]]\nkind = 'linear'\nd = 3\nset = { kind = 'basis' }\n[[policy]]\nkind = 'mixed'\nbase = { kind = 'ensemble', preset = '"+preset+"' }\n")
 		r := newRunner(x, Options{})
-		if err := r.rehearse(); err != nil {
+		if err := r.facts.play(); err != nil {
 			t.Fatal(err)
 		}
 		if got := r.indifferent(0, 0, 100); got != (preset == "practical") {

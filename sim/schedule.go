@@ -61,12 +61,12 @@ func (r *runner) jobs() []job {
 	x := r.x
 	var jobs []job
 	for e := range x.Environments {
-		shares := len(r.shares) > 0 && r.shares[e]
+		shares := len(r.facts.shares) > 0 && r.facts.shares[e]
 		if shares {
 			jobs = append(jobs, r.companies(e)...)
 		}
 		for p := range x.Policies {
-			if shares && !r.byTurns(e, p) {
+			if shares && !r.x.byTurns(e, p) {
 				continue
 			}
 			var open []cell
@@ -131,7 +131,7 @@ func (r *runner) startWorkers(s *session, todo []job, ended func()) {
 					return
 				}
 				todo[n].play(r, s)
-				if r.cellBytes > largeCell {
+				if r.facts.cellBytes > largeCell {
 					runtime.GC() // a cell's garbage would take the room of the next
 				}
 			}

@@ -75,6 +75,6 @@ func (l turns) play(r *runner, s *session) {
 
 // byTurns reports whether cells of an environment and a policy are played by turns: those of a program in an environment
 // that is none.
-func (r *runner) byTurns(e, p int) bool {
-	return !r.x.Episodic() && len(apart(r.x.Policies[p].Options)) > 0 && len(apart(r.x.Environments[e].Options)) == 0
+func (x *Experiment) byTurns(e, p int) bool {
+	return !x.Episodic() && len(apart(x.Policies[p].Options)) > 0 && len(apart(x.Environments[e].Options)) == 0
 }

@@ -70,7 +70,7 @@ func (r *runner) values() ([]byte, error) {
 	empty := b.Len()
 	for _, e := range x.valued() {
 		for p := range x.Policies {
-			world, agent, key, err := r.buildEpisodes(cell{e, p, 0})
+			world, agent, key, err := r.x.buildEpisodes(cell{e, p, 0})
 			if err != nil {
 				return nil, err
 			}
