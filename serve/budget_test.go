@@ -100,8 +100,8 @@ func TestBudgetIsKept(t *testing.T) {
 			log, clock := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 			s := open(t, log, clock)
 			n := 600
-			if kind == "auto" {
-				n = 200
+			if kind == "auto" { // with 200 one seed in forty spends less than half
+				n = 500
 			}
 			must(s.CreateModel(ctx, budgeted("m", model.Budget{Mean: 2}, func(c *ModelConfig) {
 				if kind == "auto" {
