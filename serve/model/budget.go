@@ -1,11 +1,7 @@
 package model
 
 import (
-	"strconv"
-
-	"troupe/bandit"
 	"troupe/budget"
-	"troupe/rng"
 	"troupe/spec"
 )
 
@@ -100,36 +96,4 @@ func (b Budget) Below(field, id string, cheapest float64) error {
 	}
 	return Invalid(field, cheapest, "is that of the cheapest action, %s, and the budget is %v for a %s: raise the budget, "+
 		"or say with budget.on_empty what is to happen, %s or %s", id, most, per, Cheapest, Refuse)
-}
-
-// CheckBudget refuses a policy that would ignore prices, and a budget below the cheapest action of the catalogue.
-func (c *Compiled) CheckBudget() error {
-	b := c.Config.Budget
-	if b.IsZero() {
-		return nil
-	}
-	if err := b.Limit().Check(); err != nil {
-		return Invalid("config.budget", b.Mean+b.Total, "%v", err)
-	}
-	cheapest := -1
-	for i, a := range c.Config.Actions {
-		if a.Cost != nil && (cheapest < 0 || *a.Cost < *c.Config.Actions[cheapest].Cost) {
-			cheapest = i
-		}
-	}
-	if cheapest >= 0 {
-		a := c.Config.Actions[cheapest]
-		if err := b.Below("config.actions["+strconv.Itoa(cheapest)+"].cost", a.ID, *a.Cost); err != nil {
-			return err
-		}
-	}
-	p, err := c.NewPolicy(rng.NewKey(0))
-	if err != nil {
-		return err
-	}
-	if !bandit.Heeds(p) {
-		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"], "looks at features alone and would ignore the "+
-			"prices of a budget; expected hashed, sparse, auto (link = \"linear\"), atoms, ensemble, greedy or epsilon-greedy")
-	}
-	return nil
 }

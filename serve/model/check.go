@@ -3,74 +3,15 @@ package model
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
-	"troupe/actionset"
-	"troupe/bandit"
 	"troupe/feature"
-	"troupe/policy"
-	"troupe/rng"
-	"troupe/spec"
+	"troupe/theory"
 )
 
-const (
-	floorDen  = 1_000_000
-	maxConfig = 512 << 10 // bytes of JSON, which leaves room for the rest of a control record in a batch
-
-	// MaxWindow is the longest time that an event waits for its reward.
-	MaxWindow = 30 * 24 * time.Hour
-)
-
-// DefaultLimits are those of a server that was not told others.
-var DefaultLimits = Limits{Members: 1000, Feature: feature.Limits{Actions: 1000, Bytes: 1 << 20}}
-
-// Check looks at a configuration as a server would before it makes the model, with DefaultLimits. The error
-// is an *Error with the field.
-func (c Config) Check() error {
-	_, err := c.Admit(DefaultLimits)
-	return err
-}
-
-// Admit is Compile for a configuration that comes from outside. It also refuses what would only fail at a
-// decision; logs may hold such configurations, and Logged must read them. It writes out the options of the
-// policy.
-func (c Config) Admit(limits Limits) (*Compiled, error) {
-	if err := c.settle(); err != nil {
-		return nil, err
-	}
-	out, err := c.Compile(limits)
-	if err != nil {
-		return nil, err
-	}
-	if err := out.CheckBudget(); err != nil {
-		return nil, err
-	}
-	if err := out.CheckHalfLife(); err != nil {
-		return nil, err
-	}
-	return out, out.CheckCatalogue()
-}
-
-// CheckHalfLife refuses a half-life that is shorter than the window: half of what is known would be forgotten before
-// the reward of a decision has come. And one of a model that learns a schema, which would lose it when that takes over.
-func (c *Compiled) CheckHalfLife() error {
-	o, ok := c.Config.Policy.Options.(policy.Forgetter)
-	if !ok {
-		return nil
-	}
-	h, w := o.Forgets(), time.Duration(c.Config.Reward.Window)
-	if f := c.Config.Features.Hashed; f != nil && f.Learn.After > 0 && !h.IsZero() {
-		return Invalid("config.policy.half_life", h.String(), "does not go with features.learn: the model of a learned schema "+
-			"has none; leave out one of them, or give a schema and a policy with half_life")
-	}
-	if h.Time > 0 && h.Time < w {
-		return Invalid("config.policy.half_life", h.String(), "expected at least reward.window, %v: half of what is known would "+
-			"be forgotten before a reward has come", w)
-	}
-	return nil
-}
+// MaxWindow is the longest time that an event waits for its reward.
+const MaxWindow = 30 * 24 * time.Hour
 
 // check refuses what is wrong without a policy and an encoder at hand.
 func (c Config) check(limits Limits) error {
@@ -140,85 +81,59 @@ func (c Config) check(limits Limits) error {
 	return nil
 }
 
-// CheckCatalogue encodes the features of the catalogue, which the schema would otherwise refuse at each
-// decision.
-func (c *Compiled) CheckCatalogue() error {
-	var b interface {
-		Begin(context []byte) error
-		Add(id string, features []byte) error
-	}
-	switch {
-	case c.Hashed != nil:
-		b = feature.NewHashedBatch(c.Hashed, nil)
-	case c.Encoder != nil:
-		b = feature.NewBatch(c.Encoder)
-	default:
+// checkUnit refuses a unit that is no path of the context, that no decision could keep, or that is a feature.
+func (c *Config) checkUnit() error {
+	if c.Unit == "" {
 		return nil
 	}
-	for i, a := range c.Config.Actions {
-		if b.Begin(nil) != nil {
-			return nil // the context has features that are required
-		}
-		if c.Config.Dim != 0 && len(a.Features) == 0 {
-			return Invalid(fmt.Sprintf("config.actions[%d].features", i), a.ID,
-				"is missing, expected a list of %d numbers", c.Dim)
-		}
-		if err := b.Add(a.ID, a.Features); err != nil {
-			e := FeatureError(err)
-			e.Field = strings.Replace(e.Field, "actions[0]", fmt.Sprintf("config.actions[%d]", i), 1)
-			return e
-		}
-	}
-	return nil
-}
-
-// tryPolicy refuses a policy that cannot state its law, or cannot be kept, before a model is made with it.
-func (c *Compiled) tryPolicy() error {
-	p, err := c.NewPolicy(rng.NewKey(0))
-	if err != nil {
+	if err := CheckText("config.unit", c.Unit); err != nil {
 		return err
 	}
-	var set bandit.ActionSet
-	if c.Hashed != nil {
-		set, err = actionset.SparseOf(c.Dim, []int{0, 1, 2}, []uint32{0, 1}, []float64{1, 1})
-	} else {
-		block := make([]float64, 2*c.Dim)
-		block[0], block[c.Dim] = 0.5, -0.5
-		set, err = actionset.FiniteOf(c.Dim, block)
+	path := strings.Split(c.Unit, ".")
+	if path[0] != "context" || len(path) < 2 || len(path) > maxUnit+1 {
+		return Invalid("config.unit", c.Unit, "expected a path of at most %d names below context, such as "+
+			"context.user.id", maxUnit)
 	}
-	if err != nil {
-		return ErrorAt("config.policy", err)
+	for _, name := range path {
+		if name == "" {
+			return Invalid("config.unit", c.Unit, "has an empty name, expected a path such as context.user.id")
+		}
 	}
-	var law bandit.Law
-	if err := p.Prob(&law, set, rng.Source{}); err != nil {
-		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"],
-			"it cannot state its law (bandit.Prober): %v; use ensemble", err)
+	if says(c.Policy.Raw, "key", theory.RoundKey) {
+		return Invalid("config.unit", c.Unit, "needs members that last, and policy.key is %q, which draws all of them anew "+
+			"after each event; take %q, %q or %q", theory.RoundKey, theory.DecisionKey, theory.EpochKey, theory.FixedKey)
 	}
-	b, err := p.AppendSnapshot(nil)
-	if err != nil {
-		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"],
-			"it is not kept as bytes (bandit.Snapshotter): %v", err)
-	}
-	c.Start = len(b)
-	if p, ok := bandit.Innermost(p).(bandit.Pender); ok && p.Pends() {
-		return Invalid("config.policy.pending", c.Config.Policy.Raw["pending"], "is for experiments: a state of the server "+
-			"changes with rewards and not with decisions; leave it out")
-	}
-	if w, ok := p.(bandit.Warner); ok {
-		c.Warnings = append(slices.Clip(c.Warnings), w.Warnings(set)...)
+	if s := c.Features.Schema; s != nil {
+		for _, f := range s.Features {
+			if f.Name == c.Unit {
+				return Invalid("config.unit", c.Unit, "is a feature of the schema: its value is hashed and is no feature, so "+
+					"name another path, or send the value twice")
+			}
+		}
 	}
 	return nil
 }
 
-// most returns the largest number under a key anywhere in a table.
-func most(raw spec.Raw, key string) float64 {
-	var m float64
-	for k, v := range raw {
-		if sub, ok := v.(spec.Raw); ok {
-			m = max(m, most(sub, key))
-		} else if x, ok := spec.Number(v); ok && k == key {
-			m = max(m, x)
-		}
+// maxUnit bounds how many names the path of a unit has below context.
+const maxUnit = 16
+
+// checkGuard refuses a guard that could not be kept, and the mode guarded without one.
+func (c *Config) checkGuard() error {
+	g, r := c.Guard, c.Reward
+	switch {
+	case g.IsZero() && c.Mode == string(Guarded):
+		return Invalid("config.guard", "", "is missing: mode guarded needs { margin = … }, how much less than the baseline a "+
+			"decision may earn in the mean")
+	case g.IsZero():
+	case r.Adapt:
+		return Invalid("config.reward.min", "", "is missing: a guard needs a range of rewards that is declared, min and max")
+	case g.Margin >= r.Max-r.Min:
+		return Invalid("config.guard.margin", g.Margin, "expected less than the range of rewards, %v", r.Max-r.Min)
+	case !c.Budget.IsZero():
+		return Invalid("config.guard", g.Margin, "does not go with a budget: a baseline costs what it costs")
+	case c.Unit != "":
+		return Invalid("config.guard", g.Margin, "does not go with unit %s: decisions of one unit share a draw, and the bound "+
+			"needs a draw of its own for each", c.Unit)
 	}
-	return m
+	return nil
 }

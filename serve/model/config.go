@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"time"
 
+	"troupe/budget"
+	"troupe/eventlog"
 	"troupe/feature"
+	"troupe/spec"
 )
 
 // Config is the configuration of a model: one [[model]] table of a TOML file, or one JSON
@@ -42,12 +45,68 @@ type Reward struct {
 	Default Maybe    `key:"default" doc:"reward of an event that got none in the window: a number; none: it teaches nothing; auto: none, until the data look as if only successes are sent, then min" default:"auto"`
 }
 
+// DecodeSpec implements spec.Decoder.
+func (r *Reward) DecodeSpec(v any, path string) error {
+	raw, ok := v.(spec.Raw)
+	if !ok {
+		return spec.Errorf(path, "is %s, expected a table", spec.Show(v))
+	}
+	_, low := raw["min"]
+	_, high := raw["max"]
+	if low || high {
+		r.Adapt = false
+	}
+	return spec.DecodeStruct(r, raw, path)
+}
+
+// ExpandSpec implements spec.Decoder: a model has no sweeps.
+func (r *Reward) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}} }
+
 // Entry is one action of a catalogue.
 type Entry struct {
 	ID       string
 	Features json.RawMessage // canonical JSON, may be empty
 	Cost     *float64        // in units of money; nil: none is stated
 }
+
+// DecodeSpec implements spec.Decoder.
+func (e *Entry) DecodeSpec(v any, path string) error {
+	raw, ok := v.(spec.Raw)
+	if !ok {
+		return spec.Errorf(path, "is %s, expected a table with id, features and cost", spec.Show(v))
+	}
+	for key := range raw {
+		if key != "id" && key != "features" && key != "cost" {
+			return spec.Errorf(spec.Join(path, key), "unknown key %q%s", key,
+				spec.Suggest(key, []string{"id", "features", "cost"}))
+		}
+	}
+	id, ok := raw["id"].(string)
+	if !ok || id == "" {
+		return spec.Errorf(spec.Join(path, "id"), "expected a string that is not empty")
+	}
+	e.ID, e.Features = id, nil
+	if f, ok := raw["features"]; ok {
+		b, err := json.Marshal(f)
+		if err != nil {
+			return spec.Errorf(spec.Join(path, "features"), "is no JSON value: %v", err)
+		}
+		e.Features = b
+	}
+	e.Cost = nil
+	if v, ok := raw["cost"]; ok {
+		c, ok := spec.Number(v)
+		if !ok || budget.Cost(c) != nil {
+			return spec.Errorf(spec.Join(path, "cost"), "is %s, expected a cost from 0 to %v", spec.Show(v), budget.Most)
+		}
+		c += 0 // −0 is 0
+		e.Cost = &c
+	}
+	return nil
+}
+
+// ExpandSpec implements spec.Decoder: an entry has no sweeps.
+func (e *Entry) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}} }
 
 // DefaultFloor is the exploration floor of a model that names none.
 const DefaultFloor = 0.01
@@ -75,6 +134,20 @@ const (
 	Frozen     Mode = "frozen"     // the policy chooses, the model does not learn
 	Guarded    Mode = "guarded"    // the policy chooses where that cannot break the margin, else the caller's baseline is played
 )
+
+// Modes are the modes that a configuration or a request may name, as the log records them.
+var Modes = map[Mode]eventlog.Mode{
+	Online: eventlog.Online, Apprentice: eventlog.Apprentice, Shadow: eventlog.Shadow, Frozen: eventlog.Frozen,
+	Guarded: eventlog.Online, // or Apprentice: what was played
+}
+
+// CheckMode refuses a mode that a request may not name; an empty one is that of the model.
+func CheckMode(m Mode) error {
+	if _, ok := Modes[m]; !ok && m != "" {
+		return Invalid("mode", m, "expected online, apprentice, shadow, frozen or guarded")
+	}
+	return nil
+}
 
 // Limits bound what a configuration, and a request for a decision, may ask for.
 type Limits struct {

@@ -1,6 +1,8 @@
 package model
 
-import "troupe/spec"
+import (
+	"troupe/spec"
+)
 
 // Guard is what a model with the mode guarded keeps: with probability Confidence its decisions have, at every n at once,
 // earned at least what the callers' baselines would have, less Margin in the mean. The zero value is none.
@@ -36,24 +38,3 @@ func (g *Guard) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v
 
 // String describes the default for listings.
 func (g *Guard) String() string { return "none" }
-
-// checkGuard refuses a guard that could not be kept, and the mode guarded without one.
-func (c *Config) checkGuard() error {
-	g, r := c.Guard, c.Reward
-	switch {
-	case g.IsZero() && c.Mode == string(Guarded):
-		return Invalid("config.guard", "", "is missing: mode guarded needs { margin = … }, how much less than the baseline a "+
-			"decision may earn in the mean")
-	case g.IsZero():
-	case r.Adapt:
-		return Invalid("config.reward.min", "", "is missing: a guard needs a range of rewards that is declared, min and max")
-	case g.Margin >= r.Max-r.Min:
-		return Invalid("config.guard.margin", g.Margin, "expected less than the range of rewards, %v", r.Max-r.Min)
-	case !c.Budget.IsZero():
-		return Invalid("config.guard", g.Margin, "does not go with a budget: a baseline costs what it costs")
-	case c.Unit != "":
-		return Invalid("config.guard", g.Margin, "does not go with unit %s: decisions of one unit share a draw, and the bound "+
-			"needs a draw of its own for each", c.Unit)
-	}
-	return nil
-}

@@ -74,14 +74,6 @@ func (x Change) Recast(own Config, lo, hi float64, limits Limits) (*Compiled, er
 	return out, out.CheckHalfLife()
 }
 
-// SameState returns nil when a model with the configuration n can have a state of one with c, otherwise an *Error that
-// names what differs.
-func (c *Compiled) SameState(n *Compiled) error {
-	same := *n
-	same.Config.ID = c.Config.ID
-	return c.SameShape(&same)
-}
-
 // As returns the configuration c of another model, or of another time, with what shapes the state taken from n.
 func (c Config) As(n Config) (*Compiled, error) {
 	c.Policy, c.Features, c.Dim, c.Sigma = n.Policy, n.Features, n.Dim, n.Sigma

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 
-	"troupe/feature"
 	"troupe/policy"
 	"troupe/rng"
 	"troupe/spec"
@@ -13,14 +12,6 @@ import (
 
 // This file fills in what a new configuration does not say. What it writes stands in the log from then on,
 // so that a later version may have other defaults.
-
-// The kinds of policies for hashed features.
-const (
-	hashedKind = "hashed"
-	sparseKind = "sparse"
-)
-
-func sparseKindOf(raw spec.Raw) bool { return raw["kind"] == hashedKind || raw["kind"] == sparseKind }
 
 // settle writes out what a new configuration leaves open: features, policy and its options, the range of
 // rewards, and what a missing reward means.
@@ -93,21 +84,6 @@ const (
 	rulesKey  = "rules"
 )
 
-// Learned returns the configuration of a model with hashed features after a learned schema has taken over: the policy
-// is that of a new model with a schema, and lo and hi, the range of rewards in force, are where its range begins.
-func (c Config) Learned(s *feature.Schema, lo, hi float64, limits Limits) (*Compiled, error) {
-	c.Features, c.Policy, c.Sigma = FeatureSpec{Schema: s, Learned: true}, PolicySpec{}, 0
-	c.Reward.Min, c.Reward.Max = lo, hi
-	if err := c.settle(); err != nil {
-		return nil, err
-	}
-	out, err := c.Compile(limits)
-	if err != nil {
-		return nil, err
-	}
-	return out, out.CheckBudget()
-}
-
 // oneSource refuses options of the policy that belong elsewhere: the number of bits and the pairs to hashed
 // features, the range to reward, the noise to the data.
 func (c *Config) oneSource() error {
@@ -142,18 +118,6 @@ func (c *Config) oneSource() error {
 func (c *Config) widens() bool {
 	w, ok := c.Policy.Options.(policy.Widener)
 	return ok && w.Widens()
-}
-
-// folds returns whether the policy folds rewards by their range, which then belongs to its state.
-func (c *Compiled) folds() bool { return sparseKindOf(c.Config.Policy.Raw) }
-
-// options are those of the policy with what the features say; the range of rewards is in Problem.
-func (c *Compiled) options() policy.Options {
-	r, ok := c.Config.Policy.Options.(policy.FeatureReader)
-	if h := c.Config.Features.Hashed; ok && h != nil {
-		return r.WithFeatures(h.Bits, h.Pairs)
-	}
-	return c.Config.Policy.Options
 }
 
 // writeOptions writes the defaults of the policy's options into its table.
@@ -200,56 +164,4 @@ func (c *Config) written(raw spec.Raw) spec.Raw {
 		}
 	}
 	return raw
-}
-
-// same reports whether two plain values of a table are equal: a number is one however it is written.
-func same(a, b any) bool {
-	if x, ok := spec.Number(a); ok {
-		y, ok := spec.Number(b)
-		return ok && x == y
-	}
-	return a == b
-}
-
-// Keep completes a new configuration of a model from its own one: features, policy, the range of rewards, what a
-// missing reward means and the floor stay when nothing is said of them; and a policy table that says the same is the
-// model's own, with its options absent or written out.
-func (c *Config) Keep(own Config) {
-	if c.Features.IsZero() && c.Dim == 0 {
-		c.Features, c.Dim = own.Features, own.Dim
-	}
-	if c.Features.Schema != nil && own.Features.Learned && SameJSON(c.Features.Schema, own.Features.Schema) {
-		c.Features.Learned = true
-	}
-	// the configuration that it began with
-	if h := c.Features.Hashed; h != nil && h.Learn.After > 0 && own.Features.Learned {
-		c.Features, c.Policy = own.Features, PolicySpec{}
-	}
-	raw := c.Policy.Raw
-	for key, absent := range map[string]any{changeKey: "none", rulesKey: 1.} {
-		switch before := own.Policy.Raw[key]; {
-		case raw == nil:
-		case raw[key] == nil && before != nil && raw["kind"] == own.Policy.Raw["kind"]:
-			raw = maps.Clone(raw)
-			raw[key] = before
-		case before == nil && same(raw[key], absent):
-			raw = maps.Clone(raw)
-			delete(raw, key)
-		}
-	}
-	if raw == nil || SameJSON(policy.Written(raw), own.Policy.Raw) || SameJSON(own.written(raw), own.Policy.Raw) {
-		c.Policy = own.Policy
-	}
-	if d := &c.Reward.Default; !d.Set && d.Word == "" {
-		d.Word = own.Reward.Default.Word
-	}
-	if r := own.Reward; c.Reward.Adapt { // nothing was said of the range, which shapes the state
-		c.Reward.Min, c.Reward.Max, c.Reward.Adapt = r.Min, r.Max, r.Adapt
-	}
-	if c.Entered == nil {
-		c.Entered = own.Entered
-	}
-	if c.noFloor {
-		c.Floor = own.Floor
-	}
 }

@@ -1,10 +1,7 @@
 package model
 
 import (
-	"encoding/json"
-
 	"troupe/feature"
-	"troupe/rng"
 )
 
 // Shapes remembers the shapes of configurations that were compiled: their encoders, what they say of the policy, and that
@@ -25,20 +22,6 @@ type shape struct {
 }
 
 const maxShapes = 256
-
-// Logged is Config.Logged.
-func (s *Shapes) Logged(c Config) (*Compiled, error) {
-	return c.compile(Limits{Members: 1 << 31, Feature: feature.Limits{Actions: MaxActions, Bytes: MaxBytes}}, s)
-}
-
-// Shape returns a text that two configurations share when their policies, built from one seed, are equal and they read
-// requests in the same way.
-func (c *Compiled) Shape() ([]byte, error) {
-	p := c.Problem(rng.Key{})
-	x := c.Config
-	return json.Marshal([]any{x.Policy.Raw, x.Features.Hashed, x.Features.Schema, x.Features.Learned, x.Dim,
-		p.Sigma, p.Low, p.High})
-}
 
 // shape fills in what depends on the shape of out.Config alone. A shape that is refused is not remembered.
 func (s *Shapes) shape(out *Compiled, limits Limits) error {
@@ -88,4 +71,13 @@ func (c *Compiled) shape(limits Limits) error {
 	}
 	c.Encoder, c.Dim, c.Warnings = e, e.Dim(), e.Warnings()
 	return c.tryPolicy()
+}
+
+// vectorSchema is the schema that passes plain vectors of the unit ball on as they are.
+func vectorSchema(d int) *feature.Schema {
+	return &feature.Schema{
+		Format: feature.Format, Model: "shared", Unknown: "refuse",
+		Features: []feature.Feature{{Name: "action", Weight: 1, Kind: &feature.Vector{Size: d, Bound: 1,
+			Outside: "refuse"}}},
+	}
 }

@@ -1,0 +1,50 @@
+package model
+
+import (
+	"troupe/feature"
+)
+
+// DefaultLimits are those of a server that was not told others.
+var DefaultLimits = Limits{Members: 1000, Feature: feature.Limits{Actions: 1000, Bytes: 1 << 20}}
+
+// Check looks at a configuration as a server would before it makes the model, with DefaultLimits. The error
+// is an *Error with the field.
+func (c Config) Check() error {
+	_, err := c.Admit(DefaultLimits)
+	return err
+}
+
+// Admit is Compile for a configuration that comes from outside. It also refuses what would only fail at a
+// decision; logs may hold such configurations, and Logged must read them. It writes out the options of the
+// policy.
+func (c Config) Admit(limits Limits) (*Compiled, error) {
+	if err := c.settle(); err != nil {
+		return nil, err
+	}
+	out, err := c.Compile(limits)
+	if err != nil {
+		return nil, err
+	}
+	if err := out.CheckBudget(); err != nil {
+		return nil, err
+	}
+	if err := out.CheckHalfLife(); err != nil {
+		return nil, err
+	}
+	return out, out.CheckCatalogue()
+}
+
+// Learned returns the configuration of a model with hashed features after a learned schema has taken over: the policy
+// is that of a new model with a schema, and lo and hi, the range of rewards in force, are where its range begins.
+func (c Config) Learned(s *feature.Schema, lo, hi float64, limits Limits) (*Compiled, error) {
+	c.Features, c.Policy, c.Sigma = FeatureSpec{Schema: s, Learned: true}, PolicySpec{}, 0
+	c.Reward.Min, c.Reward.Max = lo, hi
+	if err := c.settle(); err != nil {
+		return nil, err
+	}
+	out, err := c.Compile(limits)
+	if err != nil {
+		return nil, err
+	}
+	return out, out.CheckBudget()
+}

@@ -1,0 +1,144 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"troupe/bandit"
+	"troupe/feature"
+	"troupe/policy"
+	"troupe/rng"
+)
+
+// Compiled is a configuration that was checked, ready for use. It never changes.
+type Compiled struct {
+	Config             Config
+	Encoder            *feature.Encoder // of a schema, nil with hashed features
+	Hashed             *feature.Hashed  // without a schema, nil with one
+	Dim                int
+	FloorNum, FloorDen uint64         // the exploration floor, reduced
+	Catalogue          map[string]int // id → place in Config.Actions
+	JSON               []byte         // of Config
+	Warnings           []string
+	Start              int // bytes of the policy's snapshot before the first event
+
+	times map[string]uint32 // of Config.Entered
+	left  map[string]bool
+
+	limits map[uint64]ActionLimit // of Config.Floors and Caps
+	unit   []string               // names below context
+}
+
+// Cost returns that of an action in the catalogue, nil where it states none.
+func (c *Compiled) Cost(id string) *float64 {
+	if i, ok := c.Catalogue[id]; ok {
+		return c.Config.Actions[i].Cost
+	}
+	return nil
+}
+
+// Sparse returns whether the policy's memory grows with the coordinates that it has met.
+func (c *Compiled) Sparse() bool { return sparseKindOf(c.Config.Policy.Raw) }
+
+// Remembers returns whether the state of the model has more than that of its policy: statistics of features, the
+// range of rewards, a default reward from the data.
+func (c *Compiled) Remembers() bool {
+	r := c.Config.Reward
+	return c.Hashed != nil || r.Adapt || r.Default.Word == "auto" && !r.Default.Set
+}
+
+// folds returns whether the policy folds rewards by their range, which then belongs to its state.
+func (c *Compiled) folds() bool { return sparseKindOf(c.Config.Policy.Raw) }
+
+// options are those of the policy with what the features say; the range of rewards is in Problem.
+func (c *Compiled) options() policy.Options {
+	r, ok := c.Config.Policy.Options.(policy.FeatureReader)
+	if h := c.Config.Features.Hashed; ok && h != nil {
+		return r.WithFeatures(h.Bits, h.Pairs)
+	}
+	return c.Config.Policy.Options
+}
+
+// Problem is what the policy gets: the dimension, σ, and the randomness of its first members.
+func (c *Compiled) Problem(key rng.Key) policy.Problem {
+	sigma := c.Config.Sigma
+	if sigma == 0 {
+		sigma = (c.Config.Reward.Max - c.Config.Reward.Min) / 2
+	}
+	p := policy.Problem{Dim: c.Dim, Sigma: sigma, Init: key.Stream(rng.Init), Timed: true}
+	if !c.Config.Reward.Adapt {
+		p.Low, p.High = c.Config.Reward.Min, c.Config.Reward.Max
+	}
+	return p
+}
+
+// Policy is what a server needs of a policy: a law that can be stated and a state that can be kept.
+type Policy interface {
+	bandit.Policy
+	bandit.Prober
+	bandit.Snapshotter
+}
+
+// NewPolicy builds the policy of a model with this seed, before its first event.
+func (c *Compiled) NewPolicy(seed rng.Key) (Policy, error) {
+	p, err := c.options().New(c.Problem(seed))
+	if err != nil {
+		return nil, ErrorAt("config.policy", err)
+	}
+	if l, ok := p.(Policy); ok {
+		return l, nil
+	}
+	kind := c.Config.Policy.Raw["kind"]
+	if _, ok := p.(bandit.Prober); !ok {
+		return nil, Invalid("config.policy.kind", kind, "%s", lawless(p))
+	}
+	return nil, Invalid("config.policy.kind", kind,
+		"a %T is not kept as bytes (bandit.Snapshotter), so its state would not survive a restart", p)
+}
+
+// lawless returns why a policy that cannot state its law is refused, and what to use instead.
+func lawless(p bandit.Policy) string {
+	return fmt.Sprintf("a %T cannot state its law (bandit.Prober): it draws from a continuous law, the probability "+
+		"of an action is an "+
+		"integral without a closed form, and a server records exact propensities; use ensemble or atoms, whose laws "+
+		"are counts of members", p)
+}
+
+// Shape returns a text that two configurations share when their policies, built from one seed, are equal and they read
+// requests in the same way.
+func (c *Compiled) Shape() ([]byte, error) {
+	p := c.Problem(rng.Key{})
+	x := c.Config
+	return json.Marshal([]any{x.Policy.Raw, x.Features.Hashed, x.Features.Schema, x.Features.Learned, x.Dim,
+		p.Sigma, p.Low, p.High})
+}
+
+// SameShape returns an *Error that names what differs of the part of a configuration that cannot change, nil
+// when nothing does: id, policy, features, dim and sigma shape the state.
+func (c *Compiled) SameShape(n *Compiled) error {
+	switch {
+	case c.Config.ID != n.Config.ID:
+		return Invalid("config.id", n.Config.ID, "cannot change from %q", c.Config.ID)
+	case !SameJSON(c.Config.Policy.Raw, n.Config.Policy.Raw):
+		return Invalid("config.policy", "", "cannot change; make another model")
+	case !SameJSON(c.Config.Features.Hashed, n.Config.Features.Hashed), c.Encoder != nil &&
+		(n.Encoder == nil || c.Encoder.ID() != n.Encoder.ID()):
+		return Invalid("config.features", "", "cannot change; make another model")
+	case c.folds() && (c.Config.Reward.Adapt != n.Config.Reward.Adapt || c.Config.Reward.Min != n.Config.Reward.Min ||
+		c.Config.Reward.Max != n.Config.Reward.Max):
+		return Invalid("config.reward", "", "the range cannot change: the policy folds rewards by it; make another "+
+			"model")
+	case c.Problem(rng.Key{}).Sigma != n.Problem(rng.Key{}).Sigma:
+		return Invalid("config.sigma", n.Config.Sigma,
+			"cannot change (it is half the range of rewards unless it is set)")
+	}
+	return nil
+}
+
+// SameState returns nil when a model with the configuration n can have a state of one with c, otherwise an *Error that
+// names what differs.
+func (c *Compiled) SameState(n *Compiled) error {
+	same := *n
+	same.Config.ID = c.Config.ID
+	return c.SameShape(&same)
+}

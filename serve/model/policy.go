@@ -1,0 +1,71 @@
+package model
+
+import (
+	"troupe/policy"
+	"troupe/spec"
+)
+
+// The kinds of policies for hashed features.
+const (
+	hashedKind = "hashed"
+	sparseKind = "sparse"
+)
+
+// PolicySpec is a policy table: as it was written, and decoded.
+type PolicySpec struct {
+	Raw     spec.Raw
+	Options policy.Options
+}
+
+// DecodeSpec implements spec.Decoder.
+func (p *PolicySpec) DecodeSpec(v any, path string) (err error) {
+	if p.Options, err = spec.DecodeTable(policy.Kinds, v, path); err == nil {
+		p.Raw = v.(spec.Raw)
+	}
+	return err
+}
+
+// ExpandSpec implements spec.Decoder: a model has no sweeps.
+func (p *PolicySpec) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}} }
+
+// String describes the default for listings.
+func (p *PolicySpec) String() string {
+	return `{ kind = "hashed" }; with a schema or dim { kind = "auto" }`
+}
+
+// fill replaces the table by complete(table).
+func (p *PolicySpec) fill(complete func(spec.Raw) spec.Raw) error {
+	raw := complete(p.Raw)
+	if len(p.Raw) == 0 || SameJSON(raw, p.Raw) {
+		return nil
+	}
+	if err := p.DecodeSpec(raw, "policy"); err != nil {
+		return ErrorAt("config", err)
+	}
+	return nil
+}
+
+func sparseKindOf(raw spec.Raw) bool { return raw["kind"] == hashedKind || raw["kind"] == sparseKind }
+
+// most returns the largest number under a key anywhere in a table.
+func most(raw spec.Raw, key string) float64 {
+	var m float64
+	for k, v := range raw {
+		if sub, ok := v.(spec.Raw); ok {
+			m = max(m, most(sub, key))
+		} else if x, ok := spec.Number(v); ok && k == key {
+			m = max(m, x)
+		}
+	}
+	return m
+}
+
+// says reports whether a table has this text under a key anywhere.
+func says(raw spec.Raw, key, text string) bool {
+	for k, v := range raw {
+		if sub, ok := v.(spec.Raw); ok && says(sub, key, text) || k == key && v == text {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,136 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"troupe/actionset"
+	"troupe/bandit"
+	"troupe/feature"
+	"troupe/policy"
+	"troupe/rng"
+)
+
+// tryPolicy refuses a policy that cannot state its law, or cannot be kept, before a model is made with it.
+func (c *Compiled) tryPolicy() error {
+	p, err := c.NewPolicy(rng.NewKey(0))
+	if err != nil {
+		return err
+	}
+	var set bandit.ActionSet
+	if c.Hashed != nil {
+		set, err = actionset.SparseOf(c.Dim, []int{0, 1, 2}, []uint32{0, 1}, []float64{1, 1})
+	} else {
+		block := make([]float64, 2*c.Dim)
+		block[0], block[c.Dim] = 0.5, -0.5
+		set, err = actionset.FiniteOf(c.Dim, block)
+	}
+	if err != nil {
+		return ErrorAt("config.policy", err)
+	}
+	var law bandit.Law
+	if err := p.Prob(&law, set, rng.Source{}); err != nil {
+		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"],
+			"it cannot state its law (bandit.Prober): %v; use ensemble", err)
+	}
+	b, err := p.AppendSnapshot(nil)
+	if err != nil {
+		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"],
+			"it is not kept as bytes (bandit.Snapshotter): %v", err)
+	}
+	c.Start = len(b)
+	if p, ok := bandit.Innermost(p).(bandit.Pender); ok && p.Pends() {
+		return Invalid("config.policy.pending", c.Config.Policy.Raw["pending"], "is for experiments: a state of the server "+
+			"changes with rewards and not with decisions; leave it out")
+	}
+	if w, ok := p.(bandit.Warner); ok {
+		c.Warnings = append(slices.Clip(c.Warnings), w.Warnings(set)...)
+	}
+	return nil
+}
+
+// CheckBudget refuses a policy that would ignore prices, and a budget below the cheapest action of the catalogue.
+func (c *Compiled) CheckBudget() error {
+	b := c.Config.Budget
+	if b.IsZero() {
+		return nil
+	}
+	if err := b.Limit().Check(); err != nil {
+		return Invalid("config.budget", b.Mean+b.Total, "%v", err)
+	}
+	cheapest := -1
+	for i, a := range c.Config.Actions {
+		if a.Cost != nil && (cheapest < 0 || *a.Cost < *c.Config.Actions[cheapest].Cost) {
+			cheapest = i
+		}
+	}
+	if cheapest >= 0 {
+		a := c.Config.Actions[cheapest]
+		if err := b.Below("config.actions["+strconv.Itoa(cheapest)+"].cost", a.ID, *a.Cost); err != nil {
+			return err
+		}
+	}
+	p, err := c.NewPolicy(rng.NewKey(0))
+	if err != nil {
+		return err
+	}
+	if !bandit.Heeds(p) {
+		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"], "looks at features alone and would ignore the "+
+			"prices of a budget; expected hashed, sparse, auto (link = \"linear\"), atoms, ensemble, greedy or epsilon-greedy")
+	}
+	return nil
+}
+
+// CheckHalfLife refuses a half-life that is shorter than the window: half of what is known would be forgotten before
+// the reward of a decision has come. And one of a model that learns a schema, which would lose it when that takes over.
+func (c *Compiled) CheckHalfLife() error {
+	o, ok := c.Config.Policy.Options.(policy.Forgetter)
+	if !ok {
+		return nil
+	}
+	h, w := o.Forgets(), time.Duration(c.Config.Reward.Window)
+	if f := c.Config.Features.Hashed; f != nil && f.Learn.After > 0 && !h.IsZero() {
+		return Invalid("config.policy.half_life", h.String(), "does not go with features.learn: the model of a learned schema "+
+			"has none; leave out one of them, or give a schema and a policy with half_life")
+	}
+	if h.Time > 0 && h.Time < w {
+		return Invalid("config.policy.half_life", h.String(), "expected at least reward.window, %v: half of what is known would "+
+			"be forgotten before a reward has come", w)
+	}
+	return nil
+}
+
+// CheckCatalogue encodes the features of the catalogue, which the schema would otherwise refuse at each
+// decision.
+func (c *Compiled) CheckCatalogue() error {
+	var b interface {
+		Begin(context []byte) error
+		Add(id string, features []byte) error
+	}
+	switch {
+	case c.Hashed != nil:
+		b = feature.NewHashedBatch(c.Hashed, nil)
+	case c.Encoder != nil:
+		b = feature.NewBatch(c.Encoder)
+	default:
+		return nil
+	}
+	for i, a := range c.Config.Actions {
+		if b.Begin(nil) != nil {
+			return nil // the context has features that are required
+		}
+		if c.Config.Dim != 0 && len(a.Features) == 0 {
+			return Invalid(fmt.Sprintf("config.actions[%d].features", i), a.ID,
+				"is missing, expected a list of %d numbers", c.Dim)
+		}
+		if err := b.Add(a.ID, a.Features); err != nil {
+			e := FeatureError(err)
+			e.Field = strings.Replace(e.Field, "actions[0]", fmt.Sprintf("config.actions[%d]", i), 1)
+			return e
+		}
+	}
+	return nil
+}
