@@ -551,13 +551,20 @@ func (n *Node) takeMissing(ctx context.Context, damage string) error {
 // missing from the others while they answer, and one with an engine takes its place. With a snapshot of the engine that
 // is still damaged it does not start, because the engine does not.
 func (n *Node) startFilled(ctx context.Context, damage string) error {
+	var everywhere *lostSnapshotError // the others may have ended for the same reason in the meantime
 	for since := n.time.Mark(); ; {
 		err := n.takeMissing(ctx, damage)
 		if err == nil {
 			break
 		}
+		if lost := (*lostSnapshotError)(nil); errors.As(err, &lost) && lost.everywhere {
+			everywhere = lost
+		}
 		if n.time.Since(since) > fillStart || errors.Is(err, errNoHoles) || !n.time.Sleep(ctx, lastRetry) {
 			if _, what, serr := checkSnapshots(n.dir); serr != nil || what != "" {
+				if everywhere != nil {
+					err = n.lostEverywhere(everywhere)
+				}
 				return errors.Join(err, serr)
 			}
 			n.logf("the node starts with files that are damaged: %v", err)

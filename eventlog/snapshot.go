@@ -198,11 +198,41 @@ func (n *Node) mendSnapshot(ctx context.Context, name string, s groupSnapshot) e
 	if err != nil {
 		file = name
 	}
+	return &lostSnapshotError{n.name, filepath.ToSlash(file), asked, len(asked) >= n.others()}
+}
+
+// lostSnapshotError is why a node does not start: a snapshot of the engine is whole neither here nor at the nodes that
+// were asked.
+type lostSnapshotError struct {
+	node, file string
+	asked      []string
+	everywhere bool // these were all others
+}
+
+// Error says in one line what is wrong, and what to do.
+func (e *lostSnapshotError) Error() string {
 	text := fmt.Sprintf("the engine does not start with %s, which is damaged, and no other node that answers has it whole",
-		filepath.ToSlash(file))
-	if len(asked) > 0 {
-		text += " or a later one: " + strings.Join(asked, ", ")
+		e.file)
+	if len(e.asked) > 0 {
+		text += " or a later one: " + strings.Join(e.asked, ", ")
 	}
-	return fmt.Errorf("%s. Start the other nodes and this one at the same time; when the others are a majority: troupe "+
-		"cluster rebuild %s", text, n.name)
+	return fmt.Sprintf("%s. Start the other nodes and this one at the same time; when the others are a majority: troupe "+
+		"cluster rebuild %s", text, e.node)
+}
+
+// lostEverywhere is the error of a start without a snapshot that no node has. The engine keeps none of the log's entries
+// in it, so they go on in another cluster.
+func (n *Node) lostEverywhere(e *lostSnapshotError) error {
+	r, err := readReplica(n.dir, n.keys, nil)
+	if err != nil {
+		return errors.Join(e, err)
+	}
+	text := fmt.Sprintf("the engine does not start with %s, which is damaged here and at %s, so every node has lost it. "+
+		"The log is in other files", e.file, strings.Join(e.asked, " and "))
+	if r.Last < r.First {
+		return fmt.Errorf("%s, and no entry is whole here: look at the other nodes", text)
+	}
+	return fmt.Errorf("%s: entries %d to %d are whole here. At the node where these are the most: troupe cluster export "+
+		"DIR --data DATA --until %[3]d, and then troupe cluster init --import DIR begins a cluster with them", text,
+		r.First, r.Last)
 }
