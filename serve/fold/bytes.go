@@ -48,7 +48,7 @@ const (
 )
 
 // Image returns the bytes of the fold and of the chain that stands behind it. The caller writes or releases it. Memory:
-// that of the state without what is on the shelf.
+// that of the state, with a shelf some megabytes and the states of models that have bytes in memory.
 func (f *Fold) Image(chain *eventlog.Chain) (*Image, error) {
 	var flags byte
 	if f.cluster.nodes != nil {
@@ -60,7 +60,7 @@ func (f *Fold) Image(chain *eventlog.Chain) (*Image, error) {
 	if f.incoming != nil {
 		flags |= withImport
 	}
-	w := imager{writer: writer{append([]byte(stateMagic), flags)}}
+	w := imager{writer: writer{append([]byte(stateMagic), flags)}, on: f.shelf}
 	w.uint(f.seq)
 	w.uint(f.lost)
 	w.fixed(uint64(f.cluster.clock))

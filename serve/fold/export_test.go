@@ -6,6 +6,12 @@ import (
 	"troupe/serve/model"
 )
 
+// SetInMemory sets how many bytes of an image are in memory, and returns how many were.
+func SetInMemory(n int) (before int) {
+	before, inMemory = inMemory, n
+	return before
+}
+
 // Judged returns of the events of a try: the weight 1/(K·p), and the squares of the one-step errors of the hashed model
 // and of the one that is learned.
 func (h *History) Judged(ctx context.Context, l Learner, limits model.Limits) (out [][3]float64, err error) {

@@ -443,9 +443,10 @@ func TestStateAnywhere(t *testing.T) {
 			s.goesOnTo(f, chain, last, final, fmt.Sprintf("state %d", i))
 		}
 	}
-	for _, on := range []*shelf.Shelf{nil, newShelf(t)} {
-		s.laidAside(states, r, on)
-	}
+	s.laidAside(states, r, nil)
+	s.laidAside(states, r, newShelf(t))
+	defer fold.SetInMemory(fold.SetInMemory(0)) // all of a state goes to the shelf before it is written
+	s.laidAside(states, r, newShelf(t))
 	// The bytes have all that a model is, not only what two writers leave out alike.
 	restored, _, err := fold.Restore(final, s.past)
 	if err != nil {
@@ -574,6 +575,30 @@ func TestShelfDamaged(t *testing.T) {
 	}
 	if b, err := f.AppendState(nil, chain); err != nil || !bytes.Equal(b, good) {
 		t.Errorf("a state that stays in memory has other bytes (%v)", err)
+	}
+	on = newShelf(t)
+	f, chain, err = fold.RestoreOn(good, s.past, on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fold.SetInMemory(fold.SetInMemory(0))
+	before := on.Status().Used
+	image, err := f.Image(chain)
+	if err != nil || on.Status().Used <= before || image.Len() != len(good) {
+		t.Errorf("an image of %d bytes takes %d of the shelf (%v)", image.Len(), on.Status().Used-before, err)
+	}
+	if image.Release(); on.Status().Used != before {
+		t.Errorf("an image that is given up leaves %d bytes on the shelf", on.Status().Used-before)
+	}
+	if image, err = f.Image(chain); err != nil {
+		t.Fatal(err)
+	}
+	if err := on.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if _, err := image.WriteTo(&out); out.Len() > 0 || !errors.As(err, &damage) {
+		t.Errorf("%d bytes of an image that cannot be read: %v", out.Len(), err)
 	}
 }
 
