@@ -38,7 +38,8 @@ type Log interface {
 	// more until ctx is done. It ends after yielding an error: ctx's, a *GapError when an entry that
 	// should exist does not, or another.
 	Read(ctx context.Context, shard uint16, from uint64) iter.Seq2[Entry, error]
-	// Get returns one entry, or an error that wraps ErrNotFound.
+	// Get returns one entry, an error that wraps ErrNotFound, or one that wraps ErrSilent where the engine said nothing
+	// about the entry. Other errors say that the entry cannot be given.
 	Get(ctx context.Context, shard uint16, seq uint64) (Entry, error)
 	// Trim removes the entries up to a sequence, which must be before the last one: the first batch of
 	// the next writer names an entry.
@@ -75,6 +76,10 @@ var (
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrNotFound: no entry has this sequence.
 	ErrNotFound = errors.New("no such entry")
+	// ErrSilent: the engine has not said whether it has an entry: it gave no answer in time, has no leader, is being
+	// opened again or cannot be reached. It says nothing about the entry, and asking again may help. The error of the
+	// engine is wrapped too.
+	ErrSilent = errors.New("the log does not answer")
 	// ErrTrim: Trim would remove the last entry.
 	ErrTrim = errors.New("the last entry must stay")
 )

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -53,6 +54,11 @@ func TestLostAnswers(t *testing.T) {
 	n.srv.Load().Shutdown()
 	begun := time.Now()
 	var all sync.WaitGroup
+	all.Go(func() { // nothing is known of the entry
+		if _, err := l.Get(ctx, 0, 1); !errors.Is(err, ErrSilent) || errors.Is(err, ErrNotFound) {
+			t.Errorf("Get: %v", err)
+		}
+	})
 	for name, act := range map[string]func() error{
 		"PutBase":   func() error { return l.PutBase(ctx, b, []byte("x")) },
 		"Bases":     func() error { _, err := l.Bases(ctx); return err },

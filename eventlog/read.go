@@ -192,7 +192,7 @@ func (p *pager) page(ctx context.Context, e *engine, page []Entry, from, last ui
 			p.inbox = e.nc.NewInbox()
 			sub, err := e.nc.SubscribeSync(p.inbox + ".*")
 			if err != nil {
-				return nil, fmt.Errorf("shard %d: read: %w", p.s.n, err)
+				return nil, fmt.Errorf("shard %d: read: %w", p.s.n, silence(err))
 			}
 			p.sub = sub
 		}
@@ -218,12 +218,12 @@ func (e *engine) ask(ctx context.Context, s *streamShard, sub *nats.Subscription
 		return nil, err
 	}
 	if err := e.nc.PublishRequest("$JS.API.DIRECT.GET."+streamName(s.n), reply, request); err != nil {
-		return nil, fmt.Errorf("shard %d: read: %w", s.n, err)
+		return nil, fmt.Errorf("shard %d: read: %w", s.n, silence(err))
 	}
 	for {
 		m, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("shard %d: read from entry %d: %w", s.n, from, err)
+			return nil, fmt.Errorf("shard %d: read from entry %d: %w", s.n, from, silence(err))
 		}
 		if m.Subject != reply {
 			continue // an answer to a request that was given up
@@ -265,16 +265,16 @@ func (l *JetStream) Get(ctx context.Context, shard uint16, seq uint64) (Entry, e
 	}
 	e, _, err := l.state()
 	if e == nil {
-		return Entry{}, err
+		return Entry{}, entryError(shard, seq, err)
 	}
 	m, err := e.streams[shard].GetMsg(ctx, seq)
 	switch {
 	case err != nil && l.replaced(e):
-		return Entry{}, fmt.Errorf("%w: entry %d: %v", ErrDown, seq, err)
+		return Entry{}, entryError(shard, seq, fmt.Errorf("%w: %w", ErrDown, err))
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return Entry{}, notFound(shard, seq)
 	case err != nil:
-		return Entry{}, fmt.Errorf("shard %d: entry %d: %w", shard, seq, err)
+		return Entry{}, entryError(shard, seq, err)
 	case m.Sequence != seq:
 		return Entry{}, fmt.Errorf("shard %d: the engine answers with entry %d for %d", shard, m.Sequence, seq)
 	}

@@ -343,7 +343,8 @@ func (l *Stream) info(ctx context.Context, shard uint16) (Info, error) {
 	return i, nil
 }
 
-// Get implements Log. It asks any replica, and for what that does not have the leader.
+// Get implements Log. It asks any replica, and for what that does not have the leader: without any answer for about 6
+// s. That no entry is there is the word of the leader and of its end of the log.
 func (l *Stream) Get(ctx context.Context, shard uint16, seq uint64) (Entry, error) {
 	both, end, err := l.begin(ctx, shard)
 	if err != nil {
@@ -367,7 +368,10 @@ func (l *Stream) Get(ctx context.Context, shard uint16, seq uint64) (Entry, erro
 		return e, err
 	}
 	info, ierr := l.info(tctx, shard)
-	if ierr != nil || seq < info.First || seq > info.Last { // it is not in the log
+	switch {
+	case ierr != nil: // the leader may be another one now, and has not said what it has
+		return Entry{}, entryError(shard, seq, ierr)
+	case seq < info.First || seq > info.Last: // it is not in the log
 		return Entry{}, err
 	}
 	l.distrust(tctx, shard, seq)
@@ -380,7 +384,7 @@ func (l *Stream) Get(ctx context.Context, shard uint16, seq uint64) (Entry, erro
 			return e, err
 		}
 		if !l.opt.Clock.Sleep(tctx, firstRetry) {
-			break
+			return Entry{}, entryError(shard, seq, tctx.Err())
 		}
 	}
 	return Entry{}, notFound(shard, seq)
@@ -425,7 +429,7 @@ func leaderGet(ctx context.Context, nc *nats.Conn, shard uint16, seq uint64) (En
 	}
 	m, err := nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+streamName(shard), request)
 	if err != nil {
-		return Entry{}, fmt.Errorf("shard %d: entry %d: %w", shard, seq, err)
+		return Entry{}, entryError(shard, seq, err)
 	}
 	var answer struct {
 		Error   *jetstream.APIError `json:"error"`
@@ -440,7 +444,7 @@ func leaderGet(ctx context.Context, nc *nats.Conn, shard uint16, seq uint64) (En
 	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
 		return Entry{}, notFound(shard, seq)
 	case answer.Error != nil:
-		return Entry{}, fmt.Errorf("shard %d: entry %d: engine: %w", shard, seq, answer.Error)
+		return Entry{}, entryError(shard, seq, fmt.Errorf("engine: %w", answer.Error))
 	case answer.Message == nil || answer.Message.Seq != seq:
 		return Entry{}, fmt.Errorf("shard %d: the engine answers with another entry for %d", shard, seq)
 	}
