@@ -21,8 +21,8 @@ func (s *Server) Health() Health {
 	}
 	h.Lag, _ = bits.Sub64(max(h.Log, h.Applied), h.Applied, 0)
 	h.Snapshot, h.SnapshotError = s.snapshots.status()
-	h.ModelBytes, h.Awake = s.modelBytes()
-	h.ModelBytes += int64(s.shown.size())
+	g := s.member.glances.take()
+	h.ModelBytes, h.Awake = g.bytes+int64(s.shown.size()), g.awake
 	h.InFlight = s.calls.n.Load()
 	h.Followers = s.exports.followers.list(s.opt.Clock.Now())
 	h.LogBytes, h.LogLimit = s.space.bytes.Load(), s.space.limit.Load()
@@ -34,7 +34,7 @@ func (s *Server) Health() Health {
 	if errors.As(err, &gap) || errors.As(err, &chain) || errors.As(err, &files) {
 		h.Damage = errors.Unwrap(err).Error()
 	}
-	h.Cluster = s.member.clusterHealth()
+	h.Cluster = s.member.healthOf(g.nodes)
 	switch {
 	case err != nil:
 		h.Ready, h.Reason = false, err.(*Error).Want

@@ -117,7 +117,7 @@ func testImport(t *testing.T, config ModelConfig) {
 			t.Fatal(err)
 		}
 		for _, restoreAt := range []uint64{0, restored.Seq()} {
-			past := &fold.History{Log: logReader{s.ctx, s.log, s.opt.Clock}, Nearest: func(uint64) []byte { return nil }}
+			past := &fold.History{Log: logReader{s.ctx, s.log}, Nearest: func(uint64) []byte { return nil }}
 			if restoreAt > 0 {
 				past.Nearest = func(uint64) []byte { return mid }
 			}

@@ -261,7 +261,7 @@ func checkHashed(t *testing.T, s *Server) {
 
 // checkFolded compares the state of a model with the fold of the whole log.
 func checkFolded(t *testing.T, s *Server, name string) *fold.Model {
-	past := &fold.History{Log: logReader{s.ctx, s.log, s.opt.Clock}, Nearest: func(uint64) []byte { return nil }}
+	past := &fold.History{Log: logReader{s.ctx, s.log}, Nearest: func(uint64) []byte { return nil }}
 	past.First.Store(1)
 	var got *fold.Model
 	differ := ""

@@ -23,6 +23,7 @@ type member struct {
 	recent    *recent.Decisions
 	unwritten *unwritten
 	replica   *replica
+	glances   *glances
 }
 
 // fits returns why this node may not go on with the log, nil when it may.
@@ -344,7 +345,16 @@ func (s *member) checkpoint() error {
 	return err
 }
 
+// clusterHealth is what Health says of a cluster. It answers while the applier waits for the log.
 func (s *member) clusterHealth() *ClusterHealth {
+	if s.nodes == nil {
+		return nil
+	}
+	return s.healthOf(s.glances.take().nodes)
+}
+
+// healthOf is clusterHealth where the log knows the nodes as list.
+func (s *member) healthOf(list []fold.Node) *ClusterHealth {
 	n := s.nodes
 	if n == nil {
 		return nil
@@ -381,9 +391,6 @@ func (s *member) clusterHealth() *ClusterHealth {
 	for _, k := range n.numbers {
 		out.KeyNumbers = append(out.KeyNumbers, int(k))
 	}
-	s.mu.RLock()
-	list := s.fold.Nodes()
-	s.mu.RUnlock()
 	out.Base = s.based.Load()
 	n.mu.Lock()
 	defer n.mu.Unlock()

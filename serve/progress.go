@@ -21,6 +21,15 @@ type progress struct {
 	down     atomic.Bool        // failed is set
 	waiting  map[uint64]*waiter // by entry
 	timers   sync.Pool          // of stopped *timing.Timer: each reward needs one for some milliseconds
+
+	lack atomic.Pointer[lack] // what the applier reads for the fold at present, nil for nothing
+}
+
+// lack is an entry that the fold needs while it is in the middle of another one, with the state locked.
+type lack struct {
+	seq   uint64
+	since timing.Instant
+	err   error // of the log, which gave no answer; nil in the first try
 }
 
 // waiter is what the callers that wait for one entry share.

@@ -246,7 +246,7 @@ func TestRollbacksInRollbacks(t *testing.T) {
 	last := s.progress.applied.Load()
 	want := must(s.State(ctx, "news")).Digest
 
-	c := &counted{Log: logReader{s.ctx, s.log, s.opt.Clock}}
+	c := &counted{Log: logReader{s.ctx, s.log}}
 	h := &fold.History{Log: c, Nearest: func(uint64) []byte { return nil }}
 	h.First.Store(1)
 	f, _, err := h.Fold(nil, last)

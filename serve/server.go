@@ -17,7 +17,6 @@ import (
 	"troupe/serve/fold"
 	"troupe/serve/recent"
 	"troupe/serve/shelf"
-	"troupe/timing"
 )
 
 // Server is the Service of one data directory. It wires its parts and has no work of its own: the state and the writer
@@ -139,7 +138,8 @@ func newServer(o Options) *Server {
 	w := newWriter(&o)
 	st.lagging = lagging{lifetime: l, wait: o.Wait, failed: w.progress.fail, step: bandit.Work.Step}
 	u := &unwritten{time: o.Clock}
-	m := &member{lifetime: l, state: st, writer: w, unwritten: u, replica: &replica{lifetime: l, writer: w}}
+	m := &member{lifetime: l, state: st, writer: w, unwritten: u, replica: &replica{lifetime: l, writer: w},
+		glances: &glances{state: st, writer: w}}
 	snaps := &snapshots{state: st, opt: w.opt, files: snapshotFiles(o.Dir)}
 	return &Server{lifetime: l, state: st, writer: w, member: m, keys: o.Keys, started: o.Clock.Now(), snapshots: snaps,
 		applier: &applier{lifetime: l, state: st, writer: w, member: m, snapshots: snaps, unwritten: u}}
@@ -242,42 +242,6 @@ func (s *Server) startLoops() {
 	}
 }
 
-// logReader gives a history the log.
-type logReader struct {
-	ctx   context.Context
-	log   eventlog.Log
-	clock timing.Clock
-}
-
-// Get asks again for up to readAgain when the log does not answer: an entry that is half applied cannot be left, and a node
-// that the network cuts off for some seconds would be read-only until its next start.
-func (l logReader) Get(seq uint64) (eventlog.Entry, error) {
-	for begun := l.clock.Mark(); ; {
-		e, err := l.log.Get(l.ctx, 0, seq)
-		if !errors.Is(err, context.DeadlineExceeded) || l.clock.Since(begun) > readAgain ||
-			!l.clock.Sleep(l.ctx, readPause) {
-			return e, err
-		}
-	}
-}
-
-const (
-	readAgain = time.Minute
-	readPause = 100 * time.Millisecond
-)
-
-func (l logReader) Replay(c *eventlog.Chain, until uint64, f func(eventlog.Delivery) error) error {
-	for d, err := range eventlog.Replay(l.ctx, l.log, c, until) {
-		if err == nil {
-			err = f(d)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // recover makes the fold of the whole log, from the newest snapshot that can be used.
 func (s *Server) recover(ctx context.Context) error {
 	begin := s.opt.Clock.Mark()
@@ -292,9 +256,13 @@ func (s *Server) recover(ctx context.Context) error {
 		}
 	}
 	s.space.set(info)
-	s.past = &fold.History{Log: logReader{s.ctx, s.log, s.opt.Clock}, Nearest: s.snapshots.files.Nearest, Keys: s.batches,
+	s.past = &fold.History{Log: logReader{s.ctx, s.log}, Nearest: s.snapshots.files.Nearest, Keys: s.batches,
 		KeysKept: s.opt.keysKept}
 	s.past.First.Store(info.First)
+	patient := &patientReader{ctx: ctx, most: openFor, log: s.log, clock: s.opt.Clock, progress: &s.progress,
+		logger: s.opt.Logger}
+	own := s.past.ReadThrough(patient)
+	s.snapshots.past = own
 	s.recent = recent.New(recent.Options{Keys: s.keys, Log: s.log, Past: s.past, Here: s.here, Logger: s.opt.Logger})
 	s.member.recent = s.recent
 	s.bases = bases{log: s.log, batches: s.batches, past: s.past, files: s.snapshots.files, logger: s.opt.Logger}
@@ -325,7 +293,7 @@ func (s *Server) recover(ctx context.Context) error {
 				"base: put one back from a backup%s",
 				info.First, s.snapshots.files, strings.Join(append([]string{""}, s.snapshots.skipped...), "\n  "))
 		}
-		s.fold, s.applier.chain = fold.NewOn(s.past, s.snapshots.shelf), s.past.Chain(1)
+		s.fold, s.applier.chain = fold.NewOn(own, s.snapshots.shelf), own.Chain(1)
 	}
 	s.recovery.Skipped = s.snapshots.skipped
 	s.recovery.Snapshot = s.fold.Seq()
@@ -339,6 +307,7 @@ func (s *Server) recover(ctx context.Context) error {
 	if err := s.applier.catchUp(ctx, info.Last, &s.recovery); err != nil {
 		return err
 	}
+	patient.ctx, patient.most = s.ctx, 0
 	if err := s.bases.confirm(s.fold.Base()); err != nil {
 		return err
 	}
@@ -419,7 +388,12 @@ func (s *Server) Close(ctx context.Context) error {
 
 func (s *Server) close(ctx context.Context) error {
 	s.drain(ctx)
-	s.windows.stop()
+	swept := make(chan struct{})
+	go func() { s.windows.stop(); close(swept) }()
+	select {
+	case <-swept:
+	case <-ctx.Done(): // the sweep may wait for the state, which the applier holds while the log does not answer
+	}
 	last := ctx
 	// the calls are answered; what may be under way is a checkpoint of a node that reaches no majority
 	if s.nodes != nil {
@@ -437,6 +411,7 @@ func (s *Server) close(ctx context.Context) error {
 	}
 	s.stop()
 	s.workers.Wait()
+	<-swept
 	s.snapshots.wait()
 	s.settle()
 	if s.progress.stoppedClean() {

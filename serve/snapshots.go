@@ -21,9 +21,10 @@ type snapshots struct {
 	state   *state
 	opt     *Options
 	log     eventlog.Log
-	files   fold.Files   // empty: none are written
-	shelf   *shelf.Shelf // of the fold, nil without a data directory
-	since   int          // records since the last one; only the applier uses it
+	past    *fold.History // of the fold that a file becomes
+	files   fold.Files    // empty: none are written
+	shelf   *shelf.Shelf  // of the fold, nil without a data directory
+	since   int           // records since the last one; only the applier uses it
 	at      timing.Instant
 	skipped []string // that could not be used at the start, and why
 
@@ -179,7 +180,7 @@ type unusableError struct{ error }
 // *unusableError means that the snapshot was made from another log, or that the log has lost its end.
 func (s *snapshots) load(ctx context.Context, seq uint64, info eventlog.Info, on *shelf.Shelf) (*fold.Fold,
 	*eventlog.Chain, error) {
-	f, c, err := s.files.LoadOn(seq, info.First, s.state.past, on)
+	f, c, err := s.files.LoadOn(seq, info.First, s.past, on)
 	switch {
 	case err != nil:
 		return nil, nil, &unusableError{err}

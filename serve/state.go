@@ -140,6 +140,11 @@ func (s *state) wakeLearner() {
 func (s *state) modelBytes() (bytes int64, awake int) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	return s.sizes()
+}
+
+// sizes is modelBytes for a caller that holds mu.
+func (s *state) sizes() (bytes int64, awake int) {
 	for m := range s.fold.Models() {
 		if bytes += m.Now(); m.Awake() {
 			awake++

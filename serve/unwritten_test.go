@@ -162,7 +162,7 @@ func TestAnyEntry(t *testing.T) {
 		t.Errorf("%d decisions count, want 120", n)
 	}
 	agree(t, nodes...)
-	past := &fold.History{Log: logReader{nodes[0].ctx, nodes[0].log, nodes[0].opt.Clock}, Nearest: func(uint64) []byte { return nil }, Keys: testKeys.Batches()}
+	past := &fold.History{Log: logReader{nodes[0].ctx, nodes[0].log}, Nearest: func(uint64) []byte { return nil }, Keys: testKeys.Batches()}
 	past.First.Store(1)
 	f, chain, err := past.Fold(nil, nodes[0].fold.Seq())
 	if err != nil {

@@ -58,7 +58,14 @@ func (s *writer) stopped() error {
 	var repairing *eventlog.RepairingError
 	if errors.As(err, &down) || errors.As(err, &cut) || errors.As(err, &repairing) {
 		// The reason why nothing comes back is said first.
-		return &Error{Code: Unavailable, Want: err.Error(), RetryAfter: time.Second, Err: err}
+		want := err.Error()
+		if w := s.lacks(); w != nil {
+			want += "; " + w.Want
+		}
+		return &Error{Code: Unavailable, Want: want, RetryAfter: time.Second, Err: err}
+	}
+	if w := s.lacks(); w != nil && !errors.Is(err, eventlog.ErrBroken) {
+		return w
 	}
 	if s.nodes != nil {
 		if err := cmp.Or(s.nodes.cutOff(), s.nodes.doubtful()); err != nil {
@@ -77,6 +84,21 @@ func (s *writer) stopped() error {
 		return &Error{Code: Unavailable, Want: "the log is being opened again", RetryAfter: time.Second, Err: err}
 	}
 	return &Error{Code: Unavailable, Want: "the log has stopped; the server must be restarted", Err: err}
+}
+
+// lacks returns the error of every call while the applier is in the middle of an entry and does not get an older one,
+// nil otherwise: the state is locked, and what needs it would hang.
+func (s *writer) lacks() *Error {
+	l := s.progress.lack.Load()
+	if l == nil || l.err == nil && s.opt.Clock.Since(l.since) < readSlow {
+		return nil
+	}
+	why := "there is no answer yet"
+	if l.err != nil {
+		why = l.err.Error()
+	}
+	return &Error{Code: Unavailable, RetryAfter: time.Second, Err: l.err, Want: fmt.Sprintf("the state waits for entry "+
+		"%d of the log for %.0f s: %s", l.seq, s.opt.Clock.Since(l.since).Seconds(), why)}
 }
 
 func isFull(err error, code Code) *Error {
@@ -177,6 +199,9 @@ func (s *writer) write(ctx context.Context, r eventlog.Record) (fold.Outcome, ui
 func (s *writer) begin(ctx context.Context) (done func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if w := s.lacks(); w != nil {
+		return nil, w
 	}
 	if s.nodes != nil {
 		if err := s.nodes.stale(); err != nil {

@@ -146,8 +146,8 @@ func (a *statusPages) statusPage(w http.ResponseWriter, r *http.Request) {
 	now := a.opts.Clock.Now()
 	h := a.svc.Health()
 	models, more, err := a.svc.ListModels(ctx, "", maxPageModels)
-	// a node that is cut off still says so
-	if err != nil && !(h.Cluster != nil && serve.CodeOf(err) == serve.Unavailable) {
+	// a server that cannot read its state, as a node that is cut off, still says why
+	if err != nil && serve.CodeOf(err) != serve.Unavailable {
 		a.faults.refuse(w, r, err)
 		return
 	}

@@ -62,6 +62,23 @@ type History struct {
 
 	begun beginnings
 	fits  fits
+
+	of *History // that this one reads through another log, nil for one that stands for itself
+}
+
+// ReadThrough returns h for a fold that reads entries through another Log: what they share is that of h, and First and
+// Base of the result are not used. A history that a server opens has one reader that must not give up in the middle of an
+// entry, the fold, and others whose callers want to hear at once that the log does not answer.
+func (h *History) ReadThrough(log Log) *History {
+	return &History{Log: log, Nearest: h.Nearest, Keys: h.Keys, KeysKept: h.KeysKept, of: h.whole()}
+}
+
+// whole returns the history that has what is shared.
+func (h *History) whole() *History {
+	if h.of != nil {
+		return h.of
+	}
+	return h
 }
 
 // Chain returns a chain that begins with entry from and has the keys of the history, which may be nil.
@@ -181,7 +198,8 @@ func (h *History) DecisionAmong(key eventlog.Event, seq uint64, each func(eventl
 // fit returns the policy with which a try has learned its events, to the first caller, where the events are the same;
 // otherwise one that has learned nothing.
 func (h *History) fit(m *Model, cfg *model.Compiled, number int, same bool) (*Fit, error) {
-	if f := h.fits.take(fitKeyOf(m.ID, cfg, number)); f != nil && same {
+	if f := h.whole().fits.take(fitKeyOf(m.ID, cfg, number)); f != nil && same {
+		f.read.log = h.Log // which another reader has begun
 		return f, nil
 	}
 	return newFit(h.Log, cfg, m.Seed)
@@ -218,7 +236,7 @@ func (h *History) policyAt(chain []eventlog.ID, seq uint64, cast *model.Compiled
 		}
 		k.cast = Digest(b)
 	}
-	if v, ok := h.begun.get(k); ok {
+	if v, ok := h.whole().begun.get(k); ok {
 		return v, nil
 	}
 	f, err := h.at(chain, seq, cast)
@@ -240,7 +258,7 @@ func (h *History) policyAt(chain []eventlog.ID, seq uint64, cast *model.Compiled
 		v.Learned, v.Memory, v.Digest = m.Counts.Learned, m.Memory, s.Digest()
 		v.Learning = m.Learning.inherited()
 	}
-	h.begun.put(k, v)
+	h.whole().begun.put(k, v)
 	return v, nil
 }
 
@@ -256,8 +274,8 @@ func (h *History) at(chain []eventlog.ID, seq uint64, cast *model.Compiled) (*Fo
 		f, _, err := h.Fold(only, seq)
 		return f, err
 	}
-	if h.First.Load() > 1 {
-		return nil, &TrimmedError{max(1, h.Base.Load())}
+	if h.whole().First.Load() > 1 {
+		return nil, &TrimmedError{max(1, h.whole().Base.Load())}
 	}
 	f, c := New(h), h.Chain(1)
 	f.only, f.cast = only, cast
@@ -266,16 +284,16 @@ func (h *History) at(chain []eventlog.ID, seq uint64, cast *model.Compiled) (*Fo
 
 // Fold is At for the policies of the models in only, nil for all. It also returns the chain of the log.
 func (h *History) Fold(only map[eventlog.ID]bool, seq uint64) (*Fold, *eventlog.Chain, error) {
-	if base := h.Base.Load(); seq < base {
+	if base := h.whole().Base.Load(); seq < base {
 		return nil, nil, &TrimmedError{base}
 	}
-	f, c := New(h), h.Chain(h.First.Load())
+	f, c := New(h), h.Chain(h.whole().First.Load())
 	if b := h.Nearest(seq); b != nil {
 		var err error
 		if f, c, err = Restore(b, h); err != nil {
 			return nil, nil, err
 		}
-	} else if h.First.Load() > 1 {
+	} else if h.whole().First.Load() > 1 {
 		return nil, nil, errors.New("the log was trimmed and its base cannot be read")
 	}
 	f.seq = c.Last()

@@ -125,7 +125,7 @@ func (h *History) judge(ctx context.Context, l Learner, cfg *model.Compiled, try
 	try.decide(fit.judged[len(fit.judged)/2:]) // both began with nothing
 	digest, err := fit.digest()
 	if err == nil && try.TookOver {
-		h.fits.put(fitKeyOf(l.ID, cfg, l.Number), fit)
+		h.whole().fits.put(fitKeyOf(l.ID, cfg, l.Number), fit)
 	}
 	return digest, err
 }
