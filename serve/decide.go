@@ -99,11 +99,8 @@ func (d deciding) Append(ctx context.Context, records ...eventlog.Record) (event
 
 // Applied implements decide.Log.
 func (d deciding) Applied(seq uint64) error {
-	if _, err := d.progress.until(d.ctx, seq); err != nil {
-		return &Error{Code: Unavailable, Want: "it is recorded, what came of it is not known yet",
-			RetryAfter: time.Second, Unknown: true, Err: err}
-	}
-	return nil
+	_, err := d.progress.until(d.ctx, seq)
+	return err
 }
 
 // Settled implements decide.Log.

@@ -3,7 +3,7 @@
 //
 //   - A [Version] is what the server publishes after each entry of the log: an immutable policy state.
 //   - A [Pool] keeps [Worker]s, each a policy put into the state of one version, with scratch space. A
-//     decision takes a worker, encodes the candidates of its [Request], and draws.
+//     decision takes a worker, reads the candidates of its [Request] into the worker's [Offer], and draws.
 //   - [Worker.Choose] depends on the version, the candidates and a nonce and on nothing else, so a recorded
 //     decision can be computed again.
 //

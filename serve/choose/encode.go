@@ -25,8 +25,24 @@ func (o *Offer) encoder() encoder {
 	return o.batch
 }
 
-// CheckCount refuses more actions than the limit, of a catalogue or packed, which Check cannot count.
-func (o *Offer) CheckCount(r *Request, most int) error {
+// Read is Encode for a decision. It also refuses what no decision can keep: more actions than most, under a budget an
+// action without a cost, or a cheapest one that costs more than the whole budget, and caps that sum to less than 1. The
+// error is a *model.Error with the path.
+func (o *Offer) Read(r *Request, most int) error {
+	if err := o.Encode(r); err != nil {
+		return err
+	}
+	if err := o.checkCount(r, most); err != nil {
+		return err
+	}
+	if err := o.checkCosts(); err != nil {
+		return err
+	}
+	return o.checkCaps()
+}
+
+// checkCount refuses more actions than the limit, of a catalogue or packed, which Request.Check cannot count.
+func (o *Offer) checkCount(r *Request, most int) error {
 	if n := o.encoder().Len(); n > most {
 		if len(r.Packed) > 0 {
 			return tooMany("packed", n, most)
@@ -34,6 +50,49 @@ func (o *Offer) CheckCount(r *Request, most int) error {
 		return tooMany("actions", n, most)
 	}
 	return nil
+}
+
+// checkCosts refuses a request to a model with a budget in which an action has no cost, or the cheapest one costs more
+// than the whole budget.
+func (o *Offer) checkCosts() error {
+	b := o.compiled.Config.Budget
+	if b.IsZero() {
+		return nil
+	}
+	at := 0
+	if len(o.costs) > 0 {
+		at = o.cheapest()
+	}
+	field := fmt.Sprintf("costs[%d]", o.Place(at))
+	if o.each {
+		field = fmt.Sprintf("actions[%d].cost", o.Place(at))
+	}
+	if len(o.costs) == 0 {
+		return model.Invalid(field, "", "is missing: the model has a budget, so every action needs a cost")
+	}
+	return b.Below(field, o.IDs[o.Place(at)], o.costs[at])
+}
+
+// checkCaps refuses a request whose actions have caps that sum to less than 1: no law keeps them.
+func (o *Offer) checkCaps() error {
+	bounds := o.compiled.Limits()
+	if len(bounds) == 0 || o.hashed == nil {
+		return nil
+	}
+	sum := uint64(0)
+	for i := range o.sparse.actions {
+		b, ok := bounds[o.sparse.actions[i][0].Hash]
+		if sum += b.High; !ok || sum >= floorUnit {
+			return nil
+		}
+	}
+	_, first := o.ID(0)
+	more := ""
+	if n := o.Count() - 1; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return model.Invalid("actions", o.Count(), "the caps of all actions that may be played, %q%s, sum to %v: "+
+		"expected 1 at least, so offer an action without a cap", first, more, float64(sum)/floorUnit)
 }
 
 // Encode reads the candidates of a request into the offer. A request that the model cannot read is a

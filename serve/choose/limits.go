@@ -21,7 +21,7 @@ import (
 // There is such a t. S(t) = Σ min(c_i, max(f_i, t·q_i)) is continuous and does not fall, S(0) = Σ f_i ≤ 1 because
 // floors that sum to more are refused, and S(∞) = Σ_{q_i>0} c_i + Σ_{q_i=0} f_i. Where S(∞) < 1 all candidates with
 // q_i > 0 have their caps, and what is left is shared among the others in the same way with q_i = 1: this is the limit
-// of the law for (1−δ)·q + δ/K, δ → 0. Where even Σ c_i < 1 no law keeps the caps. CheckCaps refuses such a request;
+// of the law for (1−δ)·q + δ/K, δ → 0. Where even Σ c_i < 1 no law keeps the caps. Offer.Read refuses such a request;
 // when the hard stop of a budget has left such candidates, or such ones are evaluated, p_i = c_i/Σ c.
 //
 // Every candidate that may be played keeps a positive probability: with F = Σ f_i, 1 = S(t) ≤ Σ (f_i + t·q_i) = F + t,

@@ -182,7 +182,7 @@ func TestLimits(t *testing.T) {
 		}
 		must(0, w.Offer.Encode(&q))
 		must(0, base.Offer.Encode(&q))
-		if w.Offer.CheckCaps() != nil {
+		if w.Offer.checkCaps() != nil {
 			continue
 		}
 		w.Budget(0)
@@ -352,7 +352,7 @@ func TestLimitsRedraw(t *testing.T) {
 		t.Error("decisions with limits are not drawn anew")
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Caps)) {
-		if must(0, w.Offer.Encode(&Request{Actions: []Action{{ID: id}}})); w.Offer.CheckCaps() == nil {
+		if w.Offer.Read(&Request{Actions: []Action{{ID: id}}}, 10) == nil {
 			t.Errorf("a request of %q alone, with a cap of .25, is decided", id)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"troupe/eventlog"
 	"troupe/feature"
 	"troupe/serve/candidates"
 	"troupe/serve/fold"
@@ -14,9 +13,9 @@ import (
 
 // Offer is what a request, or a record, offers to a model: the actions, which of them are candidates, and their
 // features and costs in the form that the policy reads. Candidates are the actions that are available and have not
-// left. They have numbers of their own, 0 to Count()−1; Place and Candidate go from one number to the other. Encode
-// and Recorded fill it. What it returns without a copy is valid until it is filled again. It belongs to one Worker and
-// is not safe for concurrent use.
+// left. They have numbers of their own, 0 to Count()−1; Place and Candidate go from one number to the other. Read,
+// Encode and Recorded fill it. What it returns without a copy is valid until it is filled again. It belongs to one
+// Worker and is not safe for concurrent use.
 type Offer struct {
 	IDs []string  // of the actions of the request
 	X   []float64 // the candidates, K×d; none with hashed features
@@ -209,50 +208,6 @@ func (o *Offer) Baseline(place *int) (candidate int, err error) {
 		return 0, model.Invalid("baseline", given, "expected the place of an available action, 0 to %d", len(o.IDs)-1)
 	}
 	return candidate, nil
-}
-
-// CheckCosts refuses a request to a model with a budget in which an action has no cost, or the cheapest one costs more
-// than the whole budget. The error is a *model.Error with the path.
-func (o *Offer) CheckCosts() error {
-	b := o.compiled.Config.Budget
-	if b.IsZero() {
-		return nil
-	}
-	at := 0
-	if len(o.costs) > 0 {
-		at = o.cheapest()
-	}
-	field := fmt.Sprintf("costs[%d]", o.Place(at))
-	if o.each {
-		field = fmt.Sprintf("actions[%d].cost", o.Place(at))
-	}
-	if len(o.costs) == 0 {
-		return model.Invalid(field, "", "is missing: the model has a budget, so every action needs a cost")
-	}
-	return b.Below(field, o.IDs[o.Place(at)], o.costs[at])
-}
-
-// CheckCaps refuses a request whose actions have caps that sum to less than 1: no law keeps them. The error is a
-// *model.Error.
-func (o *Offer) CheckCaps() error {
-	bounds := o.compiled.Limits()
-	if len(bounds) == 0 || o.hashed == nil {
-		return nil
-	}
-	sum := uint64(0)
-	for i := range o.sparse.actions {
-		b, ok := bounds[o.sparse.actions[i][0].Hash]
-		if sum += b.High; !ok || sum >= floorUnit {
-			return nil
-		}
-	}
-	_, first := o.ID(0)
-	more := ""
-	if n := o.Count() - 1; n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
-	}
-	return model.Invalid("actions", o.Count(), "the caps of all actions that may be played, %q%s, sum to %v: "+
-		"expected 1 at least, so offer an action without a cap", first, more, float64(sum)/eventlog.FloorUnit)
 }
 
 // cheapest is the first candidate with the smallest cost.

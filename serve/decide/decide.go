@@ -98,19 +98,10 @@ func (d *Decider) Choose(ctx context.Context, m Model, v *choose.Version, r *Req
 		return c, err
 	}
 	q := r.candidates()
-	if err := w.Offer.Encode(&q); err != nil {
-		return c, fault.Refused(err)
-	}
-	if err := w.Offer.CheckCount(&q, d.opt.Limits.Actions); err != nil {
+	if err := w.Offer.Read(&q, d.opt.Limits.Actions); err != nil {
 		return c, fault.Refused(err)
 	}
 	nonce, now := d.opt.Random(), d.opt.Now()
-	if err := w.Offer.CheckCosts(); err != nil {
-		return c, fault.Refused(err)
-	}
-	if err := w.Offer.CheckCaps(); err != nil {
-		return c, fault.Refused(err)
-	}
 	w.Budget(now.UnixNano())
 	w.Assign(r.unit.hash)
 	draw, err := w.Choose(nonce, w.Offer.Count() <= choose.MaxLaw)
