@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -70,7 +71,7 @@ func (s *agreement) propose(ctx context.Context, info eventlog.Info) error {
 		return err
 	}
 	s.snapshots.keep(to)
-	if err := s.bases.write(to, data); err != nil {
+	if err := s.bases.write(to, bytes.NewReader(data)); err != nil {
 		s.snapshots.keep(0)
 		return err
 	}
@@ -287,7 +288,7 @@ func (s *agreement) obtainBase(ctx context.Context, base fold.Base) error {
 			return err
 		}
 		s.snapshots.keep(base.Seq)
-		if err := s.bases.write(base.Seq, b); err != nil {
+		if err := s.bases.write(base.Seq, bytes.NewReader(b)); err != nil {
 			return err
 		}
 	}

@@ -3,8 +3,11 @@ package serve
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
+	"io"
 	"log/slog"
 	"slices"
 
@@ -85,16 +88,26 @@ func (k *bases) foldOn(b []byte, to uint64) ([]byte, error) {
 	return f.AppendState(nil, c)
 }
 
-// write makes the file of a base and reads it back.
-func (k *bases) write(seq uint64, data []byte) error {
+// summed is what is written, and its SHA-256.
+type summed struct {
+	from io.WriterTo
+	sum  hash.Hash
+}
+
+// WriteTo implements io.WriterTo.
+func (s summed) WriteTo(w io.Writer) (int64, error) { return s.from.WriteTo(io.MultiWriter(w, s.sum)) }
+
+// write makes the file of a base, of an image or of bytes in a reader, and reads it back.
+func (k *bases) write(seq uint64, from io.WriterTo) error {
 	if k.files == "" {
 		return errors.New("serve: a log is not trimmed without a directory for its base")
 	}
-	if err := k.files.Write(seq, bytes.NewReader(data)); err != nil {
+	written := summed{from, sha256.New()}
+	if err := k.files.Write(seq, written); err != nil {
 		return err
 	}
 	back, err := k.files.Read(seq)
-	if err == nil && !bytes.Equal(data, back) {
+	if sum := sha256.Sum256(back); err == nil && !bytes.Equal(written.sum.Sum(nil), sum[:]) {
 		err = fmt.Errorf("serve: %s is not read back as it was written", fold.FileName(seq))
 	}
 	if err == nil {
@@ -213,7 +226,7 @@ func (k *bases) take(ctx context.Context, first uint64) error {
 	for _, b := range list {
 		data, err := k.verified(ctx, store, b)
 		if err == nil {
-			err = k.write(b.Seq, data)
+			err = k.write(b.Seq, bytes.NewReader(data))
 		}
 		if err == nil {
 			_, _, err = k.files.Load(b.Seq, first, k.past)

@@ -9,6 +9,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
+	"troupe/serve/shelf"
 )
 
 // Retention. The log forgets nothing by itself; with Options.Keep or KeepBytes the server trims it. The
@@ -69,17 +70,22 @@ func (s *trimmer) trim(ctx context.Context) (first uint64, err error) {
 	if err != nil || to <= s.past.Base.Load() || to < info.First {
 		return info.First, err
 	}
-	f, chain, err := s.past.Fold(nil, to)
+	on, err := shelf.Open(s.opt.Dir) // of its own: it ends with the fold
 	if err != nil {
 		return info.First, err
 	}
-	b, err := f.AppendState(nil, chain)
+	defer on.Close()
+	f, chain, err := s.past.FoldOn(nil, to, on)
+	if err != nil {
+		return info.First, err
+	}
+	image, err := f.Image(chain)
 	if err != nil {
 		return info.First, err
 	}
 	s.snapshots.keep(to)
 	defer s.snapshots.keep(0)
-	if err := s.bases.write(to, b); err != nil {
+	if err := s.bases.write(to, image); err != nil {
 		return info.First, err
 	}
 	return s.trimTo(ctx, info, f)

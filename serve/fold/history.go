@@ -284,13 +284,18 @@ func (h *History) at(chain []eventlog.ID, seq uint64, cast *model.Compiled) (*Fo
 
 // Fold is At for the policies of the models in only, nil for all. It also returns the chain of the log.
 func (h *History) Fold(only map[eventlog.ID]bool, seq uint64) (*Fold, *eventlog.Chain, error) {
+	return h.FoldOn(only, seq, nil)
+}
+
+// FoldOn is Fold for a fold with a shelf, see NewOn. After an error the shelf is of no use any more.
+func (h *History) FoldOn(only map[eventlog.ID]bool, seq uint64, on *shelf.Shelf) (*Fold, *eventlog.Chain, error) {
 	if base := h.whole().Base.Load(); seq < base {
 		return nil, nil, &TrimmedError{base}
 	}
-	f, c := New(h), h.Chain(h.whole().First.Load())
+	f, c := NewOn(h, on), h.Chain(h.whole().First.Load())
 	if b := h.Nearest(seq); b != nil {
 		var err error
-		if f, c, err = Restore(b, h); err != nil {
+		if f, c, err = RestoreOn(b, h, on); err != nil {
 			return nil, nil, err
 		}
 	} else if h.whole().First.Load() > 1 {
