@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"troupe/timing"
 )
 
 // A node whose files are damaged cannot have its whole replica made anew while another node's files are damaged, too, or
@@ -447,7 +449,7 @@ func (n *Node) filled(holes []hole, got map[uint64][]byte, asked []string) (fill
 // name comes first goes on.
 func (n *Node) turn(ctx context.Context) (done func(), err error) {
 	n.intends.Store(true) // first: of two that ask each other, one sees it
-	for since := n.time.Mark(); ; {
+	for t := newTurn(n.name, n.time.Mark()); ; {
 		busy, peers := "", n.Peers()
 		for _, node := range peers {
 			a, _, err := n.askEntries(ctx, node, entriesAsk{})
@@ -455,16 +457,54 @@ func (n *Node) turn(ctx context.Context) (done func(), err error) {
 				busy = node
 			}
 		}
-		away := len(peers) < n.others() // its engine may rest
-		switch {
-		case away && n.time.Since(since) < fillStart && n.time.Sleep(ctx, healEvery):
-		case busy == "":
+		switch t.step(n.time.Mark(), busy, len(peers) < n.others()) {
+		case turnComes:
 			return func() { n.intends.Store(false) }, nil
-		case busy < n.name || n.time.Since(since) > healCurrent || !n.time.Sleep(ctx, healEvery):
+		case turnEnds:
 			n.intends.Store(false)
 			return nil, fmt.Errorf("%s repairs its files first", busy)
 		}
+		if !n.time.Sleep(ctx, healEvery) {
+			n.intends.Store(false)
+			return nil, ctx.Err()
+		}
 	}
+}
+
+// turnStep is what a node that wants to repair its files does.
+type turnStep int
+
+const (
+	turnWaits turnStep = iota
+	turnComes          // it repairs them
+	turnEnds           // it leaves the turn to another node
+)
+
+// fillTurn is a node's wait for its turn.
+type fillTurn struct {
+	self  string
+	since timing.Instant // it waits
+	seen  timing.Instant // all other nodes were there last; their wait begins with its own
+}
+
+func newTurn(self string, now timing.Instant) *fillTurn { return &fillTurn{self, now, now} }
+
+// step decides by what the others say: busy is one that repairs its files, and away says that one is not there. That
+// one may repair its files, too, while its engine rests: it has fillStart from when it was seen last, however long this
+// node has waited before.
+func (t *fillTurn) step(now timing.Instant, busy string, away bool) turnStep {
+	if !away {
+		t.seen = now
+	}
+	switch {
+	case away && now.Sub(t.seen) < fillStart:
+		return turnWaits
+	case busy == "":
+		return turnComes
+	case busy < t.self || now.Sub(t.since) > healCurrent:
+		return turnEnds
+	}
+	return turnWaits
 }
 
 // putIn writes block files with the records in their places, reads all files with them, and lets them take the places

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"troupe/timing"
 )
 
 // storedRecord is a record as the engine writes it, of 40 bytes and the subject; seq may have the bits of a note.
@@ -147,5 +150,41 @@ func TestHoles(t *testing.T) {
 	end := []hole{{file: "2.blk", number: 2, from: size, to: 2*size + 12, first: 4, last: math.MaxUint64}}
 	if fills, err := new(Node).filled(end, map[uint64][]byte{4: storedRecord(4, 0)}, nil); err != errNoHoles {
 		t.Errorf("a write that was cut off: %+v, %v", fills, err)
+	}
+}
+
+// TestTurn: a node that wants to repair its files waits for one that repairs its own, and for one that is away: from
+// when that was there last, and not from the beginning of its own wait, which another repair may have used up.
+func TestTurn(t *testing.T) {
+	type look struct {
+		at   time.Duration
+		busy string
+		away bool
+		want turnStep
+	}
+	for what, looks := range map[string][]look{
+		"no other one repairs":           {{0, "", false, turnComes}},
+		"one that comes first":           {{0, "a", false, turnEnds}},
+		"one that comes later gives way": {{0, "c", false, turnWaits}, {time.Second, "", false, turnComes}},
+		"one that comes later and does not": {{0, "c", false, turnWaits}, {healCurrent, "c", false, turnWaits},
+			{healCurrent + 1, "c", false, turnEnds}},
+		"one is away from the beginning": {{0, "", true, turnWaits}, {fillStart - 1, "", true, turnWaits},
+			{fillStart, "", true, turnComes}},
+		"one repairs, and then its engine rests": {{0, "c", false, turnWaits},
+			{fillStart + time.Second, "c", false, turnWaits}, {fillStart + 2*time.Second, "", true, turnWaits},
+			{2*fillStart + time.Second - 1, "", true, turnWaits},
+			{2*fillStart + 2*time.Second, "", false, turnComes}},
+		"one rests and does not come back": {{fillStart, "", true, turnComes}},
+		"one comes back and goes again": {{0, "", true, turnWaits}, {fillStart - 1, "c", false, turnWaits},
+			{fillStart, "", true, turnWaits}, {2*fillStart - 2, "", true, turnWaits},
+			{2*fillStart - 1, "", true, turnComes}},
+	} {
+		begun := timing.Instant(time.Hour)
+		turn := newTurn("b", begun)
+		for i, l := range looks {
+			if got := turn.step(begun+timing.Instant(l.at), l.busy, l.away); got != l.want {
+				t.Errorf("%s: look %d: %v, want %v", what, i, got, l.want)
+			}
+		}
 	}
 }
