@@ -55,29 +55,7 @@ func (s *member) membersLoop() {
 			n.setChange("", false)
 			n.Engine.Changed(*list)
 		}
-		waits, judged, settled := "", true, false
-		switch {
-		case !slices.Contains(*list, n.Node):
-			waits = s.join(*list)
-		case n.contact.Load() == noContact:
-			judged = false
-		case n.rank() > 0:
-		case s.opt.Clock.Since(fitted) < fitAgain:
-			settled = true
-		default:
-			var err error
-			ctx, cancel := context.WithTimeout(s.ctx, fitFor)
-			n.mu.Lock()
-			gone := slices.Clone(n.gone)
-			n.mu.Unlock()
-			if waits, err = n.Engine.Fit(ctx, *list, gone); err != nil {
-				waits = err.Error()
-			}
-			cancel()
-			if settled = waits == "" && list == n.members.Load(); settled {
-				fitted = s.opt.Clock.Mark()
-			}
-		}
+		waits, judged, settled := s.fitStep(list, &fitted)
 		if waits != said && waits != "" && s.ctx.Err() == nil {
 			s.opt.Logger.Info("the change of the nodes", "waits", waits)
 		}
@@ -87,6 +65,36 @@ func (s *member) membersLoop() {
 			n.judged.Store(list)
 		}
 	}
+}
+
+// fitStep makes a new node one of the cluster's, or brings the engine a step closer to the list, which it was at
+// fitted. A node whose list may be older than the log changes nothing: it might take away a server that was added
+// since.
+func (s *member) fitStep(list *[]string, fitted *timing.Instant) (waits string, judged, settled bool) {
+	n := s.nodes
+	switch {
+	case !slices.Contains(*list, n.Node):
+		return s.join(*list), true, false
+	case n.stale() != nil:
+		return "", false, false
+	case n.rank() > 0:
+		return "", true, false
+	case s.opt.Clock.Since(*fitted) < fitAgain:
+		return "", true, true
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, fitFor)
+	defer cancel()
+	n.mu.Lock()
+	gone := slices.Clone(n.gone)
+	n.mu.Unlock()
+	waits, err := n.Engine.Fit(ctx, *list, gone)
+	if err != nil {
+		waits = err.Error()
+	}
+	if settled = waits == "" && list == n.members.Load(); settled {
+		*fitted = s.opt.Clock.Mark()
+	}
+	return waits, true, settled
 }
 
 // setChange keeps what a change of the nodes waits for, and whether this node has seen its end.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/timing"
 )
 
 // fits is an Engine that does what it is told at once.
@@ -147,6 +148,40 @@ func TestMembers(t *testing.T) {
 		err := nodes[0].RemoveNode(t.Context(), "c")
 		return err != nil && strings.Contains(err.Error(), "a majority of the 4 nodes is 3, and c and d would be missing")
 	})
+}
+
+// TestOldListIsNotFitted: a node whose list may be older than the log leaves the servers of the log as they are: one
+// that just began, and one that has not heard from a majority for a while. Then no other one is live for it, so it is
+// the first.
+func TestOldListIsNotFitted(t *testing.T) {
+	engine, clock := &fits{}, timing.NewFake(time.Unix(1e9, 0))
+	n := must(newNodes(Cluster{Node: "b", Nodes: nodeNames, Engine: engine}, testKeys, clock.Clock()))
+	n.contact.Store(noContact)
+	s := &member{lifetime: &lifetime{ctx: t.Context()}, writer: &writer{opt: &Options{Clock: clock.Clock()}, nodes: n}}
+	list, fitted := n.members.Load(), timing.Instant(0)
+	clock.Advance(time.Hour)
+	step := func(what string, judges bool, want string) {
+		t.Helper()
+		engine.mu.Lock()
+		engine.names = nil
+		engine.mu.Unlock()
+		fitted = 0
+		_, judged, settled := s.fitStep(list, &fitted)
+		if names, _ := engine.has(); names != want || judged != judges || settled != (want != "") {
+			t.Errorf("%s: the servers are fitted to %q, judged %v, settled %v; want %q", what, names, judged, settled,
+				want)
+		}
+	}
+	step("it just began", false, "")
+	n.reached(n.passed())
+	step("what it wrote came back", true, "abc")
+	clock.Advance(contactFor)
+	step("5 s ago", true, "abc")
+	clock.Advance(1)
+	step("longer ago", false, "")
+	n.reached(n.passed())
+	n.hear(&eventlog.Checkpoint{Node: "a"}, 1, clock.Now())
+	step("a is live, and comes first", true, "")
 }
 
 // TestRemovalWaitsForReplicas: a node is not removed while too few of those that stay have all of the log.
