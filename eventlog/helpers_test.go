@@ -28,8 +28,12 @@ var (
 // SetNoSync makes options of an engine that does not sync.
 func (o *JetStreamOptions) SetNoSync() { o.noSync = true }
 
-// SetRescueAfter sets how long the engine's own group must have had no leader before its quorum is lowered.
-func (l *Stream) SetRescueAfter(d time.Duration) { l.rescueAfter = d }
+// SetRescueAfter sets how long the engine's own group must have had no leader before it is rescued.
+func (n *Node) SetRescueAfter(d time.Duration) {
+	n.leaderless.mu.Lock()
+	defer n.leaderless.mu.Unlock()
+	n.leaderless.after = d
+}
 
 // HandOver lets another server lead the engine's own group.
 func (n *Node) HandOver(ctx context.Context, to string) error { return n.handOver(ctx, to) }

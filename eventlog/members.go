@@ -59,21 +59,18 @@ func peerID(name string) string {
 
 // ownGroup is the engine's own group, which makes streams and consumers, as its servers see it.
 type ownGroup struct {
-	peers  map[string]peer    // by id, as the leader sees them; nil while no server leads
-	counts map[string]counted // by name of each server that answered
+	peers map[string]peer // by id, as the leader sees them; nil while no server leads
+	sizes map[string]int  // how many servers each one that answered counts, by name
 }
-
-// counted is how many servers one of them takes the group for, and how many must agree.
-type counted struct{ size, quorum int }
 
 // groupFor is how long the servers that are there have for an answer; while none of them leads they have streamWait.
 const groupFor = time.Second
 
 // group asks the servers of the engine's own group for what they see. Servers that are away do not answer.
 func (n *Node) group(ctx context.Context) (*ownGroup, error) {
-	g := &ownGroup{counts: map[string]counted{}}
+	g := &ownGroup{sizes: map[string]int{}}
 	err := n.askServers(ctx, "JSZ", []byte("{}"), func(data []byte) error { return g.answer(data) }, func(long bool) bool {
-		all := !slices.ContainsFunc(n.members.Load().names, func(name string) bool { return g.counts[name].size == 0 })
+		all := !slices.ContainsFunc(n.members.Load().names, func(name string) bool { return g.sizes[name] == 0 })
 		return g.peers != nil && (all || long)
 	})
 	return g, err
@@ -124,7 +121,7 @@ func (g *ownGroup) answer(data []byte) error {
 		return nil
 	}
 	m := a.Data.Meta
-	g.counts[a.Server.Name] = counted{m.Size, m.QuorumNeeded}
+	g.sizes[a.Server.Name] = m.Size
 	if m.Leader != a.Server.Name {
 		return nil
 	}
@@ -259,11 +256,12 @@ func (l *Stream) Fit(ctx context.Context, names, gone []string) (waits string, e
 		return "", err
 	}
 	if g.peers == nil {
-		return l.rescue(g, names)
+		if n.leaderless.long(n.time.Mark()) {
+			err = n.rescue(both, names, gone)
+		}
+		return "the engine's own group has no leader", err
 	}
-	l.mu.Lock()
-	l.leaderless = 0
-	l.mu.Unlock()
+	n.leaderless.led()
 	ids := map[string]string{}
 	for _, name := range names {
 		ids[peerID(name)] = name
@@ -364,51 +362,11 @@ func (n *Node) unheardLog(ctx context.Context, names []string) (waits string, er
 // must agree.
 func (g *ownGroup) unheard(names []string) string {
 	for _, name := range names {
-		if c, ok := g.counts[name]; ok && c.size != len(g.peers) {
+		if size, ok := g.sizes[name]; ok && size != len(g.peers) {
 			return fmt.Sprintf("%s has not heard yet that the engine's group has %d servers", name, len(g.peers))
 		}
 	}
 	return ""
-}
-
-// rescueAfter is how long the engine's own group must have had no leader before its quorum is lowered. An election takes
-// 4 to 9 s.
-const rescueAfter = 30 * time.Second
-
-// rescue lets the engine's own group elect a leader where it cannot because it counts servers that are gone: its leader
-// was lost for good before the others heard that one of them was removed, and the machine in its place, whose disk is
-// empty, has no full vote. The log says which nodes there are, by a majority; so their majority may elect. The engine
-// takes the request (META.RESCUE), for some minutes, from servers that have the group's log and hear no leader. Nothing of
-// the group is lost that Fit does not make again.
-func (l *Stream) rescue(g *ownGroup, names []string) (waits string, err error) {
-	waits = "the engine's own group has no leader"
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.opt.Clock.Mark()
-	if l.leaderless == 0 {
-		l.leaderless = now
-	}
-	most := len(names)/2 + 1
-	there, stuck := 0, false
-	for _, name := range names {
-		if c, ok := g.counts[name]; ok {
-			there, stuck = there+1, stuck || c.quorum > most
-		}
-	}
-	if there < most || !stuck || now.Sub(l.leaderless) < l.rescueAfter {
-		return waits, nil
-	}
-	l.leaderless = now // it has time for an election before it is asked again
-	request, err := json.Marshal(server.JSApiMetaRescueRequest{QuorumNeeded: most})
-	if err == nil {
-		err = l.opt.Node.system.Publish(server.JSApiMetaRescue, request)
-	}
-	if err != nil {
-		return "", fmt.Errorf("rescue the engine's group: %w", err)
-	}
-	l.opt.Logf("the engine's own group counts servers that are gone and has no leader: %d of the nodes %s may elect one", most,
-		strings.Join(names, ", "))
-	return waits, nil
 }
 
 // fitStream gives a stream a replica at each of the nodes. The engine lets a new replica take what the log has before

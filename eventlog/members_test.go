@@ -21,6 +21,8 @@ type member struct {
 	name, address, dir string
 	node               *eventlog.Node
 	log                *eventlog.Stream
+	rescueAfter        time.Duration // 0 for the usual one
+	rescues            atomic.Int64  // how often it lowered the quorum of the engine's own group
 }
 
 // begin starts a node that knows the addresses.
@@ -28,10 +30,20 @@ func (m *member) begin(t *testing.T, addresses []string) {
 	t.Helper()
 	var err error
 	if m.node, err = eventlog.StartNode(t.Context(), eventlog.NodeOptions{Dir: m.dir, Cluster: "c", Name: m.name, Listen: m.address, Routes: addresses,
-		Keys: eventlogtest.Keys}); err != nil {
+		Keys: eventlogtest.Keys, Logf: func(format string, _ ...any) {
+			if strings.Contains(format, "counts servers that are gone and has no leader") {
+				m.rescues.Add(1)
+			}
+		}}); err != nil {
 		t.Fatal(err)
 	}
-	if m.log, err = eventlog.OpenStream(t.Context(), m.node.Conn(), eventlog.StreamOptions{MaxBytes: 1 << 28, Replicas: 3, Await: true, Node: m.node}); err != nil {
+	if m.rescueAfter > 0 {
+		m.node.SetRescueAfter(m.rescueAfter)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	if m.log, err = eventlog.OpenStream(ctx, m.node.Conn(), eventlog.StreamOptions{MaxBytes: 1 << 28, Replicas: 3,
+		Await: true, Node: m.node}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -65,7 +77,7 @@ func newMembers(t *testing.T, n int) (all []*member, addresses []string, trio *t
 	}
 	for i := range 3 {
 		trio.open(i)
-		all[i].node, all[i].log = trio.nodes[i], trio.logs[i]
+		all[i].dir, all[i].node, all[i].log = trio.dirs[i], trio.nodes[i], trio.logs[i]
 		trio.nodes[i], trio.logs[i] = nil, nil
 	}
 	return all, addresses, trio
@@ -172,18 +184,17 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestGroupIsRescued: of four servers of the engine's own group one is gone for good, and another one has lost its disk
-// before the group heard of that. Two of four are no majority, and the vote of a server without a log does not count. The
-// list of the log has three nodes, so the two elect, and the third one gets the log again.
-func TestGroupIsRescued(t *testing.T) {
-	t.Parallel()
-	all, addresses, trio := newMembers(t, 4)
+// standing returns three nodes whose log has entries and whose engine's own group elects nobody: of four servers that
+// it counts one is gone for good, and another one, c, has lost its disk before the group heard of that. Two of four are
+// no majority, and the vote of a server without a log does not count. c does not run.
+func standing(t *testing.T, entries int) (all []*member, addresses []string, trio *trio) {
+	t.Helper()
+	all, addresses, trio = newMembers(t, 4)
 	w, err := eventlog.NewCommitter(all[0].log, eventlog.CommitterOptions{Format: eventlog.Format3, Keys: eventlogtest.Keys,
 		Applied: func() eventlog.Head { return eventlog.Head{} }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const entries = 100
 	for i := range entries {
 		if _, err := w.Append(t.Context(), &eventlog.Reward{Event: eventlog.Event{Epoch: 1, Batch: uint64(i + 1)}, Model: 1, X: []float64{1}}); err != nil {
 			t.Fatal(err)
@@ -208,30 +219,80 @@ func TestGroupIsRescued(t *testing.T) {
 	}
 	for _, m := range all[:2] {
 		m.node.SetMembers(strings.Split("abc", ""), addresses)
-		m.log.SetRescueAfter(time.Second)
+		m.node.SetRescueAfter(time.Second)
 	}
 	all[3].end()
 	all[2].end()
 	all[2].dir = t.TempDir()
-	began := make(chan struct{})
-	go func() { // without a leader of the group its log does not open
-		defer close(began)
-		all[2].begin(t, addresses)
-	}()
-	all[0].fit(t, "abc", "d")
+	return all, addresses, trio
+}
+
+// whole waits until the files of a node have so many entries.
+func (m *member) whole(t *testing.T, entries uint64) {
+	t.Helper()
+	for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		info, err := m.node.Check()
+		if err == nil && info.Last >= entries {
+			return
+		}
+		if time.Since(since) > 3*time.Minute {
+			t.Fatalf("%s has %+v, want %d entries, error %v", m.name, info, entries, err)
+		}
+	}
+}
+
+// TestGroupIsRescued: where the engine's own group elects nobody, two of the three nodes of the log elect, and the one
+// with an empty disk gets the log again.
+func TestGroupIsRescued(t *testing.T) {
+	t.Parallel()
+	const entries = 100
+	all, addresses, trio := standing(t, entries)
+	for since := time.Now(); all[0].node.InGroup(t.Context()) != nil; {
+		if _, err := all[0].log.Fit(t.Context(), strings.Split("abc", ""), []string{"d"}); err != nil {
+			t.Log(err)
+		}
+		if time.Since(since) > 3*time.Minute {
+			t.Fatal("two of the three nodes elect nobody")
+		}
+	}
 	if trio.rescues.Load() == 0 {
 		t.Error("no node says: counts servers that are gone and has no leader")
 	}
-	<-began
-	for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		info, err := all[2].node.Check()
-		if err == nil && info.Last >= entries {
-			break
-		}
-		if time.Since(since) > time.Minute {
-			t.Fatalf("the new server has %+v, want %d entries, error %v", info, entries, err)
-		}
+	all[2].begin(t, addresses)
+	all[0].fit(t, "abc", "d")
+	all[2].whole(t, entries)
+}
+
+// TestGroupIsRescuedAfterStart: all nodes were killed in that state and are started again, c with its empty disk after
+// the two others: the log opens, since its own group elects, and all three elect, with the vote of c.
+func TestGroupIsRescuedAfterStart(t *testing.T) {
+	if os.Getenv("TROUPE_LONG") == "" {
+		t.Skip("TROUPE_LONG is not set: elections take seconds")
 	}
+	t.Parallel()
+	const entries = 100
+	all, addresses, _ := standing(t, entries)
+	for _, m := range all[:2] {
+		dir := t.TempDir()
+		for os.CopyFS(dir, os.DirFS(m.dir)) != nil {
+			dir = t.TempDir() // a file was renamed meanwhile
+		}
+		m.end()
+		m.dir = dir
+		m.rescueAfter = time.Second
+	}
+	var begun sync.WaitGroup
+	for _, m := range all[:2] {
+		begun.Go(func() { m.begin(t, addresses) })
+	}
+	begun.Wait()
+	if all[2].begin(t, addresses); t.Failed() {
+		return
+	}
+	if all[0].fit(t, "abc", "d"); all[0].rescues.Load() == 0 {
+		t.Error("the node does not say: counts servers that are gone and has no leader")
+	}
+	all[2].whole(t, entries)
 }
 
 // TestMembersLoss: two servers come and two others go, one step after the other; as soon as that is done the last of the

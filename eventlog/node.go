@@ -78,7 +78,8 @@ type Node struct {
 	stop    context.CancelFunc // of watch and contact
 	watched sync.WaitGroup
 
-	contacts contacts
+	contacts   contacts
+	leaderless leaderless
 }
 
 // ReplicaDownError is the error of a node whose engine has stopped using its disk. What is a majority goes on without
@@ -217,6 +218,7 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	}
 	n := &Node{dir: o.Dir, name: o.Name, listen: o.Listen, keys: o.Keys, logf: o.Logf, time: o.Clock}
 	n.members.Store(o.membership())
+	n.leaderless.after = rescueAfter
 	if n.lock, err = lockDir(o.Dir, true); err != nil {
 		return nil, err
 	}

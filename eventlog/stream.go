@@ -74,10 +74,7 @@ type Stream struct {
 	stop  context.CancelFunc
 	mu    sync.Mutex
 	moved timing.Instant // when leadership was moved away from a server that missed entries
-	// leaderless is since when the engine's own group has no leader, 0 while it has one; see rescue, which waits rescueAfter.
-	leaderless  timing.Instant
-	rescueAfter time.Duration
-	calls       sync.WaitGroup
+	calls sync.WaitGroup
 }
 
 const (
@@ -105,7 +102,7 @@ func OpenStream(ctx context.Context, nc *nats.Conn, o StreamOptions) (*Stream, e
 	if err != nil {
 		return nil, err
 	}
-	l := &Stream{nc: nc, js: js, opt: o, rescueAfter: rescueAfter}
+	l := &Stream{nc: nc, js: js, opt: o}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	for shard := range base.Shards {
 		want := base.streamConfig(shard)

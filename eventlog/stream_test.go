@@ -78,7 +78,13 @@ func newTrio(t *testing.T, shards uint16, limit int64) *trio {
 
 func (c *trio) options(i int) eventlog.NodeOptions {
 	return eventlog.NodeOptions{Dir: c.dirs[i], Cluster: "c", Name: string(rune('a' + i)), Listen: c.addresses[i],
-		Routes: c.addresses, Damaged: c.damaged, Repair: c.repair, Keys: eventlogtest.Keys}
+		Routes: c.addresses, Damaged: c.damaged, Repair: c.repair, Keys: eventlogtest.Keys,
+		Logf: func(format string, a ...any) {
+			if strings.Contains(format, "counts servers that are gone and has no leader") {
+				c.rescues.Add(1)
+				c.t.Logf(format, a...)
+			}
+		}}
 }
 
 func (c *trio) start(i int) {
@@ -96,12 +102,7 @@ func (c *trio) open(i int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	l, err := eventlog.OpenStream(ctx, c.nodes[i].Conn(), eventlog.StreamOptions{Shards: c.shards, MaxBytes: c.limit, Replicas: 3, Create: c.nodes[i].Fresh(), Node: c.nodes[i],
-		Suspect: func() { c.suspects[i].Add(1) }, Logf: func(format string, a ...any) {
-			if strings.Contains(format, "counts servers that are gone and has no leader") {
-				c.rescues.Add(1)
-			}
-			c.t.Logf(format, a...)
-		}})
+		Suspect: func() { c.suspects[i].Add(1) }, Logf: c.t.Logf})
 	if err == nil {
 		err = c.nodes[i].Joined()
 	}
