@@ -726,19 +726,7 @@ has a key with the scope admin.`,
 				return term.Misuse(fmt.Errorf("%s is not one of the nodes %s%s", args[0],
 					strings.Join(config.names(), ", "), spec.Suggest(args[0], config.names())))
 			}
-			// what passes by itself, such as an election, may
-			for since := time.Now(); ; time.Sleep(200 * time.Millisecond) {
-				s := config.ask(cmd.Context())
-				if slices.Contains(s.MayStop, n.Name) {
-					err = n.drain(cmd.Context(), os.Getenv("TROUPE_KEY"))
-				} else {
-					err = &refusal{code: serve.Needed, text: fmt.Sprintf(
-						"%s may not be stopped now; may be stopped now: %s", n.Name, serve.MayStopText(s.fitness))}
-				}
-				if codeOf(err) != serve.Needed || time.Since(since) > stopFor || cmd.Context().Err() != nil {
-					return err
-				}
-			}
+			return config.drain(cmd.Context(), n, os.Getenv("TROUPE_KEY"))
 		},
 	}
 	at.flags(c.Flags())
@@ -748,9 +736,26 @@ has a key with the scope admin.`,
 // stopFor is how long a drain waits until the others are a majority.
 const stopFor = 5 * time.Second
 
-// drainFor is how long a drain asks again while the node answers that no other node leads yet, or that calls are still
-// under way.
+// drainFor is how long a drain asks again while the node answers that no other node leads yet, that calls are still
+// under way, or that it is needed although the status says that it is not: it learns of the others seconds later.
 const drainFor = 30 * time.Second
+
+// drain prepares the stop of a node once it may be stopped. What passes by itself, such as an election, may.
+func (c *clusterConfig) drain(ctx context.Context, n *clusterNode, key string) (err error) {
+	for since := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		s, atMost := c.ask(ctx), drainFor
+		if slices.Contains(s.MayStop, n.Name) {
+			err = n.drain(ctx, key)
+		} else {
+			atMost = stopFor
+			err = &refusal{code: serve.Needed, text: fmt.Sprintf("%s may not be stopped now; may be stopped now: %s",
+				n.Name, serve.MayStopText(s.fitness))}
+		}
+		if codeOf(err) != serve.Needed || time.Since(since) > atMost || ctx.Err() != nil {
+			return err
+		}
+	}
+}
 
 // refusal is the answer of a node that did not do what it was asked for.
 type refusal struct {

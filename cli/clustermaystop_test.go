@@ -28,7 +28,6 @@ func TestClusterMayStop(t *testing.T) {
 	ready := map[string]bool{}
 	c := &clusterConfig{Cluster: "test"}
 	var drained []string
-	needed := 0 // so many drains are refused
 	for _, name := range names {
 		h := &serve.ClusterHealth{Node: name}
 		for _, x := range names {
@@ -38,11 +37,6 @@ func TestClusterMayStop(t *testing.T) {
 		health[name], ready[name] = h, true
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == "POST" {
-				if needed--; needed >= 0 {
-					w.WriteHeader(http.StatusConflict)
-					_ = json.NewEncoder(w).Encode(map[string]any{"code": "needed", "detail": "words of the node"})
-					return
-				}
 				drained = append(drained, name)
 				w.WriteHeader(http.StatusNoContent)
 				return
@@ -91,18 +85,6 @@ func TestClusterMayStop(t *testing.T) {
 	if code := command(t.Context(), append(file, "c"), &out, &out); code != 0 || !slices.Equal(drained, []string{"c"}) {
 		t.Errorf("drain of the one that is behind: code %d: %s; drained %v", code, &out, drained)
 	}
-	// what the node itself knows counts, and may pass
-	drained, needed = nil, 3
-	code := command(t.Context(), append(file, "c"), &out, &out)
-	if code != 0 || needed >= 0 || !slices.Equal(drained, []string{"c"}) {
-		t.Errorf("a node that is needed for a moment: code %d: %s; drained %v", code, &out, drained)
-	}
-	out.Reset()
-	drained, needed = nil, 1<<30
-	if code := command(t.Context(), append(file, "c"), &out, &out); code != term.Failed || drained != nil ||
-		!strings.Contains(out.String(), "c answers 409 Conflict: words of the node\n") {
-		t.Errorf("a node that is needed: code %d: %s; drained %v", code, &out, drained)
-	}
 	// a node of the log that the file does not have counts as well
 	health["b"].Nodes = append(health["b"].Nodes, serve.NodeHealth{Name: "d", Heard: 7})
 	says("none: a majority would be missing, because c is 4812 entries behind, d was not heard of for 7 s", "c", "d")
@@ -115,6 +97,62 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	status, body := f(r)
 	return &http.Response{StatusCode: status, Status: fmt.Sprint(status, " ", http.StatusText(status)),
 		Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+// reached is a cluster whose nodes answer as f says.
+func reached(f transport, names ...string) *clusterConfig {
+	c := &clusterConfig{Cluster: "test"}
+	for _, name := range names {
+		c.Nodes = append(c.Nodes, clusterNode{Name: name, URL: "http://" + name, client: &http.Client{Transport: f}})
+	}
+	return c
+}
+
+// TestDrainWaitsForNode: the node itself may still find that it is needed when the others do not; the command asks
+// again, and then says what the node says.
+func TestDrainWaitsForNode(t *testing.T) {
+	t.Parallel()
+	health := &serve.ClusterHealth{}
+	for _, name := range []string{"a", "b", "c"} {
+		health.Nodes = append(health.Nodes, serve.NodeHealth{Name: name, Live: true})
+		health.Replicas = append(health.Replicas, eventlog.Replica{Name: name, Leader: name == "b", Current: true})
+	}
+	for _, x := range []struct {
+		lasts, waits time.Duration // until it is not needed, and of the command
+		want         string        // in the error, empty for none
+	}{
+		{20 * time.Second, 20 * time.Second, ""},
+		{time.Hour, drainFor, "c answers 409 Conflict: words of the node"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begun, drained := time.Now(), 0
+			c := reached(func(r *http.Request) (int, string) {
+				switch {
+				case r.Method == "GET":
+					of := *health
+					of.Node = r.URL.Hostname()
+					b, err := json.Marshal(map[string]any{"ready": true, "cluster": &of})
+					if err != nil {
+						t.Error(err)
+					}
+					return http.StatusOK, string(b)
+				case time.Since(begun) < x.lasts:
+					return http.StatusConflict, `{"code": "needed", "detail": "words of the node"}`
+				}
+				drained++
+				return http.StatusNoContent, ""
+			}, "a", "b", "c")
+			said := ""
+			if err := c.drain(t.Context(), &c.Nodes[2], ""); err != nil {
+				said = err.Error()
+			}
+			took := time.Since(begun) // by a clock that waits for the test
+			if said != x.want || (drained == 1) != (x.want == "") || took < x.waits || took > x.waits+time.Second {
+				t.Errorf("needed for %v: %q after %v, drained %d times; want %q after %v", x.lasts, said, took, drained,
+					x.want, x.waits)
+			}
+		})
+	}
 }
 
 // TestRemoveWaitsForChange: the command waits for a change of the nodes that is under way, which it knows by the code
@@ -137,7 +175,7 @@ func TestRemoveWaitsForChange(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begun := time.Now()
-			client := &http.Client{Transport: transport(func(r *http.Request) (int, string) {
+			c := reached(func(r *http.Request) (int, string) {
 				name := r.URL.Hostname()
 				switch {
 				case r.Method == "GET" && name != "d":
@@ -146,18 +184,14 @@ func TestRemoveWaitsForChange(t *testing.T) {
 					return http.StatusConflict, x.refusal
 				}
 				return http.StatusNoContent, ""
-			})}
-			c := &clusterConfig{Cluster: "test"}
-			for _, name := range []string{"a", "b", "c", "d"} {
-				c.Nodes = append(c.Nodes, clusterNode{Name: name, URL: "http://" + name, client: client})
-			}
+			}, "a", "b", "c", "d")
 			err := c.removeNode(t.Context(), "d", "")
 			took := time.Since(begun)
 			said := ""
 			if err != nil {
 				said = err.Error()
 			}
-			if said != x.want || took < x.waits || took > x.waits+2*time.Second { // of a clock that tests wait for
+			if said != x.want || took < x.waits || took > x.waits+2*time.Second { // by a clock that waits for the test
 				t.Errorf("%s for %v: %q after %v, want %q after %v", x.refusal, x.lasts, said, took, x.want, x.waits)
 			}
 		})

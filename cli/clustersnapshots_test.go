@@ -66,8 +66,9 @@ func TestClusterSnapshotsLost(t *testing.T) {
 		c.loseSnapshots(i)
 	}
 
-	lines := regexp.MustCompile(`damaged here and at (\w) and (\w), so every node has lost it\. The log is in other files: ` +
-		`entries 1 to (\d+) are whole here\. At the node where these are the most: troupe cluster export DIR --data DATA --until (\d+),`)
+	lines := regexp.MustCompile(`damaged here and at (\w) and (\w), so every node has lost it\. ` +
+		`The log is in other files: entries 1 to (\d+) are whole here\. ` +
+		`At the node where these are the most: troupe cluster export DIR --data DATA --until (\d+),`)
 	for since := time.Now(); ; { // a node that started long after another one had ended heard nothing of it
 		for i := range c.names {
 			c.start(i)

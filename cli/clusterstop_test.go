@@ -9,8 +9,8 @@ import (
 	"troupe/serve"
 )
 
-// TestClusterServesOn: a node that is needed serves on when it is told to stop, and says why; when another node is back it
-// ends in order. A second signal ends it at once. The time that it has is long, so that it is not what ends the wait.
+// TestClusterServesOn: a node that is needed serves on when it is told to stop, and says why; when another node is back
+// it ends in order. A second signal ends it at once. The time that it has is long, so that it is not what ends the wait.
 func TestClusterServesOn(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") == "" {
 		t.Skip("elections take seconds; TestNeeded of package serve is short")
@@ -44,9 +44,11 @@ func TestClusterServesOn(t *testing.T) {
 	c.kill(x)
 	c.ready(2)
 	knows(y)
-	tell(y, `msg="this node is needed and serves on" because="`+c.names[y]+` may not be stopped now; may be stopped now: `, 1)
+	why := c.names[y] + ` may not be stopped now; may be stopped now: `
+	tell(y, `msg="this node is needed and serves on" because="`+why, 1)
 	c.until(y, "GET", "/v1/models/news", nil)
-	if _, err := c.call(y, "POST", "/v1/models/news:decide", map[string]any{"actions": []map[string]any{{"id": "x"}, {"id": "y"}}}, nil); err != nil {
+	actions := map[string]any{"actions": []map[string]any{{"id": "x"}, {"id": "y"}}}
+	if _, err := c.call(y, "POST", "/v1/models/news:decide", actions, nil); err != nil {
 		t.Errorf("%s is needed and does not decide: %v", c.names[y], err)
 	}
 	c.start(x)
@@ -56,7 +58,8 @@ func TestClusterServesOn(t *testing.T) {
 	c.procs[y] = nil
 	c.up[y].Store(false)
 	text := c.logs[y].String()
-	if strings.Contains(text, "stops although it is needed") || !strings.Contains(text, "msg=draining") || !strings.Contains(text, "msg=closed") {
+	if strings.Contains(text, "stops although it is needed") || !strings.Contains(text, "msg=draining") ||
+		!strings.Contains(text, "msg=closed") {
 		t.Errorf("%s did not end in order: %s", c.names[y], lastLines(text, 20))
 	}
 
