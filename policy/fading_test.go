@@ -215,7 +215,7 @@ func TestFadingSnapshot(t *testing.T) {
 	for _, half := range []HalfLife{{Events: 50}, {Time: 60 * time.Second}} {
 		h, _ := forgotten(t, half)
 		b := mustBytes(t, h)
-		if string(b[:4]) != fadingMagic {
+		if string(b[:4]) != mixtureMagics[0][2] {
 			t.Fatalf("the snapshot begins with %q", b[:4])
 		}
 		r, shared, takes := newForgetting(t, 1, half), newForgetting(t, 1, half), newForgetting(t, 1, half)

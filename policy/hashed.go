@@ -29,7 +29,7 @@ type HashedOptions struct {
 	Change string  `key:"change" doc:"restarts: the small models begin again and again, and those that began at the right time play; none" default:"none"`
 	// HalfLife makes what was learned fade; see fading.go.
 	HalfLife HalfLife  `key:"half_life" doc:"with restarts: an event counts half after so many others, or after a time of the log such as 7d; 0: never forgotten while the world stays"`
-	Rules    int       `key:"rules" doc:"of small models: 1, or 2, by which a new model of a server learns" default:"1"`
+	Rules    int       `key:"rules" doc:"of small models: 1, 2, or 3, by which a new model of a server learns" default:"1"`
 	Range    []float64 `key:"range" doc:"[min, max] of rewards; one outside is refused. Missing: [0, 1], and it widens"`
 	Over     float64   `key:"compare_over" once:"forget" doc:"number of rewards over which the errors of the models are compared; no model forgets by it" default:"5000"`
 }
@@ -72,10 +72,10 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 	if err := oneOf("change", o.Change, restarts, unchanged); err != nil {
 		return o, err
 	}
-	if o.Rules != 1 && o.Rules != 2 {
-		return o, spec.Refuse("rules", o.Rules, "expected 1 or 2")
+	if o.Rules < 1 || o.Rules > 3 {
+		return o, spec.Refuse("rules", o.Rules, "expected 1, 2 or 3")
 	}
-	if o.Rules == 2 && o.Small == "no" {
+	if o.Rules > 1 && o.Small == "no" {
 		return o, spec.Refuse("rules", o.Rules, `but small is "no": they are rules of the small models`)
 	}
 	if o.Change == restarts && o.Small == "no" {
@@ -110,6 +110,9 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 // behind, which is more than log 32: they play only after they have predicted better. Of a field with more than 32
 // values the first 32 are read, and its numbers. And prior variances are in units of two rewards only after 100 events:
 // with change = "restarts", two first rewards that differ were taken for the only ones that there are.
+//
+// Rules 3 are rules 2 and three more kinds of small models, in which up to four numbers of the context are read by four
+// ranges that overlap (small_ranges.go).
 //
 // Without lists the model with the smallest errors plays alone. A set has dimension 2·2^bits. Coordinates from 2^bits
 // on are pairs: only the models with pairs read them, modulo 2^bits. Nonzeros lists them last. Each model divides the
@@ -487,9 +490,11 @@ type HashedModel struct {
 	Weight float64 `json:"weight"`          // the share of decisions that it plays
 	Small  bool    `json:"small,omitempty"` // an exact model on few coordinates; the others are sparse
 	// Reads says what a small model reads: ids, field (one of the context), linear (all of them, numbers as slopes),
-	// bins (numbers by their ranges, too), shared (features of actions), crossed (these × the context).
+	// bins (numbers by their ranges, too), shared (features of actions), crossed (these × the context); by rules 3 also
+	// range (one number by four ranges), ranges (all fields, numbers by four ranges), grid (ranges of the actions' numbers ×
+	// those of the context).
 	Reads   string  `json:"reads,omitempty"`
-	Field   uint32  `json:"-"`              // of reads = field: its number, feature.FieldNumber
+	Field   uint32  `json:"-"`              // of reads = field or range: its number, feature.FieldNumber
 	Name    string  `json:"name,omitempty"` // and its name, which a server fills in when it has seen one
 	Link    string  `json:"link"`
 	Pairs   bool    `json:"pairs"`

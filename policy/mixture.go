@@ -45,7 +45,7 @@ const (
 	weightTotal    = 1 << 16
 	weightLow      = 1. / 32 // a model with a smaller weight does not play
 	handicap       = 2       // log likelihood that sparse models begin behind
-	secondHandicap = 4       // with rules 2: more than log 1/weightLow, so they play only after they have predicted better
+	secondHandicap = 4       // from rules 2 on: more than log 1/weightLow, so they play only after they have predicted better
 	newcomer       = 2       // and small ones that are added later
 	givenUp        = 60      // a small model that is so far behind the best one leaves, and so does a sparse one behind its twin
 	smallScale     = .5      // of the members, in units of the standard deviation
@@ -54,12 +54,12 @@ const (
 )
 
 func newMixture(first uint32, folds int, restarts bool, rules int, fade *fading) *mixture {
-	x := &mixture{first: first, sum: .5, fields: &fieldTable{}, likes: make([]float64, folds), gone: make([]bool, folds),
+	x := &mixture{first: first, sum: .5, fields: &fieldTable{rules: rules}, likes: make([]float64, folds), gone: make([]bool, folds),
 		trial: make([]bool, folds), changes: changes{on: restarts, unit: 1}, fade: fade}
 	x.smalls = []*smallModel{x.newSmall(smallIDs, 0)}
 	behind := float64(handicap)
-	if rules == 2 {
-		x.fields.second, behind = true, secondHandicap
+	if rules >= 2 {
+		behind = secondHandicap
 	}
 	for k := range x.likes {
 		x.likes[k] = -behind
@@ -180,7 +180,7 @@ func (x *mixture) learn(reward, lo, hi, gamma float64) {
 
 // add begins the small models that the fields call for.
 func (x *mixture) add() {
-	var context, alone, numbers int
+	var context, alone int
 	action := false
 	for i := range x.fields.entries {
 		e := &x.fields.entries[i]
@@ -189,38 +189,47 @@ func (x *mixture) add() {
 			action = true
 		default:
 			context++
-			if e.number {
-				numbers++
-			}
 			if alone < mostAlone {
 				alone++
-				x.begin(smallField, e.field)
+				x.begin(smallField, e.field, newcomer)
 			}
 		}
 	}
 	if context > 0 {
-		x.begin(smallLinear, 0)
+		x.begin(smallLinear, 0, newcomer)
 	}
 	if action {
-		x.begin(smallShared, 0)
+		x.begin(smallShared, 0, newcomer)
 	}
 	if action && context > 0 {
-		x.begin(smallCrossed, 0)
+		x.begin(smallCrossed, 0, newcomer)
 	}
-	switch {
-	case numbers > mostNumbers:
-		for _, s := range x.smalls {
-			if s.kind == smallBins && !s.gone {
-				s.giveUp()
-			}
+	if n := x.fields.numbers(false); n > 0 && n <= mostNumbers {
+		x.begin(smallBins, 0, newcomer)
+	}
+	if x.fields.rules >= 3 {
+		x.addRanges(context)
+	}
+	for _, s := range x.smalls {
+		if !s.gone && x.crowded(s.kind) {
+			s.giveUp()
 		}
-	case numbers > 0:
-		x.begin(smallBins, 0)
 	}
 }
 
-// begin adds a small model unless it is there.
-func (x *mixture) begin(kind smallKind, field uint32) {
+// crowded reports whether a kind that reads numbers by ranges has too many of them.
+func (x *mixture) crowded(kind smallKind) bool {
+	switch kind {
+	case smallBins:
+		return x.fields.numbers(false) > mostNumbers
+	case smallRange, smallRanges, smallGrid:
+		return !x.fields.ranged(kind)
+	}
+	return false
+}
+
+// begin adds a small model unless it is there. After the first event it begins so far behind the best one.
+func (x *mixture) begin(kind smallKind, field uint32, behind float64) {
 	best := math.Inf(-1)
 	for _, s := range x.smalls {
 		if s.kind == kind && s.field == field {
@@ -235,7 +244,7 @@ func (x *mixture) begin(kind smallKind, field uint32) {
 	}
 	s := x.newSmall(kind, field)
 	if x.n > 0 && best > math.Inf(-1) {
-		s.like = best - newcomer
+		s.like = best - behind
 	}
 	x.smalls = append(x.smalls, s)
 }

@@ -79,11 +79,12 @@ func (x *mixture) forgive() {
 	}
 }
 
-// returnSmalls begins small models anew that have left, but for those whose vectors are still too long.
+// returnSmalls begins small models anew that have left, but for those that have too many
+// numbers or whose vectors are still too long.
 func (x *mixture) returnSmalls() {
 	best := x.best()
 	for _, s := range x.smalls {
-		if !s.gone || s.kind == smallBins && x.fields.numbers() > mostNumbers {
+		if !s.gone || x.crowded(s.kind) {
 			continue
 		}
 		if x.terms(s); len(x.phi) >= s.limit() {

@@ -9,7 +9,7 @@ import (
 	"troupe/policy"
 )
 
-// TestRulesData plays data sets by the rules 1 and 2 of small models, with the same orders and random numbers.
+// TestRulesData plays data sets by the rules 1 to 3 of small models, with the same orders and random numbers.
 func TestRulesData(t *testing.T) {
 	if os.Getenv("TROUPE_RECORD") == "" {
 		t.Skip("set TROUPE_RECORD=1 to play the data sets: ten minutes of a processor")
@@ -29,7 +29,7 @@ func TestRulesData(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := load(t, c.file)
-			for rules := 1; rules <= 2; rules++ {
+			for rules := 1; rules <= 3; rules++ {
 				mean := make([]float64, len(c.marks))
 				for seed := uint64(11); seed < 11+uint64(c.orders); seed++ {
 					w := newOptions(t, seed, policy.HashedOptions{Change: "restarts", Rules: rules})
@@ -43,36 +43,47 @@ func TestRulesData(t *testing.T) {
 	}
 }
 
-// TestRulesStreams plays four streams of an application by the rules 1 and 2, in 400 worlds each, the same for both: 24
-// worlds, as in TestApplicationsRecord, do not tell .06 from chance.
+// TestRulesStreams plays streams of an application by two rules, in the same worlds for both: 24 worlds, as in
+// TestApplicationsRecord, do not tell .06 from chance. Worlds from 60,000 are of rules 2, from 80,000 of rules 3.
 func TestRulesStreams(t *testing.T) {
 	if os.Getenv("TROUPE_RECORD") == "" {
-		t.Skip("set TROUPE_RECORD=1 to play four streams: five minutes of a processor")
+		t.Skip("set TROUPE_RECORD=1 to play the streams: ten minutes of a processor")
 	}
-	const from, worlds, rounds = 60_000, 400, 1000
-	names := []string{"dollars with a heavy tail", "always negative", "clicks of 1 to 7 %, 4 segments",
-		"the same, zeros 300 decisions late"}
-	for _, x := range applications() {
-		if !slices.Contains(names, x.name) {
-			continue
-		}
-		t.Run(x.name, func(t *testing.T) {
-			var told, first, second, square float64
-			for k := range uint64(worlds) {
-				var shares [2]float64
-				for i := range shares {
-					w := newOptions(t, from+k, policy.HashedOptions{Change: "restarts", Rules: 1 + i})
-					model, best, _ := x.play(t, w, from+k, rounds)
-					if shares[i] = model.share(0, rounds); i == 0 {
-						told += best.share(0, rounds) / worlds
-					}
-				}
-				first, second = first+shares[0]/worlds, second+shares[1]/worlds
-				square += (shares[1] - shares[0]) * (shares[1] - shares[0]) / worlds
+	const rounds = 1000
+	for _, c := range []struct {
+		rules  int
+		from   uint64
+		worlds float64
+		names  []string
+	}{
+		{2, 60_000, 400, []string{"dollars with a heavy tail", "always negative", "clicks of 1 to 7 %, 4 segments",
+			"the same, zeros 300 decisions late"}},
+		{3, 80_000, 200, []string{"a segment among six other fields", "age as a number, 4 ranges", "age as text, 4 ranges",
+			"a segment beside 10,000 ids as numbers", "Unix time and the hour, 4 ranges",
+			"price in cents × budget, ids always new", "a number, 4 ranges", "a number, 4 ranges, one 10⁹ among the first"}},
+	} {
+		for _, x := range applications() {
+			if !slices.Contains(c.names, x.name) {
+				continue
 			}
-			more := second - first
-			t.Logf("told %.3f, rules 1 %.3f, rules 2 %.3f: %+.3f ± %.3f", told, first, second, more,
-				math.Sqrt((square-more*more)/(worlds-1)))
-		})
+			t.Run(x.name, func(t *testing.T) {
+				var told, before, after, square float64
+				for k := range uint64(c.worlds) {
+					var shares [2]float64
+					for i := range shares {
+						w := newOptions(t, c.from+k, policy.HashedOptions{Change: "restarts", Rules: c.rules - 1 + i})
+						model, best, _ := x.play(t, w, c.from+k, rounds)
+						if shares[i] = model.share(0, rounds); i == 0 {
+							told += best.share(0, rounds) / c.worlds
+						}
+					}
+					before, after = before+shares[0]/c.worlds, after+shares[1]/c.worlds
+					square += (shares[1] - shares[0]) * (shares[1] - shares[0]) / c.worlds
+				}
+				more := after - before
+				t.Logf("told %.3f, rules %d %.3f, rules %d %.3f: %+.3f ± %.3f", told, c.rules-1, before, c.rules, after, more,
+					math.Sqrt((square-more*more)/(c.worlds-1)))
+			})
+		}
 	}
 }

@@ -25,7 +25,7 @@ const (
 	mostIDs     = 64      // nor are ids, by the models that actions share
 	mostFields  = 64      // fields that are known
 	mostAlone   = 12      // models of one field
-	mostNumbers = 4       // numbers whose ranges the model "bins" reads
+	mostNumbers = 4       // numbers whose ranges the models "bins", "range" and "ranges" read
 	ownLimit    = 128     // coefficients of a block of one action
 	sharedLimit = 256     // and of all actions
 	mostBlocks  = 512     // blocks of a model
@@ -43,11 +43,14 @@ const (
 	smallBins                     // numbers by their ranges, too
 	smallShared                   // ids and features of the actions
 	smallCrossed                  // and features of the actions × fields of the context
+	smallRange                    // rules 3 (small_ranges.go): one number of the context by ranges, for each action
+	smallRanges                   // all fields of the context, numbers by ranges, for each action
+	smallGrid                     // ids and features of the actions, and ranges of their numbers × those of the context
 	smallKinds
 )
 
 func (k smallKind) String() string {
-	return [...]string{"ids", "field", "linear", "bins", "shared", "crossed"}[k]
+	return [...]string{"ids", "field", "linear", "bins", "shared", "crossed", "range", "ranges", "grid"}[k]
 }
 
 // smallModel is an exact Bayesian linear model on few coordinates: one block for each action, or one for all. σ̂² is
@@ -94,7 +97,12 @@ func (s *smallModel) variance() float64 {
 	return (firstVariance + s.rss) / (1 + float64(s.n))
 }
 
-func (s *smallStart) shared() bool { return s.kind >= smallShared }
+func (s *smallStart) shared() bool {
+	return s.kind == smallShared || s.kind == smallCrossed || s.kind == smallGrid
+}
+
+// single reports whether models of the kind read one field each.
+func (k smallKind) single() bool { return k == smallField || k == smallRange }
 
 func (s *smallStart) limit() int {
 	if s.shared() {
@@ -193,7 +201,7 @@ type fieldEntry struct {
 	action bool
 	number bool
 	out    bool     // it has more values
-	levels []uint32 // ascending; none where it has more, but with rules 2 those that came first
+	levels []uint32 // ascending; none where it has more, but from rules 2 on those that came first
 }
 
 // fieldTable lists fields in the order of their first event. It is replaced, never changed, because readers share it.
@@ -201,7 +209,7 @@ type fieldTable struct {
 	entries []fieldEntry
 	ids     []uint32 // of actions, ascending
 	manyIDs bool
-	second  bool // rules 2 (HashedOptions.Rules)
+	rules   int // HashedOptions.Rules
 }
 
 func (f *fieldTable) of(field uint32, action bool) *fieldEntry {
@@ -213,11 +221,11 @@ func (f *fieldTable) of(field uint32, action bool) *fieldEntry {
 	return nil
 }
 
-// reads reports whether an atom is read: its field is known and has few values; with rules 2 also where it has more, but
+// reads reports whether an atom is read: its field is known and has few values; from rules 2 on also where it has more, but
 // the value was among the first, or is a number.
 func (f *fieldTable) reads(a *smallAtom, action bool) bool {
 	e := f.of(a.field, action)
-	if e == nil || !e.out || !f.second {
+	if e == nil || !e.out || f.rules < 2 {
 		return e != nil && !e.out
 	}
 	if a.role != bandit.LevelRole {
@@ -227,10 +235,10 @@ func (f *fieldTable) reads(a *smallAtom, action bool) bool {
 	return ok
 }
 
-// numbers returns how many fields of the context have numbers.
-func (f *fieldTable) numbers() (n int) {
+// numbers returns how many fields of the context, or of the actions, have numbers.
+func (f *fieldTable) numbers(action bool) (n int) {
 	for i := range f.entries {
-		if e := &f.entries[i]; e.number && !e.action {
+		if e := &f.entries[i]; e.number && e.action == action {
 			n++
 		}
 	}
@@ -272,7 +280,7 @@ func (f *fieldTable) meet(s *smallAtoms) *fieldTable {
 	out := f
 	edit := func() {
 		if out == f {
-			out = &fieldTable{slices.Clone(f.entries), f.ids, f.manyIDs, f.second}
+			out = &fieldTable{slices.Clone(f.entries), f.ids, f.manyIDs, f.rules}
 		}
 	}
 	if !f.manyIDs {
@@ -311,7 +319,7 @@ func (f *fieldTable) meet(s *smallAtoms) *fieldTable {
 			}
 			edit()
 			e = out.of(a.field, action)
-			if e.out = len(e.levels) == mostLevels; e.out && !f.second {
+			if e.out = len(e.levels) == mostLevels; e.out && f.rules < 2 {
 				e.levels = nil
 			} else if !e.out {
 				e.levels = slices.Insert(slices.Clone(e.levels), i, a.level)
@@ -325,6 +333,9 @@ func (f *fieldTable) meet(s *smallAtoms) *fieldTable {
 func (s *smallModel) terms(phi []term, a *smallAtoms, f *fieldTable) (block uint64, _ []term) {
 	if s.shared() {
 		return 0, s.sharedTerms(phi, a, f)
+	}
+	if s.kind >= smallRange {
+		return a.id, s.rangeTerms(phi, a, f)
 	}
 	phi = append(phi, term{0, meanPrior, 1, -1})
 	if s.kind == smallIDs {
@@ -362,6 +373,10 @@ func (s *smallModel) sharedTerms(phi []term, a *smallAtoms, f *fieldTable) []ter
 	for k := range a.action {
 		c := &a.action[k]
 		if c.role > bandit.ValueRole || !f.reads(c, true) {
+			continue
+		}
+		if s.kind == smallGrid && c.role != bandit.LevelRole {
+			phi = c.appendGrid(phi, a.context, f)
 			continue
 		}
 		phi = append(phi, term{c.key, meanPrior, c.value, -1})

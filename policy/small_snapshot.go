@@ -28,33 +28,21 @@ import (
 // which it has faded, f64.
 //
 // With rules 2 it begins with "TRS5", "TRS6" with restarts or "TRS7" with a half-life, too, and a field with too many
-// values has the first 32.
-const (
-	mixtureMagic  = "TRS2"
-	restartsMagic = "TRS3"
-	fadingMagic   = "TRS4"
+// values has the first 32. With rules 3 it begins with "TRS8", "TRS9" or "TRSA" and has the kinds of small_ranges.go.
 
-	// with rules 2
-	secondMagic         = "TRS5"
-	secondRestartsMagic = "TRS6"
-	secondFadingMagic   = "TRS7"
-)
+// mixtureMagics are what snapshots begin with, by their rules: without restarts, with them, and with a half-life.
+var mixtureMagics = [...][3]string{{"TRS2", "TRS3", "TRS4"}, {"TRS5", "TRS6", "TRS7"}, {"TRS8", "TRS9", "TRSA"}}
 
 // magic is what a snapshot begins with.
 func (x *mixture) magic() string {
+	magics := &mixtureMagics[x.fields.rules-1]
 	switch {
-	case x.fade != nil && x.fields.second:
-		return secondFadingMagic
 	case x.fade != nil:
-		return fadingMagic
-	case x.changes.on && x.fields.second:
-		return secondRestartsMagic
+		return magics[2]
 	case x.changes.on:
-		return restartsMagic
-	case x.fields.second:
-		return secondMagic
+		return magics[1]
 	}
-	return mixtureMagic
+	return magics[0]
 }
 
 var little = binary.LittleEndian
@@ -240,8 +228,9 @@ func splitMixture(b []byte, magic string) (sparse, rest []byte, err error) {
 // SnapshotParts returns how many bytes of a snapshot of sparse or hashed are of sparse models, and of small ones. Bytes
 // that are no such snapshot count as the first.
 func SnapshotParts(b []byte) (sparse, small int) {
-	magics := []string{mixtureMagic, restartsMagic, fadingMagic, secondMagic, secondRestartsMagic, secondFadingMagic}
-	if len(b) < 8 || !slices.Contains(magics, string(b[:4])) {
+	if len(b) < 8 || !slices.ContainsFunc(mixtureMagics[:], func(m [3]string) bool {
+		return slices.Contains(m[:], string(b[:4]))
+	}) {
 		return len(b), 0
 	}
 	sparse = int(min(int64(little.Uint32(b[4:])), int64(len(b)-8)))
@@ -260,14 +249,14 @@ func readMixture(b []byte, first uint32, folds int, restarts bool, rules int, fa
 		x.likes[k] = r.float()
 		x.gone[k], x.trial[k] = r.state(restarts)
 	}
-	x.fields = readFields(r, x.fields.second)
+	x.fields = readFields(r, rules)
 	n := r.u8()
 	if n == 0 || n > mostSmalls {
 		return nil, errMixture
 	}
 	x.smalls = x.smalls[:0]
 	for range n {
-		s := r.small(restarts)
+		s := r.small(restarts, rules)
 		if restarts {
 			r.starts(s, x.n)
 		}
@@ -285,10 +274,10 @@ func readMixture(b []byte, first uint32, folds int, restarts bool, rules int, fa
 	return x, nil
 }
 
-func readFields(r *byteReader, second bool) *fieldTable {
-	f := &fieldTable{second: second}
+func readFields(r *byteReader, rules int) *fieldTable {
+	f := &fieldTable{rules: rules}
 	full := 0 // values of a field that has more
-	if second {
+	if rules >= 2 {
 		full = mostLevels
 	}
 	n := r.u16()
@@ -328,11 +317,12 @@ func readLevels(r *byteReader, n, most int) (out []uint32) {
 	return out
 }
 
-func (r *byteReader) small(restarts bool) *smallModel {
+func (r *byteReader) small(restarts bool, rules int) *smallModel {
 	s := &smallModel{smallStart: smallStart{kind: smallKind(r.u8()), gen: 1, listed: 1}, field: r.u32()}
 	s.gone, s.trial = r.state(restarts)
 	s.n, s.rss, s.like = r.u64(), r.float(), r.float()
-	if r.bad = r.bad || s.kind >= smallKinds || s.kind != smallField && s.field != 0 || !(s.rss >= 0); r.bad {
+	if r.bad = r.bad || s.kind >= smallKinds || s.kind >= smallRange && rules < 3 || !s.kind.single() && s.field != 0 ||
+		!(s.rss >= 0); r.bad {
 		return s
 	}
 	r.blocks(&s.smallStart)

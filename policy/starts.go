@@ -222,7 +222,7 @@ func (x *mixture) evidence(y, lo, hi float64) evidence {
 	if width < startWidth { // next to the range they are one
 		return evidence{}
 	}
-	if x.fields.second && x.n < startOdd { // two rewards that differ are no sign yet that there are no others
+	if x.fields.rules >= 2 && x.n < startOdd { // two rewards that differ are no sign yet that there are no others
 		return e
 	}
 	c.unit = float64(width * width)

@@ -89,7 +89,7 @@ func (p *played) share(from, to int) float64 {
 // newFields is newService for requests with fields, so with small models, by the rules of a new model of a server.
 func newFields(t testing.TB, seed uint64, change string) *service {
 	t.Helper()
-	return newOptions(t, seed, policy.HashedOptions{Change: change, Rules: 2})
+	return newOptions(t, seed, policy.HashedOptions{Change: change, Rules: 3})
 }
 
 func newOptions(t testing.TB, seed uint64, o policy.HashedOptions) *service {

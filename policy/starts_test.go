@@ -46,7 +46,7 @@ func TestStartsSnapshot(t *testing.T) {
 		t.Fatalf("%d starts", most)
 	}
 	b := mustBytes(t, h)
-	if string(b[:4]) != restartsMagic {
+	if string(b[:4]) != mixtureMagics[0][1] {
 		t.Fatalf("the snapshot begins with %q", b[:4])
 	}
 	r, shared, takes := newRestarting(t, 1), newRestarting(t, 1), newRestarting(t, 1)
@@ -237,7 +237,7 @@ func TestStartsDamage(t *testing.T) {
 		t.Error("an error changed the state")
 	}
 	body := slices.Clone(b[:len(b)-4])
-	copy(body, mixtureMagic)
+	copy(body, mixtureMagics[0][0])
 	if newMixed(t, 1).Restore(little.AppendUint32(body, crc32.Checksum(body, castagnoli))) == nil {
 		t.Error("a policy without restarts has taken the snapshot")
 	}

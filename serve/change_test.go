@@ -135,7 +135,7 @@ func TestChangeOption(t *testing.T) {
 		`{"id": "f", "policy": {"kind": "hashed", "compare_over": 99}}`: "restarts",
 	} {
 		name := text[8:9]
-		rules := "2"
+		rules := "3"
 		if want == nil {
 			rules = "<nil>"
 		}

@@ -644,6 +644,12 @@ func nameOf(l serve.LearnerView) string {
 		return "exact model of the features of actions"
 	case "crossed":
 		return "exact model of the features of actions × the context"
+	case "range":
+		return "exact model of " + field + " by four ranges for each action"
+	case "ranges":
+		return "exact model of all fields with few values, numbers by four ranges"
+	case "grid":
+		return "exact model of the features of actions, their numbers × those of the context by ranges"
 	}
 	if l.Pairs {
 		return "sparse " + l.Link + " model with pairs of features"

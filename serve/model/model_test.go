@@ -352,11 +352,12 @@ func TestRenamedOption(t *testing.T) {
 }
 
 // TestKeepsRules: a model that was made before there were rules keeps its table, whatever says the same; a new one has
-// rules 2 and keeps them.
+// rules 3 and keeps them.
 func TestKeepsRules(t *testing.T) {
 	for table, rules := range map[string]string{
 		`{"kind": "hashed", "change": "restarts"}`:             "<nil>",
 		`{"kind": "hashed", "change": "restarts", "rules": 2}`: "2",
+		`{"kind": "hashed", "change": "restarts", "rules": 3}`: "3",
 	} {
 		var own Config
 		if err := json.Unmarshal([]byte(`{"id": "m", "policy": `+table+`}`), &own); err != nil {
@@ -364,7 +365,7 @@ func TestKeepsRules(t *testing.T) {
 		}
 		own.Policy.Raw = own.written(own.Policy.Raw)
 		for _, again := range []string{"", `, "policy": {"kind": "hashed"}`, `, "policy": ` + table,
-			`, "policy": {"kind": "hashed", "change": "restarts", "rules": ` + map[string]string{"<nil>": "1", "2": "2"}[rules] + `}`} {
+			`, "policy": {"kind": "hashed", "change": "restarts", "rules": ` + map[string]string{"<nil>": "1", "2": "2", "3": "3"}[rules] + `}`} {
 			var c Config
 			if err := json.Unmarshal([]byte(`{"id": "m"`+again+`}`), &c); err != nil {
 				t.Fatal(err)

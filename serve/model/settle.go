@@ -70,7 +70,7 @@ func (c *Config) notice() error {
 		raw[changeKey] = "restarts"
 	}
 	if raw[rulesKey] == nil {
-		raw[rulesKey] = int64(2)
+		raw[rulesKey] = int64(3)
 	}
 	if err := c.Policy.DecodeSpec(raw, "policy"); err != nil {
 		return ErrorAt("config", err)
