@@ -225,6 +225,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	h := server.Health()
 	logger.Info("log folded", "entries", h.Applied, "snapshot", h.Recovery.Snapshot, "batches", h.Recovery.Batches,
 		"took", h.Recovery.Took.Round(time.Millisecond))
+	freeStart()
 	defer func() {
 		end, cancel := context.WithTimeout(context.Background(), f.drain)
 		defer cancel()
