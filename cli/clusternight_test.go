@@ -121,6 +121,7 @@ var playedElsewhere = map[string][2]string{
 	"which is damaged, and no other node that answers has it whole": {"../eventlog/snap_test.go", "has it whole. Start the other nodes"},
 	"led and does not have entry":                                   {"../eventlog/stream_test.go", "func TestDamagedLeader"},
 	"counts servers that are gone":                                  {"../eventlog/members_test.go", "func TestGroupIsRescued"},
+	"the state waits for entry":                                     {"../serve/patient_test.go", "the state waits for entry %d"},
 	"no node has written them":                                      {"clustervoid_test.go", "h.Cluster.Unwritten != 1"},
 	"read-only: ":                                                   {"clustervoid_test.go", "goes on behind entry"},
 }

@@ -265,14 +265,14 @@ func TestPatientReader(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := patient(t.Context(), &x.log)
-			var waited *lack
-			time.AfterFunc(openFor+readPause/2, func() { waited = p.progress.lack.Load() })
+			var at atomic.Pointer[lack]
+			time.AfterFunc(openFor+readPause/2, func() { at.Store(p.progress.lack.Load()) })
 			e, err := p.Get(3)
 			if fmt.Sprint(err) != fmt.Sprint(x.want) || err == nil && e.Seq != 3 {
 				t.Errorf("entry %d, %v, want %v", e.Seq, err, x.want)
 			}
-			if x.want == nil && (waited == nil || waited.seq != 3 || waited.err != late) {
-				t.Errorf("it waits for %+v", waited)
+			if waited := at.Load(); x.want == nil && (waited == nil || waited.seq != 3 || waited.err != late) {
+				t.Errorf("it waited for %+v", waited)
 			}
 			if p.progress.lack.Load() != nil {
 				t.Error("it still waits")
