@@ -17,8 +17,8 @@ import (
 	"troupe/serve/fold"
 )
 
-// unheard is what a log says while its engine gives no answer.
-var unheard = fmt.Errorf("%w: %w", eventlog.ErrSilent, context.DeadlineExceeded)
+// errUnheard is what a log says while its engine gives no answer.
+var errUnheard = fmt.Errorf("%w: %w", eventlog.ErrSilent, context.DeadlineExceeded)
 
 // silentLog is a log that gives no entry while it is silent: Get fails, and Read ends. Each such call says so in asked, if anything listens.
 type silentLog struct {
@@ -44,7 +44,7 @@ func (l *silentLog) Get(ctx context.Context, shard uint16, seq uint64) (eventlog
 		return eventlog.Entry{}, ctx.Err()
 	case l.silent.Load():
 		l.tell(seq)
-		return eventlog.Entry{}, fmt.Errorf("entry %d: %w", seq, unheard)
+		return eventlog.Entry{}, fmt.Errorf("entry %d: %w", seq, errUnheard)
 	}
 	return l.Log.Get(ctx, shard, seq)
 }
@@ -253,7 +253,7 @@ func patient(ctx context.Context, log eventlog.Log) *patientReader {
 // TestPatientReader: a read that gets no answer is asked again, and what it waits for is known meanwhile; other errors end it at once, and so does the end
 // of the server, which is no clean one.
 func TestPatientReader(t *testing.T) {
-	late := fmt.Errorf("shard 0: entry 3: %w", unheard)
+	late := fmt.Errorf("shard 0: entry 3: %w", errUnheard)
 	for _, x := range []struct {
 		log  mute
 		want error
@@ -301,7 +301,7 @@ func TestPatientReplay(t *testing.T) {
 	if err := s.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	p := patient(ctx, &mute{Log: memory, silent: 2, err: unheard, ends: 3})
+	p := patient(ctx, &mute{Log: memory, silent: 2, err: errUnheard, ends: 3})
 	var seqs []uint64
 	note := func(d eventlog.Delivery) error {
 		seqs = append(seqs, d.Seq)
@@ -311,7 +311,7 @@ func TestPatientReplay(t *testing.T) {
 		t.Errorf("entries %d of %d, %v", seqs, until, err)
 	}
 	calls := 0
-	if err := p.Replay(eventlog.NewChain(0, 1), until, func(eventlog.Delivery) error { calls++; return unheard }); err != unheard || calls != 1 {
+	if err := p.Replay(eventlog.NewChain(0, 1), until, func(eventlog.Delivery) error { calls++; return errUnheard }); err != errUnheard || calls != 1 {
 		t.Errorf("an error of the reader: %v after %d calls", err, calls)
 	}
 	if p.progress.lack.Load() != nil {

@@ -139,10 +139,6 @@ func (o *Offer) Kept(r *Request, candidate, limit int) []byte {
 	return out.Bytes(candidate, limit)
 }
 
-// Places returns the places of the candidates among the actions of the request, none when all are
-// candidates.
-func (o *Offer) Places() []int { return o.places }
-
 // Place returns the place of candidate i among the actions of the request.
 func (o *Offer) Place(i int) int {
 	if len(o.places) == 0 {
