@@ -14,9 +14,9 @@ import (
 // keeper has the policy of a model, built or laid aside, and the newest state of it.
 //
 // A policy takes several times the bytes of its snapshot, and a server may have thousands of models of which few are
-// asked in an hour. Of a model that is laid aside the fold keeps the snapshot, on its shelf if it has one, and its digest;
-// the policy is built anew when the model is to learn. A model begins laid aside, and so does one that a fold is restored with. What comes out is
-// the same, bit for bit, because a snapshot is exact.
+// asked in an hour. Of a model that is laid aside the fold keeps the snapshot, on its shelf if it has one, and its
+// digest; the policy is built anew when the model is to learn. A model begins laid aside, and so does one that a fold is
+// restored with. What comes out is the same, bit for bit, because a snapshot is exact.
 type keeper struct {
 	policy model.Policy // nil: laid aside, rolled back, deleted, or not in Fold.only
 	state  *State       // of the policy; nil when the policy has changed since

@@ -58,8 +58,8 @@ func (c *checks) state(seq uint64, s eventlog.Digest) error {
 		return err
 	}
 	if state.Digest() != s.Digest {
-		return fmt.Errorf("model %v has the digest %v, the writer says %v after entry %d", s.Model, state.Digest(), s.Digest,
-			seq)
+		return fmt.Errorf("model %v has the digest %v, the writer says %v after entry %d", s.Model, state.Digest(),
+			s.Digest, seq)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 // Fold is the state of all models after a sequence of the log: what Apply has made of entries 1, …, Seq. It
 // reads no clock and draws nothing. Not safe for concurrent use.
 //
-// It is the wiring of its parts, whose methods it has. Each part has its state and the records that change it, and knows
-// parts above it in this list only.
+// It is the wiring of its parts, whose methods it has. Each part has its state and the records that change it, and
+// knows parts above it in this list only.
 type Fold struct {
 	position // how far it has come
 	registry // models by id and by name
