@@ -7,9 +7,9 @@ import (
 	"troupe/serve/shelf"
 )
 
-// Image is a state of a fold that can be written while the fold goes on. It has the bytes of the state in pieces, and of
-// models the states where these have bytes. With a shelf the first pieces are in memory and the others there, and each
-// is read when its turn to be written comes. Use it once, from one goroutine at a time.
+// Image is a state of a fold that can be written while the fold goes on. It has the bytes of the state in pieces, and
+// of models the states where these have bytes. With a shelf the first pieces are in memory and the others there, and
+// each is read when its turn to be written comes. Use it once, from one goroutine at a time.
 type Image struct {
 	pieces []piece
 	size   int

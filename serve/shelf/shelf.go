@@ -247,8 +247,8 @@ type DamageError struct {
 
 // Error says in one line what is wrong and what to do.
 func (e *DamageError) Error() string {
-	return fmt.Sprintf("%d bytes at %d of the file without a name in %s, where models are laid aside, are damaged: %v; "+
-		"look after the disk and start again: the state is computed from the newest snapshot and the log",
+	return fmt.Sprintf("%d bytes at %d of the file without a name in %s, where models are laid aside, are damaged: "+
+		"%v; look after the disk and start again: the state is computed from the newest snapshot and the log",
 		e.Size, e.At, e.Dir, e.Err)
 }
 
