@@ -152,10 +152,11 @@ type Play uint32
 const (
 	PlayLaw  Play = 0 // the law
 	PlayStop Play = 1 // the hard stop of a budget has taken actions away; Law has what was left, with the floor in it
-	// PlayBaseline: a guarded model played the caller's baseline; Law is that of the policy, with the floor as Floor says
+	// PlayBaseline: a guarded model played the caller's baseline; Law is that of the policy, with the floor as Floor
+	// says
 	PlayBaseline Play = 2
-	// PlayFloors: actions that have entered have floors, or floors and caps of actions have clipped the law; Law has all
-	// of it and the floor in it
+	// PlayFloors: actions that have entered have floors, or floors and caps of actions have clipped the law; Law has
+	// all of it and the floor in it
 	PlayFloors Play = 3
 )
 

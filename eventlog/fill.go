@@ -20,9 +20,9 @@ import (
 	"troupe/timing"
 )
 
-// A node whose files are damaged cannot have its whole replica made anew while another node's files are damaged, too, or
-// another node is away (heal.go). It takes the single entries that it lacks from whichever node has them whole, and puts
-// them into its block files while its engine rests:
+// A node whose files are damaged cannot have its whole replica made anew while another node's files are damaged, too,
+// or another node is away (heal.go). It takes the single entries that it lacks from whichever node has them whole, and
+// puts them into its block files while its engine rests:
 //
 //  1. findHoles: where the block files have bytes that are no record, or lack entries.
 //  2. gather: each other node reads these entries from its own files. The engine writes the same record at every
@@ -31,8 +31,8 @@ import (
 //     read with them: the rolling hash in each batch vouches for what was put in. Only then do they take the places of
 //     the old ones. The engine makes its index anew from them.
 //
-// Nothing is taken away from a log by it, so it is safe at several nodes at once; they take turns all the same, because an
-// engine that rests is one less for a majority.
+// Nothing is taken away from a log by it, so it is safe at several nodes at once; they take turns all the same, because
+// an engine that rests is one less for a majority.
 
 const (
 	fillDir   = "filled"         // in the directory of a node: block files on their way
@@ -368,9 +368,9 @@ func trimmedTo(dir string, entry uint64) bool {
 	return false
 }
 
-// fill puts the entries that the files of this node lack into their places. running says whether the node has an engine,
-// which stops meanwhile. An error means that the files are as they were, or, when several block files had holes and the
-// process ended, that some holes are filled.
+// fill puts the entries that the files of this node lack into their places. running says whether the node has an
+// engine, which stops meanwhile. An error means that the files are as they were, or, when several block files had holes
+// and the process ended, that some holes are filled.
 func (n *Node) fill(ctx context.Context, damage string, running bool) error {
 	holes, err := n.lacking(ctx)
 	if err != nil {
@@ -445,8 +445,8 @@ func (n *Node) filled(holes []hole, got map[uint64][]byte, asked []string) (fill
 		"--import begins a cluster with that", what, missing[0][0]-1)
 }
 
-// turn says that this node repairs its files until done is called, once no other node does. Of two at once the one whose
-// name comes first goes on.
+// turn says that this node repairs its files until done is called, once no other node does. Of two at once the one
+// whose name comes first goes on.
 func (n *Node) turn(ctx context.Context) (done func(), err error) {
 	n.intends.Store(true) // first: of two that ask each other, one sees it
 	for t := newTurn(n.name, n.time.Mark()); ; {

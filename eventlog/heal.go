@@ -492,8 +492,8 @@ func (n *Node) answerChecks(ctx context.Context) error {
 
 var errEngineEnded = errors.New("its engine ended while it read its files")
 
-// askCheck asks a node to read its files and waits for the answer, while that node runs: one whose engine ends meanwhile
-// never answers.
+// askCheck asks a node to read its files and waits for the answer, while that node runs: one whose engine ends
+// meanwhile never answers.
 func (n *Node) askCheck(ctx context.Context, node string) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkAsk)
 	defer cancel()
@@ -519,8 +519,8 @@ func (n *Node) askCheck(ctx context.Context, node string) (*nats.Msg, error) {
 	return m, err
 }
 
-// askWhole asks a node to read its files, which must be whole and have the entry last; those of a busy log are written a
-// moment later.
+// askWhole asks a node to read its files, which must be whole and have the entry last; those of a busy log are written
+// a moment later.
 func (n *Node) askWhole(ctx context.Context, node string, last uint64) error {
 	for since := n.time.Mark(); ; {
 		var a checkAnswer

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -120,7 +121,8 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 	if err != nil {
 		return source, err
 	}
-	l := &Stream{nc: nc, js: js, opt: o, streams: []jetstream.Stream{s}}
+	l := &Stream{nc: nc, js: js, opt: o, streams: []jetstream.Stream{s},
+		seen: make([]atomic.Uint64, 1)}
 	l.opt.Logf = base.Logf
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	defer l.Close()

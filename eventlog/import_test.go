@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,7 +95,7 @@ func TestImportLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	half := &Stream{nc: node.Conn(), js: js, opt: StreamOptions{Logf: t.Logf}, streams: []jetstream.Stream{s}}
+	half := &Stream{nc: node.Conn(), js: js, opt: StreamOptions{Logf: t.Logf}, streams: []jetstream.Stream{s}, seen: make([]atomic.Uint64, 1)}
 	half.ctx, half.stop = context.WithCancel(ctx)
 	if err := half.copyEntries(ctx, from, 1, 100, func(uint64) {}); err != nil {
 		t.Fatal(err)

@@ -76,8 +76,8 @@ func (n *Node) group(ctx context.Context) (*ownGroup, error) {
 	return g, err
 }
 
-// askServers puts a question to the servers of the engine, and gives the answers to answer until enough says so, which is
-// told whether groupFor has passed, or streamWait has passed.
+// askServers puts a question to the servers of the engine, and gives the answers to answer until enough says so, which
+// is told whether groupFor has passed, or streamWait has passed.
 func (n *Node) askServers(ctx context.Context, what string, question []byte, answer func(data []byte) error,
 	enough func(long bool) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, streamWait)
@@ -182,9 +182,9 @@ func lacking(r *jetstream.PeerInfo, few uint64) string {
 	return ""
 }
 
-// Behind says which of the nodes in names a majority would wait for in one of the engine's groups beside that of shard 0
-// (see Replicas), and why: in its own group, which makes streams and consumers, and in the stream of the bases. A node
-// that is not in the answer is as current as the others. It is an error when one of these groups has no leader.
+// Behind says which of the nodes in names a majority would wait for in one of the engine's groups beside that of shard
+// 0 (see Replicas), and why: in its own group, which makes streams and consumers, and in the stream of the bases. A
+// node that is not in the answer is as current as the others. It is an error when one of these groups has no leader.
 func (l *Stream) Behind(ctx context.Context, names []string) (map[string]string, error) {
 	if l.opt.Node == nil {
 		return nil, nil
@@ -239,8 +239,8 @@ func (l *Stream) Behind(ctx context.Context, names []string) (map[string]string,
 // Fit brings the engine a step closer to the nodes in names: its own group and the replicas of all streams are to be
 // these. A server that is none of them is removed from the group when it does not run: one in gone at once, another one
 // after two minutes. It returns what it waits for, nothing when all is as it is to be, which is when each of the names
-// has what the others have in every group; call it again until then. Several nodes may call it at once. The caller makes
-// sure that a majority of names runs.
+// has what the others have in every group; call it again until then. Several nodes may call it at once. The caller
+// makes sure that a majority of names runs.
 func (l *Stream) Fit(ctx context.Context, names, gone []string) (waits string, err error) {
 	both, end, err := l.begin(ctx, 0)
 	if err != nil {
@@ -315,7 +315,8 @@ func (l *Stream) Fit(ctx context.Context, names, gone []string) (waits string, e
 	return waits, nil
 }
 
-// unheardLog returns which of the nodes counts other servers of the log than there are nodes, for the reason of unheard.
+// unheardLog returns which of the nodes counts other servers of the log than there are nodes, for the reason of
+// unheard.
 func (n *Node) unheardLog(ctx context.Context, names []string) (waits string, err error) {
 	sizes := map[string][]int{} // of each group of the log, by name of the server
 	question, err := json.Marshal(server.RaftzOptions{AccountFilter: logAccount})

@@ -79,6 +79,52 @@ func TestLostAnswers(t *testing.T) {
 	all.Wait()
 }
 
+// TestSeenEntry: that an entry is not in the log, which this process has been given, is the word of a server that leads no more. Get asks until another
+// one has it, or says that there is no answer.
+func TestSeenEntry(t *testing.T) {
+	t.Parallel()
+	n, err := StartNode(t.Context(), NodeOptions{Dir: filepath.Join(t.TempDir(), "log"), Cluster: "c", Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	l, err := OpenStream(t.Context(), n.Conn(), StreamOptions{Create: true, MaxBytes: 1 << 24})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	add := func(batch int) {
+		if _, _, err := l.Append(t.Context(), 0, fmt.Sprint(batch), oneBatch(0, batch, 10)); err != nil {
+			t.Error(err)
+		}
+	}
+	add(1)
+	if _, err := l.Get(t.Context(), 0, 2); !errors.Is(err, ErrNotFound) {
+		t.Errorf("an entry that was not seen: %v", err)
+	}
+	l.seen[0].Store(2) // as if the leader of then had stored it
+	hurry, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := l.Get(hurry, 0, 2); !errors.Is(err, ErrSilent) || errors.Is(err, ErrNotFound) {
+		t.Errorf("an entry that was seen: %v", err)
+	}
+	var late sync.WaitGroup
+	defer late.Wait()
+	late.Go(func() { add(2) })
+	if e, err := l.Get(t.Context(), 0, 2); err != nil || e.Seq != 2 {
+		t.Errorf("an entry that comes back: %v", err)
+	}
+	l.seen[0].Store(0)
+	for e, err := range l.Read(t.Context(), 0, 1) {
+		if err != nil || e.Seq == 2 {
+			break
+		}
+	}
+	if seen := l.seen[0].Load(); seen != 2 {
+		t.Errorf("a reader was given entry 2, and %d is noted", seen)
+	}
+}
+
 // TestOneConnection: what two nodes say to each other goes over one connection, elections and batches, so a node that was cut off hears of its successor
 // before it stores batches that are not for it.
 func TestOneConnection(t *testing.T) {

@@ -88,8 +88,8 @@ func snapshots(dir, group string) (map[string]groupSnapshot, error) {
 	return out, nil
 }
 
-// readSnapshot returns a snapshot when the file is whole. One that is being written is read again; one in whose place is
-// a newer one is nil without an error.
+// readSnapshot returns a snapshot when the file is whole. One that is being written is read again; one in whose place
+// is a newer one is nil without an error.
 func readSnapshot(name string, s groupSnapshot) (b []byte, damaged bool, err error) {
 	for try := range snapshotTries {
 		if try > 0 {
@@ -220,8 +220,8 @@ func (e *lostSnapshotError) Error() string {
 		"cluster rebuild %s", text, e.node)
 }
 
-// lostEverywhere is the error of a start without a snapshot that no node has. The engine keeps none of the log's entries
-// in it, so they go on in another cluster.
+// lostEverywhere is the error of a start without a snapshot that no node has. The engine keeps none of the log's
+// entries in it, so they go on in another cluster.
 func (n *Node) lostEverywhere(e *lostSnapshotError) error {
 	r, err := readReplica(n.dir, n.keys, nil)
 	if err != nil {

@@ -75,6 +75,7 @@ type Stream struct {
 	mu    sync.Mutex
 	moved timing.Instant // when leadership was moved away from a server that missed entries
 	calls sync.WaitGroup
+	seen  []atomic.Uint64 // of each shard: the last entry that was stored or read through this value
 }
 
 const (
@@ -102,7 +103,7 @@ func OpenStream(ctx context.Context, nc *nats.Conn, o StreamOptions) (*Stream, e
 	if err != nil {
 		return nil, err
 	}
-	l := &Stream{nc: nc, js: js, opt: o}
+	l := &Stream{nc: nc, js: js, opt: o, seen: make([]atomic.Uint64, base.Shards)}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	for shard := range base.Shards {
 		want := base.streamConfig(shard)
@@ -301,7 +302,15 @@ func (l *Stream) Append(ctx context.Context, shard uint16, id string, batch []by
 		return 0, false, fmt.Errorf("%w: the engine answers for stream %q, sequence %d", ErrUnknown, ack.Stream,
 			ack.Sequence)
 	}
+	l.saw(shard, ack.Sequence)
 	return ack.Sequence, ack.Duplicate, nil
+}
+
+// saw notes that the log has an entry.
+func (l *Stream) saw(shard uint16, seq uint64) {
+	seen := &l.seen[shard]
+	for at := seen.Load(); at < seq && !seen.CompareAndSwap(at, seq); at = seen.Load() {
+	}
 }
 
 // Info implements Log. It is asked at the leader, and again while there is none.
@@ -341,7 +350,8 @@ func (l *Stream) info(ctx context.Context, shard uint16) (Info, error) {
 }
 
 // Get implements Log. It asks any replica, and for what that does not have the leader: without any answer for about 6
-// s. That no entry is there is the word of the leader and of its end of the log.
+// s. That no entry is there is the word of the leader and of its end of the log, unless this value has seen the entry: a
+// server that leads no more and has not heard so yet, because it was cut off, ends before it.
 func (l *Stream) Get(ctx context.Context, shard uint16, seq uint64) (Entry, error) {
 	both, end, err := l.begin(ctx, shard)
 	if err != nil {
@@ -365,15 +375,19 @@ func (l *Stream) Get(ctx context.Context, shard uint16, seq uint64) (Entry, erro
 		return e, err
 	}
 	info, ierr := l.info(tctx, shard)
+	tries := holeTries
 	switch {
 	case ierr != nil: // the leader may be another one now, and has not said what it has
 		return Entry{}, entryError(shard, seq, ierr)
+	case seq > info.Last && seq <= l.seen[shard].Load(): // the word of a server that leads no more
+		tries = math.MaxInt
 	case seq < info.First || seq > info.Last: // it is not in the log
 		return Entry{}, err
+	default:
+		l.distrust(tctx, shard, seq)
 	}
-	l.distrust(tctx, shard, seq)
 	// the replicas that a get asks are chosen anew each time, and the leader may be another one now
-	for range holeTries {
+	for range tries {
 		if m, err := l.streams[shard].GetMsg(tctx, seq); err == nil && m.Sequence == seq {
 			return Entry{seq, m.Data}, nil
 		}
@@ -548,18 +562,24 @@ func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield f
 				return from, true, &GapError{shard, from, a.seq - 1}
 			case err != nil:
 				return from, true, err
-			case !yield(e, nil):
+			case !l.hand(shard, e, yield):
 				return from, false, nil
 			}
 			return from + 1, true, fmt.Errorf("a replica delivers entry %d and not %d, which the leader has", a.seq,
 				from)
 		}
-		if !yield(Entry{from, a.data}, nil) {
+		if !l.hand(shard, Entry{from, a.data}, yield) {
 			return from, false, nil
 		}
 		from++
 		wanted.Store(from)
 	}
+}
+
+// hand gives the reader an entry and returns whether it wants more.
+func (l *Stream) hand(shard uint16, e Entry, yield func(Entry, error) bool) bool {
+	l.saw(shard, e.Seq)
+	return yield(e, nil)
 }
 
 // beginning finds out whether the log still has an entry. No reader waits for it: while the engine's meta group elects
@@ -582,14 +602,14 @@ func (l *Stream) beginning(ctx context.Context, shard uint16, from uint64, give 
 // before it takes another consumer.
 const silentMost = 256
 
-// errSilent ends a session whose consumer is alive and delivers nothing, as that of a server whose disk has failed
+// errConsumer ends a session whose consumer is alive and delivers nothing, as that of a server whose disk has failed
 // does.
-var errSilent = errors.New("the consumer is silent, and the log goes on")
+var errConsumer = errors.New("the consumer is silent, and the log goes on")
 
 // poll asks for the wanted entry while the consumer delivers nothing: any replica, or the leader alone. A server whose
 // disk has failed takes its share of the questions to any replica and does not answer, so what answered last is asked
-// first. A replica that has stopped following the leader says that the log ends where it stopped, and the engine asks the
-// replica of this server first; so the leader is asked for the end of the log too, every leaderEvery.
+// first. A replica that has stopped following the leader says that the log ends where it stopped, and the engine asks
+// the replica of this server first; so the leader is asked for the end of the log too, every leaderEvery.
 func (l *Stream) poll(ctx context.Context, shard uint16, wanted *atomic.Uint64, delivered *atomic.Int64,
 	give func(arrival) bool) {
 	tick := l.opt.Clock.Ticker(pollEvery)
@@ -623,7 +643,7 @@ func (l *Stream) poll(ctx context.Context, shard uint16, wanted *atomic.Uint64, 
 				return
 			}
 			if silent++; silent >= silentMost && before > 0 {
-				give(arrival{err: errSilent})
+				give(arrival{err: errConsumer})
 				return
 			}
 			for wanted.Load() == seq { // it is being yielded
