@@ -51,8 +51,8 @@ type Redrawer interface {
 	Redraws() bool
 }
 
-// Pender is implemented by policies that can count an action before its reward is there. A caller pends every action that
-// is played, in order, before Update learns its reward, or none.
+// Pender is implemented by policies that can count an action before its reward is there. A caller pends every action
+// that is played, in order, before Update learns its reward, or none.
 type Pender interface {
 	// Pends reports whether Pend counts. The server, which keeps a state for each reward and none for each decision,
 	// refuses such policies.

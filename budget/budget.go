@@ -22,12 +22,12 @@
 // policy within the budget) is for known rewards and for E − b as the gradient, not for the balance nor for learned
 // rewards.
 //
-// The hard stop: an action is played only when its cost is at most [Pacer.Most], which is what is left, and with Mean at
-// least b while no more than 40·b is spent too much. So what is spent exceeds what was granted by no more than what
-// costs turn out larger than they were stated, and by the decisions that are made before one another's record is folded:
-// while it does not exceed, at least b is left; while it does, an action of at most b adds nothing to the excess, and
-// the price takes that back. Costs that are always larger than stated end at the excess of 40·b. Where no action is
-// within the stop the caller plays the cheapest, or none.
+// The hard stop: an action is played only when its cost is at most [Pacer.Most], which is what is left, and with Mean
+// at least b while no more than 40·b is spent too much. So what is spent exceeds what was granted by no more than what
+// costs turn out larger than they were stated, and by the decisions that are made before one another's record is
+// folded: while it does not exceed, at least b is left; while it does, an action of at most b adds nothing to the
+// excess, and the price takes that back. Costs that are always larger than stated end at the excess of 40·b. Where no
+// action is within the stop the caller plays the cheapest, or none.
 package budget
 
 import (

@@ -360,8 +360,8 @@ func (c *clusterConfig) ask(ctx context.Context) clusterStatus {
 	return s
 }
 
-// judge finds out which nodes may be stopped: what the leader knows of the others counts, or another node that is ready,
-// and whether each is ready by its own words.
+// judge finds out which nodes may be stopped: what the leader knows of the others counts, or another node that is
+// ready, and whether each is ready by its own words.
 func (s *clusterStatus) judge() {
 	var view *serve.ClusterHealth
 	for _, n := range s.Nodes {

@@ -23,8 +23,8 @@ const (
 	smallHeap    = 64 << 20 // bytes
 )
 
-// freeStart gives back what a server took to start beside what it keeps: the bytes of its state, and what they were read
-// with. Cost: one collection.
+// freeStart gives back what a server took to start beside what it keeps: the bytes of its state, and what they were
+// read with. Cost: one collection.
 func freeStart() { debug.FreeOSMemory() }
 
 // tuneHeap sets the rule above for the life of the process.

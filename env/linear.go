@@ -32,7 +32,7 @@ type LinearOptions struct {
 	D                int            `key:"d" doc:"dimension; may be left out when the set determines it"`
 	Theta            string         `key:"theta" doc:"law of θ*: sphere (uniform on the sphere of radius norm), ball (uniform in that ball), gaussian (N(0, sigma_theta²·I)), given (value)"`
 	Norm             float64        `key:"norm" doc:"radius for sphere and ball, and the largest norm for gaussian with clip"`
-	SigmaTheta       float64        `key:"sigma_theta" doc:"standard deviation of each coordinate for gaussian; 0: 1/√d, so that E‖θ*‖² = 1"`
+	SigmaTheta       float64        `key:"sigma_theta" doc:"standard deviation of each coordinate for gaussian; 0: 1/√d, so E‖θ*‖² = 1"`
 	Clip             bool           `key:"clip" doc:"gaussian: a θ* that is longer than norm is shortened to it"`
 	Value            []float64      `key:"value" doc:"θ* itself, for theta = \"given\""`
 	Set              actionset.Spec `key:"set" doc:"action set"`

@@ -40,7 +40,7 @@ import (
 // unit of money above the budget, less λ* for each that is left.
 type PricedOptions struct {
 	Budget   float64 `key:"budget" doc:"mean cost of a decision that is allowed"`
-	Costs    string  `key:"costs" doc:"what is known of a cost before the choice: nothing (late), the mean of the action (mean), or all (known)"`
+	Costs    string  `key:"costs" doc:"what is known of a cost before the choice: nothing (late), the action's mean (mean), or all (known)"`
 	Features string  `key:"features" doc:"hashed (as a server without a schema reads requests, for the policies hashed and budgeted) or block (dense: a parameter for each action)"`
 	Change   string  `key:"change" doc:"none; at round at: cost (action costs twice as much), break (action pays 0 and costs the same), or enter (action is there from then on only)"`
 	Action   string  `key:"action" doc:"name of the action that changes: a0, a1, a2 or a3"`
@@ -69,7 +69,7 @@ func (o *PricedOptions) Build(key rng.Key, _ DataSource) (bandit.Environment, er
 type PricedTableOptions struct {
 	Data     string  `key:"data" doc:"CSV with columns NAME_reward and NAME_cost for each action, the others are the context; the flag --data takes its place"`
 	Budget   float64 `key:"budget" doc:"mean cost of a decision that is allowed"`
-	Costs    string  `key:"costs" doc:"what is known of a cost before the choice: nothing (late), the mean of the action (mean), or all (known)"`
+	Costs    string  `key:"costs" doc:"what is known of a cost before the choice: nothing (late), the action's mean (mean), or all (known)"`
 	Features string  `key:"features" doc:"hashed (as a server without a schema reads requests, for the policies hashed and budgeted) or block (dense: a parameter for each action)"`
 	Change   string  `key:"change" doc:"none; at round at: cost (action costs twice as much), break (action pays 0 and costs the same), or enter (action is there from then on only)"`
 	Action   string  `key:"action" doc:"name of the action that changes"`

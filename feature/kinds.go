@@ -166,7 +166,7 @@ func (k boolean) finish(_ []float64, n int, _ *scalar) string {
 // above 1. Numbers and booleans are levels under their text: 3, true.
 type Category struct {
 	Levels  []string `key:"levels" doc:"the values it can take, one coordinate each"`
-	Unseen  string   `key:"unseen" doc:"a value that is not a level: refuse, ignore (zeros), or other (one more coordinate for all of them)"`
+	Unseen  string   `key:"unseen" doc:"a value that is not a level: refuse, ignore (zeros), or other (one coordinate for all of them)"`
 	Buckets int      `key:"buckets" doc:"instead of levels: this many hashed buckets with signs"`
 }
 

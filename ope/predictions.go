@@ -16,8 +16,8 @@ type Predictions struct {
 	rewards Pair
 }
 
-// NewPredictions returns the predictions of a policy on hashed features, with as many bits and the pairs that these have,
-// for rewards in a range. The policy must score actions.
+// NewPredictions returns the predictions of a policy on hashed features, with as many bits and the pairs that these
+// have, for rewards in a range. The policy must score actions.
 func NewPredictions(o policy.Options, bits int, pairs string, rewards Pair) (*Predictions, error) {
 	if !(rewards[0] < rewards[1]) || !rewards.whole() {
 		return nil, fmt.Errorf("ope: rewards are in [%v, %v], expected a range with two ends", rewards[0], rewards[1])

@@ -340,8 +340,8 @@ func (s *Sequence) Add(phi float64) { s.c.add([]float64{phi}) }
 // Lower returns the bound that holds with probability 1 − alpha, at least lo and at most hi.
 func (s *Sequence) Lower(alpha, lo, hi float64) float64 { return s.c.bound(alpha, lo, hi) }
 
-// Settle makes the state one of the terms alone, in the order in which they were added: a Sequence that is settled after
-// each of the same terms has the same bits, whenever it was stored and read back.
+// Settle makes the state one of the terms alone, in the order in which they were added: a Sequence that is settled
+// after each of the same terms has the same bits, whenever it was stored and read back.
 func (s *Sequence) Settle() {
 	s.c.settle()
 	for k := range s.c.prod {

@@ -226,8 +226,8 @@ func round(ev *logged.Event, index int) uint64 {
 	return h.Sum64()
 }
 
-// byUnits takes back what a row says as if decisions of one unit were independent: robust says that its error is that of
-// units.
+// byUnits takes back what a row says as if decisions of one unit were independent: robust says that its error is that
+// of units.
 func (r *answerRow) byUnits(robust bool) {
 	u := r.e.total.unitsOf()
 	if u == nil || !u.shared() {

@@ -16,22 +16,22 @@ import (
 //
 //	V ← γV + (1 − γ)Λ + xxᵀ,  b ← γ(b − Λm) + Λm + yx     Λ, m: precision and mean before the first event
 //
-// Members are not kept but computed from V and b of the moment, so their spread is that of the discounted posterior, and
-// widens back to that of Λ; nothing is added to them.
+// Members are not kept but computed from V and b of the moment, so their spread is that of the discounted posterior,
+// and widens back to that of Λ; nothing is added to them.
 //
 // A sparse model has V = diag A and A_i = λ + a_i. Fading is a ← γa, w ← w·γ(λ + a)/(λ + γa), G ← γG. Neither ã = a/S,
 // b̃ = w(λ + a)/S nor G̃ = G/S changes by it, S = γ^(clock − base) one number for all coordinates. So the table holds
 // (b̃, ã, G̃), and no event touches a coordinate that it does not have. Every fadeRenew half-lives the table is written
-// anew with S = 1; coordinates whose a is lost beside λ are left out of it. RSS and the number of events behind σ̂ fade,
-// too.
+// anew with S = 1; coordinates whose a is lost beside λ are left out of it. RSS and the number of events behind σ̂
+// fade, too.
 //
 // A block of a small model keeps the prior variances P = Λ⁻¹ of its coefficients and fades when it is looked at: every
 // startGap events, if it is then a fadeLag of a half-life old. With g what is left and B = gI + (1 − g)P^(−½)ΣP^(−½)
 //
 //	Σ ← P^½ (I − gB⁻¹) P^½/(1 − g),  μ ← m + g P^½ B⁻¹ P^(−½) (μ − m)
 //
-// is Σ⁻¹ ← gΣ⁻¹ + (1 − g)Λ without Σ⁻¹: all eigenvalues of B are at least g. m is the mean reward for an action's mean, as
-// for a new action, and 0 for all else. Blocks are looked at in turn, one of startGap with each event.
+// is Σ⁻¹ ← gΣ⁻¹ + (1 − g)Λ without Σ⁻¹: all eigenvalues of B are at least g. m is the mean reward for an action's mean,
+// as for a new action, and 0 for all else. Blocks are looked at in turn, one of startGap with each event.
 
 // Constants of half_life. docs/record/change.md says what was measured.
 const (
@@ -132,8 +132,8 @@ func (h HalfLife) shown() any {
 // SpecType is the type of the option in listings.
 func (HalfLife) SpecType() string { return "number or time" }
 
-// check refuses a half-life that has no meaning. timed says that events have times, least is the smallest number of them
-// and instead what else forgets.
+// check refuses a half-life that has no meaning. timed says that events have times, least is the smallest number of
+// them and instead what else forgets.
 func (h HalfLife) check(change string, timed bool, least int, instead string) error {
 	switch {
 	case h.IsZero():
@@ -200,8 +200,8 @@ func newFading(h HalfLife) *fading {
 	return &fading{half: h.Events}
 }
 
-// tick returns the time in seconds to which a policy at the time now is told to move, at in ns since 1970, and whether it
-// is before now: then it stays.
+// tick returns the time in seconds to which a policy at the time now is told to move, at in ns since 1970, and whether
+// it is before now: then it stays.
 func tick(now float64, at int64) (t float64, back bool) {
 	t = float64(at) / 1e9
 	return t, t < now

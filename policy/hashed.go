@@ -491,8 +491,8 @@ type HashedModel struct {
 	Small  bool    `json:"small,omitempty"` // an exact model on few coordinates; the others are sparse
 	// Reads says what a small model reads: ids, field (one of the context), linear (all of them, numbers as slopes),
 	// bins (numbers by their ranges, too), shared (features of actions), crossed (these × the context); by rules 3 also
-	// range (one number by four ranges), ranges (all fields, numbers by four ranges), grid (ranges of the actions' numbers ×
-	// those of the context).
+	// range (one number by four ranges), ranges (all fields, numbers by four ranges), grid (ranges of the actions'
+	// numbers × those of the context).
 	Reads   string  `json:"reads,omitempty"`
 	Field   uint32  `json:"-"`              // of reads = field or range: its number, feature.FieldNumber
 	Name    string  `json:"name,omitempty"` // and its name, which a server fills in when it has seen one

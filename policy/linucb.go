@@ -61,8 +61,9 @@ func (o *LinUCBOptions) New(p Problem) (bandit.Policy, error) {
 // of its two, and with the radius r_t of the present V_t.
 //
 // With pending = "hallucinate" the widths are ‖x‖_{W⁻¹}, W_t = V_t + Σ xxᵀ over the actions that were played and whose
-// rewards are open (Pend); θ̂ and r stay those of what was learned. It is the rule of batched optimism (Desautels, Krause
-// & Burdick 2014): without it the same action is played until its rewards come. Without late rewards W = V, to the bit.
+// rewards are open (Pend); θ̂ and r stay those of what was learned. It is the rule of batched optimism (Desautels,
+// Krause & Burdick 2014): without it the same action is played until its rewards come. Without late rewards W = V, to
+// the bit.
 //
 // Cost of a round: Select K·d² on K arms, 9d³ + O(d) on the ball; Update 3d², with a discount d³; Pend 3d².
 type LinUCB struct {

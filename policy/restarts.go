@@ -109,10 +109,10 @@ type Change struct {
 //
 // What is not played is not seen: where an action that looked bad becomes the best, nothing is noticed. half_life = n
 // makes events count half as much after n others, in each copy, at most g events late: V ← γ^g V + (1 − γ^g)λI,
-// b ← γ^g b, γ = 2^(−1/n). A discount of the copies does the same at each event, for d³. half_life = "7d" does it by the
-// times that Tick is told, with γ = 2^(−Δ/h) for a time Δ, before an event is learned and once Δ is a 32nd of h: an event
-// counts at most 2^(1/32), 2.2 %, too much or too little, and h costs 32 of these steps at most, however many events come.
-// Between events nothing fades. Weights, and what the noise is taken from, do not fade.
+// b ← γ^g b, γ = 2^(−1/n). A discount of the copies does the same at each event, for d³. half_life = "7d" does it by
+// the times that Tick is told, with γ = 2^(−Δ/h) for a time Δ, before an event is learned and once Δ is a 32nd of h: an
+// event counts at most 2^(1/32), 2.2 %, too much or too little, and h costs 32 of these steps at most, however many
+// events come. Between events nothing fades. Weights, and what the noise is taken from, do not fade.
 //
 // The state is a fold over the events. Cost of a round: Select that of a copy; Update H times that; Prob that of each
 // copy that plays. No regret bound is known for an unknown amount of change (arXiv 2601.01069 leaves it open).
@@ -138,8 +138,8 @@ type Restarts struct {
 	law    bandit.Law // of one copy
 }
 
-// restartTime is what a half_life by time adds to the state, all 0 before the first time is known. Times are seconds since
-// 1970.
+// restartTime is what a half_life by time adds to the state, all 0 before the first time is known. Times are seconds
+// since 1970.
 type restartTime struct {
 	now   float64 // the largest so far
 	back  float64 // how often one was before an earlier one

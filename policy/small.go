@@ -221,8 +221,8 @@ func (f *fieldTable) of(field uint32, action bool) *fieldEntry {
 	return nil
 }
 
-// reads reports whether an atom is read: its field is known and has few values; from rules 2 on also where it has more, but
-// the value was among the first, or is a number.
+// reads reports whether an atom is read: its field is known and has few values; from rules 2 on also where it has more,
+// but the value was among the first, or is a number.
 func (f *fieldTable) reads(a *smallAtom, action bool) bool {
 	e := f.of(a.field, action)
 	if e == nil || !e.out || f.rules < 2 {

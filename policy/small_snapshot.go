@@ -24,8 +24,8 @@ import (
 // others u64, what prior variances are multiplied by f64, and of the last change that was stated: at and seen u64,
 // posterior, mean before and after f64.
 //
-// With a half-life it begins with "TRS4", and behind the covariances of a block are D prior variances and the clock until
-// which it has faded, f64.
+// With a half-life it begins with "TRS4", and behind the covariances of a block are D prior variances and the clock
+// until which it has faded, f64.
 //
 // With rules 2 it begins with "TRS5", "TRS6" with restarts or "TRS7" with a half-life, too, and a field with too many
 // values has the first 32. With rules 3 it begins with "TRS8", "TRS9" or "TRSA" and has the kinds of small_ranges.go.

@@ -258,8 +258,8 @@ func (x *mixture) terms(s *smallModel) (block uint64) {
 	return block
 }
 
-// learnStarts folds a reward into all starts of a model, and returns the log likelihood under the likeliest. w is scratch
-// space of at least sharedLimit.
+// learnStarts folds a reward into all starts of a model, and returns the log likelihood under the likeliest. w is
+// scratch space of at least sharedLimit.
 func (x *mixture) learnStarts(s *smallModel, block uint64, y float64, e *evidence, w []float64) (like float64) {
 	if len(x.phi) >= s.limit() {
 		s.giveUp()

@@ -8,9 +8,9 @@ import (
 )
 
 // A backup that follows says with each question under which name it asks, and so what it has. What it does not have is
-// not trimmed, with two bounds: a follower that has not asked for followFor is not waited for, and none is while the log
-// has more than nine tenths of its limit. It is no state: a server that was started again knows its followers when they
-// ask again. In a cluster the node that is asked waits with its base, and the entries go when all nodes have it.
+// not trimmed, with two bounds: a follower that has not asked for followFor is not waited for, and none is while the
+// log has more than nine tenths of its limit. It is no state: a server that was started again knows its followers when
+// they ask again. In a cluster the node that is asked waits with its base, and the entries go when all nodes have it.
 
 const (
 	followFor  = time.Hour

@@ -104,8 +104,8 @@ func (c *ClusterHealth) Fitness() (all []Fitness) {
 // groupsEvery is how often a node asks what the engine's other groups have. They change seldom.
 const groupsEvery = 2 * time.Second
 
-// present returns the replicas, with what is known of them in the engine's other groups. What was asked for too long ago
-// is not known. The caller holds mu.
+// present returns the replicas, with what is known of them in the engine's other groups. What was asked for too long
+// ago is not known. The caller holds mu.
 func (n *nodes) present() []eventlog.Replica {
 	out := slices.Clone(n.replicas)
 	now := n.passed()

@@ -149,8 +149,8 @@ func (s *member) changeMembers(ctx context.Context, from, to []string) error {
 	return err
 }
 
-// replicated returns an error unless most of the nodes that stay have all of the log, as its leader saw it last: after the
-// loss of one more machine a node that was just added has nothing to elect with until its replica is there.
+// replicated returns an error unless most of the nodes that stay have all of the log, as its leader saw it last: after
+// the loss of one more machine a node that was just added has nothing to elect with until its replica is there.
 func (n *nodes) replicated(stay []string, most int) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

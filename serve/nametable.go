@@ -7,8 +7,8 @@ import (
 	"troupe/serve/fold"
 )
 
-// nameTable are the models by name. It is changed in place: a table that is made anew for each model that enters costs as
-// much memory as there are models. E is what is known of a model. The zero value is empty. Safe for concurrent use.
+// nameTable are the models by name. It is changed in place: a table that is made anew for each model that enters costs
+// as much memory as there are models. E is what is known of a model. The zero value is empty. Safe for concurrent use.
 type nameTable[E comparable] struct {
 	mu sync.RWMutex
 	of map[string]E

@@ -37,10 +37,10 @@ func (l logReader) Replay(c *eventlog.Chain, until uint64, f func(eventlog.Deliv
 	return nil
 }
 
-// patientReader gives the fold the log. The fold needs older entries in the middle of an entry, and a half-applied entry
-// can be neither left nor repeated. So a read that gets no answer is asked again for as long as ctx lasts, and progress
-// says meanwhile what is waited for. What says something about an entry is returned at once. One goroutine at a time may
-// use it: the one that holds the fold.
+// patientReader gives the fold the log. The fold needs older entries in the middle of an entry, and a half-applied
+// entry can be neither left nor repeated. So a read that gets no answer is asked again for as long as ctx lasts, and
+// progress says meanwhile what is waited for. What says something about an entry is returned at once. One goroutine at
+// a time may use it: the one that holds the fold.
 type patientReader struct {
 	ctx      context.Context // of the opening, then of the server
 	most     time.Duration   // of silence; 0 is no limit
@@ -94,8 +94,8 @@ func (p *patientReader) answered() {
 }
 
 // again takes what came of a read. After a silence it waits before the next try; otherwise it returns false and the
-// error to return. While the server runs, that of its end does not wrap context.Canceled: a fold that ends in the middle
-// of an entry has not ended clean, and no snapshot may be made of it.
+// error to return. While the server runs, that of its end does not wrap context.Canceled: a fold that ends in the
+// middle of an entry has not ended clean, and no snapshot may be made of it.
 func (p *patientReader) again(err error) (bool, error) {
 	l := p.progress.lack.Load()
 	switch {

@@ -55,8 +55,8 @@ type played struct {
 // Redraw draws the decisions of the models of this name anew, in the order of the log, and gives each to each; what it
 // is given is valid until the next one. Left out are decisions that played a baseline, that had one candidate, under
 // the hard stop of a budget, with floors of actions that have entered, or whose law or candidates are not in the log.
-// It reads the log once to find the states that decided, and folds it to be in them. The error is a *NotFreshError where
-// a policy does not draw its members for each decision.
+// It reads the log once to find the states that decided, and folds it to be in them. The error is a *NotFreshError
+// where a policy does not draw its members for each decision.
 //
 // Cost: for each decision First + Further calls of Select, on Workers processors; a copy of the state for each entry
 // that decisions were made on. Memory: the states that later decisions of the log still use, and 32 bytes for each

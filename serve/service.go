@@ -104,8 +104,8 @@ type RecordService interface {
 type LogService interface {
 	// Entries returns entries of the log as they are stored, up to what is applied here: for a copy of it.
 	Entries(ctx context.Context, from uint64, bytes int) (Entries, error)
-	// Following says that a backup of this name follows the log and has what is before entry from. What it does not have
-	// is not trimmed for an hour, unless the log is nearly full.
+	// Following says that a backup of this name follows the log and has what is before entry from. What it does not
+	// have is not trimmed for an hour, unless the log is nearly full.
 	Following(name string, from uint64)
 	// LogBase returns the state from which a log that was trimmed is folded, NotFound for one that is whole.
 	LogBase(ctx context.Context) (LogBase, error)
@@ -120,8 +120,8 @@ type NodeService interface {
 	// way are answered when it returns. Needed while the node may not be stopped, Conflict on a single machine.
 	Drain(ctx context.Context) error
 	// RemoveNode takes a node that does not run off the list of the cluster's nodes, of which at least three stay.
-	// Conflict where what is left would be no majority, or the node is live, and on a single machine. Changing while nodes
-	// that were added have no replica.
+	// Conflict where what is left would be no majority, or the node is live, and on a single machine. Changing while
+	// nodes that were added have no replica.
 	RemoveNode(ctx context.Context, name string) error
 	// Health is for readyz, metrics and the status page. It never waits for the disk.
 	Health() Health

@@ -15,8 +15,8 @@ import (
 	"troupe/timing"
 )
 
-// state is the fold of the log, and what is published of it for decisions, which do not wait for mu. The applier changes
-// it; calls read it. It knows nothing of how records are written.
+// state is the fold of the log, and what is published of it for decisions, which do not wait for mu. The applier
+// changes it; calls read it. It knows nothing of how records are written.
 type state struct {
 	past *fold.History
 	time timing.Clock

@@ -361,8 +361,8 @@ type ClusterHealth struct {
 	Damage string `json:"replica_damage,omitempty"`
 	// Unrepaired says why the damaged files are not made anew from the other nodes yet; the node tries again.
 	Unrepaired string `json:"replica_unrepaired,omitempty"`
-	// Repairs counts how often the files were made anew from the other nodes, over all starts; Repaired is when that was
-	// last.
+	// Repairs counts how often the files were made anew from the other nodes, over all starts; Repaired is when that
+	// was last.
 	Repairs  uint64     `json:"replica_repairs"`
 	Repaired *time.Time `json:"replica_repaired,omitempty"`
 	// Verified is when all files of the replica were read last and were whole, up to VerifiedEntry.
@@ -372,8 +372,8 @@ type ClusterHealth struct {
 	Elections uint64 `json:"elections"`
 	// Change says what a change of the nodes waits for, at the node that brings it to its end; empty for nothing.
 	Change string `json:"change,omitempty"`
-	// Settled: this node has brought the servers of the log to its list of nodes, and each has a replica that is current.
-	// One of the nodes says so when a change is at its end.
+	// Settled: this node has brought the servers of the log to its list of nodes, and each has a replica that is
+	// current. One of the nodes says so when a change is at its end.
 	Settled bool `json:"settled,omitempty"`
 	Drained bool `json:"drained,omitempty"`
 	// Attested is what the servers of the log are trusted by, where they belong to others; nil where they are the

@@ -7,9 +7,9 @@ import (
 )
 
 // This file plays several cells of one environment and one policy by turns on one worker, where the policy is a program
-// (policy.Turns): while one cell waits for its answer the others ask. So a program that reads what has come, and answers
-// all of it, is woken once for all of them. Each cell is played as it is alone. A program that plays one cell at a time
-// gets them one after the other.
+// (policy.Turns): while one cell waits for its answer the others ask. So a program that reads what has come, and
+// answers all of it, is woken once for all of them. Each cell is played as it is alone. A program that plays one cell
+// at a time gets them one after the other.
 
 // turns is such a job.
 type turns []cell
@@ -73,8 +73,8 @@ func (l turns) play(r *runner, s *session) {
 	}
 }
 
-// byTurns reports whether cells of an environment and a policy are played by turns: those of a program in an environment
-// that is none.
+// byTurns reports whether cells of an environment and a policy are played by turns: those of a program in an
+// environment that is none.
 func (x *Experiment) byTurns(e, p int) bool {
 	return !x.Episodic() && len(apart(x.Policies[p].Options)) > 0 && len(apart(x.Environments[e].Options)) == 0
 }

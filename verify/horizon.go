@@ -245,8 +245,8 @@ func horizonAnySize(s *session) Finding {
 		T).happened(bound).larger(missed, n, bound)
 }
 
-// missedGiven is E(1 − G/models)^t where a member has a good model with probability P(|g| > u), and two for u < 0 unless
-// |g| > |u|: the sum over the binomial law.
+// missedGiven is E(1 − G/models)^t where a member has a good model with probability P(|g| > u), and two for u < 0
+// unless |g| > |u|: the sum over the binomial law.
 func missedGiven(m, models, t, u float64) (sum float64) {
 	law := distuv.Binomial{N: m, P: math.Max(math.Erfc(math.Abs(u)/math.Sqrt2), 1e-300)} // of P = 0 it makes NaN
 	for b := 0.0; b <= m; b++ {

@@ -31,7 +31,8 @@ import (
 var edgeCases = []edgeCase{
 	{name: "packed", form: packedForm, model: vectorModel},
 	{name: "lists", form: listsForm, model: vectorModel},
-	{name: "named", form: namedForm, model: `{"id": "named", "floor": 0, "log_candidates": "none", "policy": {"kind": "ensemble", "m": 32}, "features": {"features": [
+	{name: "named", form: namedForm, model: `{"id": "named", "floor": 0, "log_candidates": "none",
+		"policy": {"kind": "ensemble", "m": 32}, "features": {"features": [
 		{"feature": "context.user.city", "kind": "category", "levels": ["Oslo", "Paris"], "unseen": "other"},
 		{"feature": "context.user.age", "kind": "number", "range": [0, 100], "outside": "clamp"},
 		{"feature": "action.price", "kind": "number", "range": [0, 1]},

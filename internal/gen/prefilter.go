@@ -19,7 +19,8 @@ const (
 // The first pass is as fast as the rows come from memory. It keeps the scores, and of each block the
 // largest for each lane, in the first cache, where the second looks at one vector a block.
 func (v *isa) prefilter() {
-	TEXT("prefilter"+v.name, 0, "func(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64, best int32)")
+	TEXT("prefilter"+v.name, 0, "func(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, "+
+		"masks *uint64) (hit uint64, best int32)")
 	Doc("prefilter" + v.name + " scores rows in whole numbers.")
 	n := 64 / (2 * v.w) // vectors of scores of a block
 	bytes := 8 * v.w

@@ -23,8 +23,9 @@ func (v *isa) broadcastArg(name string) VecVirtual {
 // shortlistPass takes a step for the lists of some panels, finds their leads and limits, and looks whether an arm
 // that is not on a list must join it.
 func (v *isa) shortlistPass() {
-	v.text("shortlistPass", "(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *float64, mask uint64, panels int, "+
-		"h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64)",
+	v.text("shortlistPass", "(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, "+
+		"out *float64, mask uint64, panels int, h *float64, even, odd int, "+
+		"begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64)",
 		"is Shortlist.pass.")
 	now, list, w, base, out, h := arg("now"), arg("list"), arg("w"), arg("base"), arg("out"), arg("h")
 	r := v.newRank(v.broadcastArg("c"))
@@ -133,8 +134,8 @@ func (v *isa) shortlistPass() {
 // shortlistJoin looks at eight arms of a panel at a time and puts those on the list that are behind by no more than
 // limit.
 func (v *isa) shortlistJoin() {
-	v.text("shortlistJoin", "(deficit, rise *float64, ld int, limit float64, list *uint64, now *float64, size, room int, p, w *float64, arms int, "+
-		"h *float64, n int, base *float64, c float64, out *float64, mask uint64) (to int)",
+	v.text("shortlistJoin", "(deficit, rise *float64, ld int, limit float64, list *uint64, now *float64, "+
+		"size, room int, p, w *float64, arms int, h *float64, n int, base *float64, c float64, out *float64, mask uint64) (to int)",
 		"is Shortlist.join. It returns the size of the list, or −1 where it is full.")
 	r := v.newRank(v.broadcastArg("c"))
 	limit, t, none, score := v.broadcastArg("limit"), v.vec(), v.vec(), v.vec()
@@ -487,7 +488,8 @@ func (v *isa) shortlistRise() {
 // countLeads looks at eight leads at a time. It finds the arm of each lead, or the place behind the last arm where the
 // lead is not sure, and moves a count only where that arm is not the one of the last time.
 func (v *isa) countLeads() {
-	v.text("countLeads", "(counts *uint32, last *uint64, leads *float64, panels int, gap float64, members, signs, nobody int, mask uint64, unsure *uint8) (any uint64)",
+	v.text("countLeads", "(counts *uint32, last *uint64, leads *float64, panels int, gap float64, members, "+
+		"signs, nobody int, mask uint64, unsure *uint8) (any uint64)",
 		"is Counts.Set.")
 	counts, last, leads, unsure, panels, signs := arg("counts"), arg("last"), arg("leads"), arg("unsure"), arg("panels"), arg("signs")
 	gap, nobody, low := v.broadcastArg("gap"), v.vec(), v.vec()

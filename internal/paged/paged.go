@@ -6,11 +6,11 @@
 // publishing costs the pages that were touched.
 //
 // A table is a hash table with open addressing: a coordinate stands in the first free slot from its home on. Of 2^k
-// slots at most three quarters are taken; then the table is made anew with twice as many, up to one for each coordinate,
-// where every coordinate has a home of its own. So a table takes 45 to 90 bytes for a touched coordinate, whatever the
-// coordinates are, and 34 when all are touched. A page has eight slots, and only pages with a coordinate exist. Homes
-// depend on a number that each process draws, so that no choice of coordinates makes long searches; where a coordinate
-// stands shows nowhere.
+// slots at most three quarters are taken; then the table is made anew with twice as many, up to one for each
+// coordinate, where every coordinate has a home of its own. So a table takes 45 to 90 bytes for a touched coordinate,
+// whatever the coordinates are, and 34 when all are touched. A page has eight slots, and only pages with a coordinate
+// exist. Homes depend on a number that each process draws, so that no choice of coordinates makes long searches; where
+// a coordinate stands shows nowhere.
 //
 // The digest of a table is a sum over its touched coordinates, so that keeping it costs the touched
 // coordinates too. It finds accidents: it is no protection against values that were chosen to collide.
@@ -139,8 +139,8 @@ func (t *Table) home(i uint32) uint32 {
 	return (i ^ i>>(t.half&31)) * factors[1] & t.mask >> (t.shift & 31)
 }
 
-// at returns the cell of a slot, nil where its page does not exist. It compares pointers with nil where a read would do,
-// because that read would be of another line of the page.
+// at returns the cell of a slot, nil where its page does not exist. It compares pointers with nil where a read would
+// do, because that read would be of another line of the page.
 func (t *Table) at(slot uint32) *Cell {
 	n := t.root[slot>>(pageBits+nodeBits)]
 	if n == nil {

@@ -340,9 +340,10 @@ func stateOf(m *serve.Model) string {
 		if g.Lower >= 0 {
 			earned = fmt.Sprintf("at least %s more than", short(g.Lower))
 		}
-		return fmt.Sprintf("This model is guarded: the next decision plays %s. The policy has played %s of %s decisions. All together have "+
-			"earned %s the baselines in the mean, %s %% sure whenever you look; the margin is %s.", next, grouped(g.Policy),
-			grouped(g.Decisions), earned, short(100*m.Config.Guard.Confidence), short(m.Config.Guard.Margin))
+		return fmt.Sprintf("This model is guarded: the next decision plays %s. The policy has played %s of %s decisions. "+
+			"All together have earned %s the baselines in the mean, %s %% sure whenever you look; the margin is %s.",
+			next, grouped(g.Policy), grouped(g.Decisions), earned, short(100*m.Config.Guard.Confidence),
+			short(m.Config.Guard.Margin))
 	}
 }
 
@@ -376,8 +377,8 @@ func factsOf(m *serve.Model) []named {
 	}
 }
 
-// curve fills the picture of the rewards and the sentences below it. against compares the model with uniform play on the
-// same decisions.
+// curve fills the picture of the rewards and the sentences below it. against compares the model with uniform play on
+// the same decisions.
 func (v *modelView) curve(h *modelHistory, t *terms, against func() *againstUniform) {
 	es, outside := estimate(h, t)
 	say := v.say

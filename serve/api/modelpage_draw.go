@@ -69,8 +69,8 @@ func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
 	return out, outside
 }
 
-// finals returns the decisions with a final reward, their rewards, and how many of these are outside of the range, or −1,
-// see estimate.
+// finals returns the decisions with a final reward, their rewards, and how many of these are outside of the range, or
+// −1, see estimate.
 func finals(h *modelHistory, t *terms) (valued []*past, values []float64, outside int) {
 	units, shared := map[eventlog.ID]bool{}, false
 	for _, d := range h.decisions {

@@ -15,8 +15,8 @@ import (
 //
 // A policy takes several times the bytes of its snapshot, and a server may have thousands of models of which few are
 // asked in an hour. Of a model that is laid aside the fold keeps the snapshot, on its shelf if it has one, and its
-// digest; the policy is built anew when the model is to learn. A model begins laid aside, and so does one that a fold is
-// restored with. What comes out is the same, bit for bit, because a snapshot is exact.
+// digest; the policy is built anew when the model is to learn. A model begins laid aside, and so does one that a fold
+// is restored with. What comes out is the same, bit for bit, because a snapshot is exact.
 type keeper struct {
 	policy model.Policy // nil: laid aside, rolled back, deleted, or not in Fold.only
 	state  *State       // of the policy; nil when the policy has changed since
@@ -99,8 +99,8 @@ func (k *keeper) layAside(on *shelf.Shelf) (other bool, err error) {
 	return other, nil
 }
 
-// lay makes the state of a model that is laid aside. Its bytes go to the shelf; without one, or when it cannot take them
-// (shelf.Status says why), a copy stays in memory.
+// lay makes the state of a model that is laid aside. Its bytes go to the shelf; without one, or when it cannot take
+// them (shelf.Status says why), a copy stays in memory.
 func (k *keeper) lay(on *shelf.Shelf, b []byte, stats *feature.Statistics, digest eventlog.ID) {
 	k.state = &State{stats: stats, digest: digest, buffers: &k.buffers}
 	k.state.holders.Store(1)

@@ -19,15 +19,15 @@ import (
 //
 //	φ = (w − 1)(1 − y) ≥ −1,   E[φ | past] = E[w] − 1 + V_t − E[w y] ≤ V_t − B_t
 //
-// (equal where π(b) > 0; where it is 0, w = 0 and φ = y − 1). So the log-mixture sequence of package ope is a lower bound ℓ
-// of the mean of V_t − B_t over the m decisions that are in it, at every m at once. Those whose rewards are not final, o of
-// them, count −1. The policy is played while the next decision could not break the margin,
+// (equal where π(b) > 0; where it is 0, w = 0 and φ = y − 1). So the log-mixture sequence of package ope is a lower
+// bound ℓ of the mean of V_t − B_t over the m decisions that are in it, at every m at once. Those whose rewards are not
+// final, o of them, count −1. The policy is played while the next decision could not break the margin,
 //
 //	m·ℓ − o − 1 ≥ −margin·(n + 1),
 //
-// which is conservative exploration with a confidence sequence in place of an ellipsoid (Wu et al. 2016; Kazerouni et al.
-// 2017). Decisions enter the sequence in their own order, whatever order their rewards come in: one that waits holds up
-// those behind it, so that which terms are in does not depend on rewards.
+// which is conservative exploration with a confidence sequence in place of an ellipsoid (Wu et al. 2016; Kazerouni et
+// al. 2017). Decisions enter the sequence in their own order, whatever order their rewards come in: one that waits
+// holds up those behind it, so that which terms are in does not depend on rewards.
 type Guard struct {
 	N      uint64 // guarded decisions
 	Played uint64 // of these the policy's

@@ -67,8 +67,8 @@ type History struct {
 }
 
 // ReadThrough returns h for a fold that reads entries through another Log: what they share is that of h, and First and
-// Base of the result are not used. A history that a server opens has one reader that must not give up in the middle of an
-// entry, the fold, and others whose callers want to hear at once that the log does not answer.
+// Base of the result are not used. A history that a server opens has one reader that must not give up in the middle of
+// an entry, the fold, and others whose callers want to hear at once that the log does not answer.
 func (h *History) ReadThrough(log Log) *History {
 	return &History{Log: log, Nearest: h.Nearest, Keys: h.Keys, KeysKept: h.KeysKept, of: h.whole()}
 }

@@ -82,7 +82,8 @@ func (u *usedKeys) oldest(none uint64) uint64 {
 	return none
 }
 
-// remember keeps the key of a new event and returns 1 + its place, 0 where the key was used before: the first use stays.
+// remember keeps the key of a new event and returns 1 + its place, 0 where the key was used before: the first use
+// stays.
 func (u *usedKeys) remember(key [16]byte, use KeyUse) uint32 {
 	if _, twice := u.place(key); twice {
 		return 0

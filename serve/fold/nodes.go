@@ -39,8 +39,8 @@ type cluster struct {
 	clock int64  // the latest time of a batch; in a cluster the median of the nodes' clocks
 }
 
-// tick takes the time of a batch, which is the clock of a single machine, and returns the time of the entry: in a cluster
-// its clock.
+// tick takes the time of a batch, which is the clock of a single machine, and returns the time of the entry: in a
+// cluster its clock.
 func (c *cluster) tick(time int64) (now int64) {
 	if c.nodes == nil {
 		c.clock = max(c.clock, time)

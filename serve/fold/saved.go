@@ -15,7 +15,8 @@ import (
 
 // savedMagic begins the file of a model that another one can start from:
 //
-//	"TRPM" | 1 u16 | JSON: config and seed | JSON: origin | rewards learned | what it keeps beside its policy | the policy's snapshot | SHA-256
+//	"TRPM" | 1 u16 | JSON: config and seed | JSON: origin | rewards learned |
+//	what it keeps beside its policy | the policy's snapshot | SHA-256
 //
 // Texts have their length before them (uvarint), numbers are uvarint. docs/reference/formats.md
 const savedMagic = "TRPM\x01\x00"

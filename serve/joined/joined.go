@@ -91,8 +91,8 @@ func (d *Decided) Baseline() string {
 	return "mode " + Mode(d.Record) + ": a baseline was played"
 }
 
-// Mode names the mode of a decision: that of its record, and guarded where a guarded model played the baseline, which the
-// record calls apprentice.
+// Mode names the mode of a decision: that of its record, and guarded where a guarded model played the baseline, which
+// the record calls apprentice.
 func Mode(r *eventlog.Decision) string {
 	if r.Play == eventlog.PlayBaseline {
 		return "guarded"

@@ -19,8 +19,8 @@ type Error struct {
 	Err   error  // the cause, may be nil
 }
 
-// Told returns the error with leave to show the value in the answer to the caller, from whom it came. Error leaves it out
-// all the same, so that it stands in no log.
+// Told returns the error with leave to show the value in the answer to the caller, from whom it came. Error leaves it
+// out all the same, so that it stands in no log.
 func (e *Error) Told() *Error {
 	e.Tell = true
 	return e

@@ -4,8 +4,8 @@ import (
 	"troupe/spec"
 )
 
-// Guard is what a model with the mode guarded keeps: with probability Confidence its decisions have, at every n at once,
-// earned at least what the callers' baselines would have, less Margin in the mean. The zero value is none.
+// Guard is what a model with the mode guarded keeps: with probability Confidence its decisions have, at every n at
+// once, earned at least what the callers' baselines would have, less Margin in the mean. The zero value is none.
 type Guard struct {
 	Margin     float64 `key:"margin" doc:"how much less than the baseline a decision may earn in the mean, in units of reward"`
 	Confidence float64 `key:"confidence" doc:"probability that the margin is kept, at all times together" default:"0.95"`

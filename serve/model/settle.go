@@ -58,8 +58,8 @@ func (c *Config) settle() error {
 	return nil
 }
 
-// notice writes out that the default policy notices when the rewards change, and by which rules its small models learn. A
-// model that was made before does not notice, or learns by the first rules: its table has no such option.
+// notice writes out that the default policy notices when the rewards change, and by which rules its small models learn.
+// A model that was made before does not notice, or learns by the first rules: its table has no such option.
 func (c *Config) notice() error {
 	raw, h := c.Policy.Raw, c.Features.Hashed
 	if raw["kind"] != hashedKind || raw["small"] == "no" || h == nil || !h.Fields {

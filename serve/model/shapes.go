@@ -4,10 +4,9 @@ import (
 	"troupe/feature"
 )
 
-// Shapes remembers the shapes of configurations that were compiled: their encoders, what they say of the policy, and that
-// it was tried.
-// Thousands of models that differ in their names share one. The zero value is empty; nil remembers nothing. Not safe
-// for concurrent use.
+// Shapes remembers the shapes of configurations that were compiled: their encoders, what they say of the policy, and
+// that it was tried. Thousands of models that differ in their names share one. The zero value is empty; nil remembers
+// nothing. Not safe for concurrent use.
 type Shapes struct {
 	known map[string]*shape
 }

@@ -90,8 +90,8 @@ func wantsBaseline(err error) bool {
 	return errors.As(err, &e) && (e.Code == serve.Invalid && e.Field == "baseline" || e.Code == serve.Conflict)
 }
 
-// firstFree makes the first action that is not excluded the baseline of a model that plays one, unless it is the first of
-// all: that is what a request without a baseline means in the modes apprentice and shadow.
+// firstFree makes the first action that is not excluded the baseline of a model that plays one, unless it is the first
+// of all: that is what a request without a baseline means in the modes apprentice and shadow.
 func (a *rankCalls) firstFree(ctx context.Context, model string, r *serve.DecideRequest) error {
 	at := slices.IndexFunc(r.Actions, func(x serve.Action) bool { return !slices.Contains(r.Exclude, x.ID) })
 	if at <= 0 {

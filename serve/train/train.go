@@ -37,8 +37,8 @@ type Event struct {
 type Options struct {
 	// Cap N keeps the estimate of n > N events and gives the members the variance of N: every event counts ρ = N/n, as
 	// x√ρ and y√ρ, so that V − λI and b are ρ times their sums and the sums of the members √ρ times theirs. A policy
-	// whose state is no sum over events (bandit.Additive) learns N of the events instead, evenly spaced. n is Events. 0:
-	// no cap.
+	// whose state is no sum over events (bandit.Additive) learns N of the events instead, evenly spaced. n is Events.
+	// 0: no cap.
 	Cap, Events int
 	Workers     int // 0: 1
 	block       int // for tests
