@@ -958,18 +958,18 @@ func TestDrainAgain(t *testing.T) {
 		{[]int{503, 409}, "0", "b answers 409"},
 		{[]int{503}, "31", "b answers 503"}, // longer than the command waits
 	} {
-		asked := 0
+		var asked atomic.Int32 // each call may have a connection of its own
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			asked++
+			n := int(asked.Add(1))
 			if c.again != "" {
 				w.Header().Set("Retry-After", c.again)
 			}
-			w.WriteHeader(c.answers[min(asked, len(c.answers))-1])
+			w.WriteHeader(c.answers[min(n, len(c.answers))-1])
 		}))
 		err := clusterNode{Name: "b", URL: s.URL}.drain(t.Context(), "")
 		s.Close()
-		if asked != len(c.answers) || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("answers %v, Retry-After %q: asked %d times, error %v, want %q", c.answers, c.again, asked, err, c.want)
+		if n := int(asked.Load()); n != len(c.answers) || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("answers %v, Retry-After %q: asked %d times, error %v, want %q", c.answers, c.again, n, err, c.want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"troupe/cli/term"
@@ -98,15 +99,14 @@ func TestReplicaWhole(t *testing.T) {
 		{"behind for a moment", []serve.ReplicaCheck{{Done: true, Last: 5, Began: 9}, {Done: true, Last: 12, Began: 11}}, ""},
 		{"damaged", []serve.ReplicaCheck{{Done: true, Last: 5, Began: 9, Damage: []string{"2.blk"}}}, "the files of b are damaged, too: 2.blk"},
 	} {
-		asked := 0
+		var asked atomic.Int32 // each call may have a connection of its own
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_ = json.NewEncoder(w).Encode(c.answers[min(asked, len(c.answers)-1)])
-			asked++
+			_ = json.NewEncoder(w).Encode(c.answers[min(int(asked.Add(1)), len(c.answers))-1])
 		}))
 		err := clusterNode{Name: "b", URL: s.URL}.replicaWhole(t.Context(), "")
 		s.Close()
-		if (err == nil) != (c.want == "") || err != nil && err.Error() != c.want || asked != len(c.answers) {
-			t.Errorf("%s: asked %d times, %v", c.what, asked, err)
+		if n := int(asked.Load()); (err == nil) != (c.want == "") || err != nil && err.Error() != c.want || n != len(c.answers) {
+			t.Errorf("%s: asked %d times, %v", c.what, n, err)
 		}
 	}
 }

@@ -215,18 +215,19 @@ func TestPack(t *testing.T) {
 // The log comes in lines, with the place to go on in a header; an answer that breaks off is asked for
 // again, and is no short page.
 func TestLog(t *testing.T) {
-	tries := 0
+	var tries atomic.Int32
 	c, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.String() != "/v1/models/news/log?from=7&page_size=100" {
 			t.Errorf("asked for %s", r.URL)
 		}
-		if tries++; tries == 1 {
+		try := tries.Add(1)
+		if try == 1 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("Log-Next", "9")
 		io.WriteString(w, "{\"seq\":7,\"kind\":\"decision\",\"num\":3,\"den\":64}\n{\"seq\":8,\"kind\":\"reward\",\"value\":0}\n")
-		if tries == 2 { // the connection breaks in the middle: once more
+		if try == 2 { // the connection breaks in the middle: once more
 			io.WriteString(w, "{\"seq\":")
 			panic(http.ErrAbortHandler)
 		}
@@ -235,7 +236,7 @@ func TestLog(t *testing.T) {
 	if err != nil || next != 9 || len(records) != 2 || records[0].Num != 3 || records[0].Value != nil || records[1].Value == nil || *records[1].Value != 0 {
 		t.Errorf("Log = %+v, %d, %v", records, next, err)
 	}
-	if tries != 3 {
-		t.Errorf("%d attempts, want 3: one refused, one cut", tries)
+	if n := tries.Load(); n != 3 {
+		t.Errorf("%d attempts, want 3: one refused, one cut", n)
 	}
 }
