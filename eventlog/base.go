@@ -38,7 +38,7 @@ func baseSubject(seq uint64, part string) string {
 }
 
 // asked sends one request to the engine. An answer can be lost, so the time of a whole act is not that of a request: it
-// ends after streamWait, and its act may be done again.
+// ends after streamWait, and its act may be done again; an error that says nothing about the act wraps ErrSilent.
 func asked[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
 	one, cancel := context.WithTimeout(ctx, streamWait)
 	defer cancel()
@@ -46,7 +46,7 @@ func asked[T any](ctx context.Context, request func(context.Context) (T, error))
 	if err != nil && one.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("no answer for %v: %w", streamWait, err)
 	}
-	return answer, err
+	return answer, silence(err)
 }
 
 // bases returns the stream of the bases, nil when there is none and it is not to be made.

@@ -115,3 +115,14 @@ func (p *patientReader) again(err error) (bool, error) {
 	p.clock.Sleep(p.ctx, readPause) // when ctx ends, the next try fails
 	return true, nil
 }
+
+// untilAnswered calls act until it has an answer, at most for as long as most and ctx allow, and returns what came of
+// the last call. The nodes of a cluster that is started may be electing.
+func untilAnswered(ctx context.Context, clock timing.Clock, most time.Duration, act func() error) error {
+	for since := clock.Mark(); ; {
+		err := act()
+		if !errors.Is(err, eventlog.ErrSilent) || clock.Since(since) >= most || !clock.Sleep(ctx, readPause) {
+			return err
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
 	"troupe/serve/fold"
+	"troupe/timing"
 )
 
 // errUnheard is what a log says while its engine gives no answer.
@@ -320,3 +321,28 @@ func TestPatientReplay(t *testing.T) {
 }
 
 var _ fold.Log = &patientReader{}
+
+// TestUntilAnswered: what a start asks of the other nodes is asked again while there is no answer, for a time; any answer ends it.
+func TestUntilAnswered(t *testing.T) {
+	none, damaged := errUnheard, errors.New("damaged")
+	for _, x := range []struct {
+		answers []error
+		calls   int
+		want    error
+	}{
+		{[]error{none, none, none, nil}, 4, nil},
+		{[]error{none, damaged, nil}, 2, damaged},
+		{[]error{none}, int(openFor/readPause) + 1, none},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			calls := 0
+			err := untilAnswered(t.Context(), timing.Clock{}, openFor, func() error {
+				calls++
+				return x.answers[min(calls, len(x.answers))-1]
+			})
+			if calls != x.calls || !errors.Is(err, x.want) {
+				t.Errorf("%v: %d calls, %v; want %d, %v", x.answers, calls, err, x.calls, x.want)
+			}
+		})
+	}
+}

@@ -274,7 +274,8 @@ func (s *Server) recover(ctx context.Context) error {
 	}
 	var untaken error
 	if s.fold == nil && info.First > 1 && s.nodes != nil {
-		if untaken = s.bases.take(ctx, info.First); untaken == nil {
+		untaken = untilAnswered(ctx, s.opt.Clock, openFor, func() error { return s.bases.take(ctx, info.First) })
+		if untaken == nil {
 			if s.fold, s.applier.chain, err = s.snapshots.newest(ctx, info); err != nil {
 				return err
 			}
