@@ -184,7 +184,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// standing returns three nodes whose log has entries and whose engine's own group elects nobody: of four servers that
+// standing returns three nodes whose log has entries and whose engine's own group elects no leader: of four servers that
 // it counts one is gone for good, and another one, c, has lost its disk before the group heard of that. Two of four are
 // no majority, and the vote of a server without a log does not count. c does not run.
 func standing(t *testing.T, entries int) (all []*member, addresses []string, trio *trio) {
@@ -241,7 +241,7 @@ func (m *member) whole(t *testing.T, entries uint64) {
 	}
 }
 
-// TestGroupIsRescued: where the engine's own group elects nobody, two of the three nodes of the log elect, and the one
+// TestGroupIsRescued: where the engine's own group elects no leader, two of the three nodes of the log elect, and the one
 // with an empty disk gets the log again.
 func TestGroupIsRescued(t *testing.T) {
 	t.Parallel()
@@ -252,7 +252,7 @@ func TestGroupIsRescued(t *testing.T) {
 			t.Log(err)
 		}
 		if time.Since(since) > 3*time.Minute {
-			t.Fatal("two of the three nodes elect nobody")
+			t.Fatal("two of the three nodes elect no leader")
 		}
 	}
 	if trio.rescues.Load() == 0 {

@@ -20,7 +20,7 @@ type glances struct {
 
 	mu     sync.Mutex
 	newest glance
-	next   chan struct{} // closed when there is a newer one, nil while nobody looks
+	next   chan struct{} // closed when there is a newer one, nil while no call waits for it
 }
 
 // take returns what is in the fold now, or while the applier waits for the log, what was there before.

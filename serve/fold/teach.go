@@ -91,7 +91,7 @@ func (t *teacher) learn(m *Model, x Features, y float64, given bool, key eventlo
 }
 
 // Brief says whether the entry that is applied next is short. A model that shares its pages with the published version
-// alone then learns in place: whoever wants to decide meanwhile waits for the next version (State.Hold is false). While
+// alone then learns in place: a decision meanwhile waits for the next version (State.Hold is false). While
 // decisions are under way on the version, and in long entries, the pages that change are copied.
 func (t *teacher) Brief(yes bool) { t.brief = yes }
 
