@@ -21,7 +21,7 @@ func TestAnyLostEntry(t *testing.T) {
 	ctx, clock := context.Background(), &fakeClock{}
 	base := t.TempDir()
 	start := func(dir string) (*Server, error) {
-		return Open(ctx, Options{Dir: dir, Keys: testKeys, Clock: timing.At(clock.now), ExpireEvery: -1, SnapshotEvery: -1, Wait: 2 * time.Second})
+		return Open(ctx, Options{Dir: dir, Keys: testKeys, Clock: timing.At(clock.now), ExpireEvery: -1, SnapshotEvery: -1, Wait: time.Minute})
 	}
 	s := must(start(base))
 	must(s.CreateModel(ctx, vectors("v", 3, func(c *ModelConfig) { c.Reward.Default = Maybe{Set: true, Value: 0.1} }), ""))

@@ -100,7 +100,7 @@ func (e *refEvent) pupil() *refModel {
 }
 
 func (r *reference) open(from string) {
-	o := Options{Log: r.log, Keys: testKeys, Clock: timing.At(r.clock.now), ExpireEvery: -1, SnapshotEvery: -1, Wait: 2 * time.Second, Dir: from}
+	o := Options{Log: r.log, Keys: testKeys, Clock: timing.At(r.clock.now), ExpireEvery: -1, SnapshotEvery: -1, Wait: time.Minute, Dir: from}
 	s, err := Open(context.Background(), o)
 	if err != nil {
 		r.t.Fatal(err)

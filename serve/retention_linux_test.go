@@ -50,7 +50,7 @@ func TestTrimLosesPower(t *testing.T) {
 		cancel()
 		p.Lose(t, nil)
 		s, err = Open(ctx, func() Options {
-			o := Options{Keys: testKeys, Clock: timing.At(clock.now), ExpireEvery: -1, Wait: 2 * time.Second}
+			o := Options{Keys: testKeys, Clock: timing.At(clock.now), ExpireEvery: -1, Wait: time.Minute}
 			edit(&o)
 			return o
 		}())

@@ -48,7 +48,7 @@ var testKeys = eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: []byte("0123
 // open opens a server on a log, with the clock in the test's hand.
 func open(t testing.TB, log eventlog.Log, clock *fakeClock, edit ...func(*Options)) *Server {
 	t.Helper()
-	o := Options{Log: log, Keys: testKeys, Clock: timing.At(clock.now), ExpireEvery: -1, SnapshotEvery: -1, Wait: 2 * time.Second}
+	o := Options{Log: log, Keys: testKeys, Clock: timing.At(clock.now), ExpireEvery: -1, SnapshotEvery: -1, Wait: time.Minute}
 	for _, f := range edit {
 		f(&o)
 	}
