@@ -27,6 +27,22 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// oneNode is a node without others, and its log.
+func oneNode(t *testing.T) (*Node, *Stream) {
+	t.Helper()
+	n, err := StartNode(t.Context(), NodeOptions{Dir: filepath.Join(t.TempDir(), "log"), Cluster: "c", Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	l, err := OpenStream(t.Context(), n.Conn(), StreamOptions{Create: true, MaxBytes: 1 << 24})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return n, l
+}
+
 // TestLostAnswers: what is asked of bases, and a trim, ends long before the time of the whole act when the engine does not answer. It may be done again.
 func TestLostAnswers(t *testing.T) {
 	if testing.Short() {
@@ -35,16 +51,7 @@ func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	n, err := StartNode(ctx, NodeOptions{Dir: filepath.Join(t.TempDir(), "log"), Cluster: "c", Name: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
-	l, err := OpenStream(ctx, n.Conn(), StreamOptions{Create: true, MaxBytes: 1 << 24})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	n, l := oneNode(t)
 	b := Base{Seq: 3, Record: 4, Size: 1, Sum: sha256.Sum256([]byte("x"))}
 	if err := l.PutBase(ctx, b, []byte("x")); err != nil {
 		t.Fatal(err)
@@ -83,16 +90,7 @@ func TestLostAnswers(t *testing.T) {
 // one has it, or says that there is no answer.
 func TestSeenEntry(t *testing.T) {
 	t.Parallel()
-	n, err := StartNode(t.Context(), NodeOptions{Dir: filepath.Join(t.TempDir(), "log"), Cluster: "c", Name: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
-	l, err := OpenStream(t.Context(), n.Conn(), StreamOptions{Create: true, MaxBytes: 1 << 24})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	_, l := oneNode(t)
 	add := func(batch int) {
 		if _, _, err := l.Append(t.Context(), 0, fmt.Sprint(batch), oneBatch(0, batch, 10)); err != nil {
 			t.Error(err)
@@ -188,16 +186,7 @@ func TestNoDoor(t *testing.T) {
 
 // TestLogStays: the engine refuses to delete the streams of the log, an entry, and to put back an older stream.
 func TestLogStays(t *testing.T) {
-	n, err := StartNode(t.Context(), NodeOptions{Dir: filepath.Join(t.TempDir(), "log"), Cluster: "c", Name: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
-	l, err := OpenStream(t.Context(), n.Conn(), StreamOptions{Create: true, MaxBytes: 1 << 24})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	_, l := oneNode(t)
 	if _, err := l.js.Publish(t.Context(), subjectName(0), []byte("an entry")); err != nil {
 		t.Fatal(err)
 	}

@@ -335,7 +335,7 @@ func TestDamagedLeader(t *testing.T) {
 	lacks := func() (list []uint64) { // what node c does not give
 		t.Helper()
 		for seq := range uint64(n) {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			m, err := c.nodes[bad].Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET.TROUPE_EV_0", fmt.Appendf(nil, `{"seq":%d}`, seq+1))
 			cancel()
 			if err != nil {
