@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -55,22 +56,32 @@ env = ["PYTHONPATH=MODULE", "PYTHONDONTWRITEBYTECODE=1"]
 kind = "uniform"
 `
 
-// pythonFiles returns a directory for programs in Python, the one of their module, and what writes a file and returns its
-// path. A machine without Python skips the test; CI has one.
-func pythonFiles(t *testing.T) (dir, module string, write func(name, text string) string) {
+// interpreter is the file that python3 is: what is found by that name may be a script that looks for it.
+var interpreter = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
+	return strings.TrimSpace(string(out)), err
+})
+
+// pythonFiles returns a directory for programs in Python, what makes a spec out of a text with MODULE in it, and what
+// writes a file and returns its path. A machine without Python skips the test; CI has one. With TROUPE_LONG programs
+// start as those of users do. Otherwise python3 leaves out what is installed, and the module is its one file for
+// programs, compiled once: most of what these tests do is to start programs, and one starts in a fifth of the time.
+func pythonFiles(t *testing.T) (dir string, fill func(spec string) string, write func(name, text string) string) {
 	t.Helper()
-	if _, err := exec.LookPath("python3"); err != nil {
+	python, err := interpreter()
+	if err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal(err)
 		}
 		t.Skip("there is no python3")
 	}
+	t.Setenv("PATH", filepath.Dir(python)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	module, err := filepath.Abs("../clients/python")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir = t.TempDir()
-	return dir, module, func(name, text string) string {
+	write = func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
@@ -78,14 +89,24 @@ func pythonFiles(t *testing.T) (dir, module string, write func(name, text string
 		}
 		return path
 	}
+	words := []string{"MODULE", module}
+	if os.Getenv("TROUPE_LONG") == "" {
+		if err := os.Mkdir(filepath.Join(dir, "troupe"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		write("troupe/__init__.py", "")
+		write("troupe/policy.py", string(read(t, module, "troupe", "policy.py")))
+		words = []string{"MODULE", dir, `"python3", `, `"python3", "-S", `, `, "PYTHONDONTWRITEBYTECODE=1"`, ""}
+	}
+	return dir, strings.NewReplacer(words...).Replace, write
 }
 
 // A spec plays a program with the same bytes for any number of workers, sweeps its options, keeps its cells, plays them
 // again when the program's file has changed, and leaves no program behind.
 func TestProcess(t *testing.T) {
-	dir, module, write := pythonFiles(t)
+	dir, fill, write := pythonFiles(t)
 	write("mean.py", mean)
-	text := strings.Replace(meanSpec, "MODULE", module, 1)
+	text := fill(meanSpec)
 	spec := write("spec.toml", text)
 	run := func(o Options) (*Outcome, error) {
 		t.Helper()
@@ -142,8 +163,8 @@ func TestProcess(t *testing.T) {
 // process, and are played again when another cell's fault ends it: only cells that fail alone are lost, and a program
 // that is killed once costs none.
 func TestTurns(t *testing.T) {
-	dir, module, write := pythonFiles(t)
-	text := strings.Replace(strings.Replace(meanSpec, "MODULE", module, 1), "[0.0, 9.0]", "1.0", 1)
+	dir, fill, write := pythonFiles(t)
+	text := strings.Replace(fill(meanSpec), "[0.0, 9.0]", "1.0", 1)
 	write("spec.toml", text)
 	play := func(spec string, o Options) (*Outcome, error) {
 		t.Helper()

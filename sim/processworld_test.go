@@ -74,10 +74,11 @@ env = ["PYTHONPATH=MODULE", "PYTHONDONTWRITEBYTECODE=1"]
 // one, records what it records elsewhere, sweeps its options, keeps its cells, plays them again when its file has
 // changed, and says what a fault was.
 func TestProcessEnvironment(t *testing.T) {
-	dir, module, write := pythonFiles(t)
+	dir, fill, write := pythonFiles(t)
 	write("segments.py", segments)
 	write("mean.py", strings.NewReplacer("self.problem.arms", "4", "zip(self.sums, self.counts)]", "zip(self.sums, self.counts)][:len(arms)]").Replace(mean))
-	text := strings.ReplaceAll(segmentsSpec, "MODULE", module)
+	text := fill(segmentsSpec)
+	command := strings.NewReplacer(`"`, "", ",", "").Replace(fill(`"python3", "segments.py"`))
 	file := filepath.Join(dir, "spec.toml")
 	write("spec.toml", text)
 	play := func(o Options, text string) (*Outcome, error) {
@@ -97,7 +98,7 @@ func TestProcessEnvironment(t *testing.T) {
 		if n := len(x.Environments); n != 2 || x.Environments[1].Name != "segments(sigma=1)" {
 			t.Fatalf("%d environments, the second is %q", n, x.Environments[1].Name)
 		}
-		if c := x.Commands(1, 0); len(c) != 1 || c[0] != "python3 segments.py" {
+		if c := x.Commands(1, 0); len(c) != 1 || c[0] != command {
 			t.Errorf("cells of a built-in policy start %q", c)
 		}
 		return Run(context.Background(), x, o)
@@ -187,14 +188,14 @@ def deadly(name, cls):
 // failed, writes no wrong number, and ends with the bytes of an undisturbed run when it is started again. 2 places
 // of each program, 4 with TROUPE_LONG, 50 with TROUPE_RECORD.
 func TestProgramKilled(t *testing.T) {
-	dir, module, write := pythonFiles(t)
+	dir, fill, write := pythonFiles(t)
 	write("deadly.py", suicidal)
 	write("segments.py", strings.Replace(segments, "if __name__", "import deadly; deadly.deadly('segments', Segments)\nif __name__", 1))
 	write("mean.py", strings.NewReplacer("self.problem.arms", "4", "zip(self.sums, self.counts)]", "zip(self.sums, self.counts)][:len(arms)]",
 		"Mean.main()", "import deadly; deadly.deadly('mean', Mean)\nMean.main()").Replace(mean))
 	_, policies, _ := strings.Cut(segmentsSpec, "[[policy]]\nkind = \"linucb\"")
 	world, _, _ := strings.Cut(segmentsSpec, "[[policy]]")
-	text := strings.ReplaceAll(strings.Replace(world, "record = [\"actions\"]\n", "", 1)+policies, "MODULE", module)
+	text := fill(strings.Replace(world, "record = [\"actions\"]\n", "", 1) + policies)
 	play := func(o Options) (*Outcome, error) {
 		t.Helper()
 		x, err := Parse(filepath.Join(dir, "spec.toml"), text, Kinds())
