@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"math"
+	"sync"
 
 	"gonum.org/v1/gonum/integrate/quad"
 	"gonum.org/v1/gonum/mathext"
@@ -119,12 +120,33 @@ var constantChecks = map[string][]Check{
 	}},
 }
 
+// legendre are the nodes and weights on [0, 1] of Gauss–Legendre quadrature.
+type legendre struct{ x, weight []float64 }
+
+func newLegendre(n int) func() legendre {
+	return sync.OnceValue(func() legendre {
+		l := legendre{make([]float64, n), make([]float64, n)}
+		quad.Legendre{}.FixedLocations(l.x, l.weight, 0, 1)
+		return l
+	})
+}
+
+// integral is the integral of f from lo to hi, 0 where they are equal.
+func (l legendre) integral(lo, hi float64, f func(x float64) float64) (sum float64) {
+	for i, x := range l.x {
+		sum += l.weight[i] * (hi - lo) * f(x*(hi-lo)+lo)
+	}
+	return sum
+}
+
+var legendre16, legendre24, legendre128 = newLegendre(16), newLegendre(24), newLegendre(128)
+
 // gaussian returns E f(Z) 1{Z ≤ top} for a standard normal Z.
 func gaussian(top float64, f func(z float64) float64) (sum float64) {
 	const piece, least = 1.0, -14.0
+	rule := legendre24()
 	for hi := math.Min(top, 14); hi > least; hi -= piece {
-		sum += quad.Fixed(func(z float64) float64 { return phi(z) * f(z) }, math.Max(least, hi-piece), hi, 24,
-			quad.Legendre{}, 0)
+		sum += rule.integral(math.Max(least, hi-piece), hi, func(z float64) float64 { return phi(z) * f(z) })
 	}
 	return sum
 }
@@ -238,8 +260,8 @@ func mixture(sum, b, v float64) float64 {
 	top := mid*sum - mid*mid*(b+1/v)/2
 	total := 0.0
 	for i := -12; i < 12; i++ {
-		total += quad.Fixed(func(a float64) float64 { return math.Exp(a*sum - a*a*(b+1/v)/2 - top) },
-			mid+width*float64(i), mid+width*float64(i+1), 16, quad.Legendre{}, 0)
+		total += legendre16().integral(mid+width*float64(i), mid+width*float64(i+1),
+			func(a float64) float64 { return math.Exp(a*sum - a*a*(b+1/v)/2 - top) })
 	}
 	return top + math.Log(total/math.Sqrt(2*math.Pi*v))
 }
@@ -414,10 +436,23 @@ func between(v, want float64) float64 {
 	return math.Max(0, math.Max(v/want-1, 0.85*want/v-1))
 }
 
+// lows are S(s) of lowEver on the grid of theory, as far as it was asked for.
+type lows struct {
+	lambda, r, noise float64
+	fail             []float64
+}
+
 // maximum returns the largest of (1 − S(s))·f(s) over the grid of theory, S by quadrature.
-func maximum(lambda, r, noise float64, f func(s float64) float64) (best float64) {
-	for s := 0.02; s < 400; s *= 1.05 {
-		if fail := lowEver(lambda, r, s, noise); fail < 1 {
+func maximum(lambda, r, noise float64, f func(s float64) float64) float64 {
+	return (&lows{lambda: lambda, r: r, noise: noise}).maximum(f)
+}
+
+func (l *lows) maximum(f func(s float64) float64) (best float64) {
+	for i, s := 0, 0.02; s < 400; i, s = i+1, s*1.05 {
+		if i == len(l.fail) {
+			l.fail = append(l.fail, lowEver(l.lambda, l.r, s, l.noise))
+		}
+		if fail := l.fail[i]; fail < 1 {
 			v := (1 - fail) * f(s)
 			if v < best/2 {
 				break

@@ -281,8 +281,8 @@ func horizonDraws(s *session) Finding {
 func horizonLevels(s *session) Finding {
 	worst, n := 0.0, 0
 	for _, means := range [][2]float64{{0.5, 0.2}, {-0.3, -0.4}, {1, 0.4}} {
-		for _, lambda := range []float64{0.1, 2} {
-			for _, m := range []float64{64, 1000} {
+		for _, lambda := range []float64{0.1, 2}[:s.size(2, 2)] {
+			for _, m := range []float64{64, 1000}[:s.size(2, 2)] {
 				const r = 1.5
 				got := must(theory.Few{Best: means[0], Other: means[1], Lambda: lambda, R: r, Draws: m}.ForGoodAtMost())
 				want := 0.0
@@ -317,13 +317,18 @@ func horizonOver(s *session) Finding {
 		{Best: 1, Other: 0.4, Lambda: 1, R: 2, Draws: 100},
 	} {
 		for _, s1 := range []float64{0.3, 1} {
+			var above []float64 // after j+1 pulls, for every x
 			for _, x := range []int{1, 10, 80} {
 				sum := 0.0
-				for j := float64(x); j < 4000; j++ {
-					p := gaussian(math.Inf(1), func(g float64) float64 {
-						room := (c.Other+s1)*(c.Lambda+j) - c.Other*j - c.R*math.Sqrt(c.Lambda+j)*g
-						return normalTail(room / math.Sqrt(j))
-					})
+				for i := x - 1; i < 4000; i++ {
+					for len(above) <= i {
+						j := float64(len(above) + 1)
+						above = append(above, gaussian(math.Inf(1), func(g float64) float64 {
+							room := (c.Other+s1)*(c.Lambda+j) - c.Other*j - c.R*math.Sqrt(c.Lambda+j)*g
+							return normalTail(room / math.Sqrt(j))
+						}))
+					}
+					p := above[i]
 					if sum += p; p < 1e-9*sum {
 						break
 					}
@@ -345,6 +350,7 @@ func horizonWithin(s *session) Finding {
 	for _, c := range []theory.Few{
 		{Best: 0.2, Lambda: 0.25, R: 0.3, Draws: 2}, {Best: 0.3, Lambda: 1, R: 1, Draws: 8},
 	} {
+		low := lows{lambda: c.Lambda, r: c.R, noise: 1}
 		for _, k := range []int{1, 3, 12} {
 			for _, T := range []int{20, 1000} {
 				draws := float64(T)
@@ -352,7 +358,7 @@ func horizonWithin(s *session) Finding {
 					draws /= 2
 				}
 				pulls := float64(k)
-				want := maximum(c.Lambda, c.R, 1, func(low float64) float64 {
+				want := low.maximum(func(low float64) float64 {
 					gap := (c.Best*pulls + low*(c.Lambda+pulls)) / math.Sqrt(pulls)
 					given := func(z float64) float64 {
 						return missedGiven(c.Draws, 2*c.Draws, draws, (-gap-z)/(c.R*math.Sqrt(1+c.Lambda/pulls)))

@@ -188,7 +188,8 @@ func TestLostFew(t *testing.T) {
 var lostWays = []int{0, 1, 2, 4, 8, 16, 32}
 
 // TestLostWays: with events for both ways of being lost, importance sampling agrees with plain simulation where most runs
-// are lost because their good models were not drawn in time, |z| ≤ 3.5, and most stuck runs are inside of the events.
+// are lost because their good models were not drawn in time, |z| ≤ 3.5, and most stuck runs are inside of the events. One
+// cell, with TROUPE_LONG three.
 // TROUPE_RECORD=1 prints the table of docs/record/stuck.md: more cells, each with both relative errors at most 15 %, and
 // with LOST=m those of m only.
 func TestLostWays(t *testing.T) {
@@ -197,6 +198,9 @@ func TestLostWays(t *testing.T) {
 		m, T int
 	}
 	cells, plainRuns, runs := []cell{{1, 64, 160}, {1, 64, 640}, {1.5, 16, 64}}, 4000, 3000
+	if !long() {
+		cells = cells[:1]
+	}
 	record := os.Getenv("TROUPE_RECORD") != ""
 	if record {
 		cells, plainRuns, runs = nil, 0, 10_000
@@ -268,13 +272,17 @@ func (k lostKind) lose(r float64, m, T int) *lost {
 }
 
 // TestLostKinds: what TestLostWays has for two arms and Gaussian targets holds for one arm and nothing, for uniform targets and
-// for ten arms: importance sampling and plain simulation agree. TROUPE_RECORD=1 plays the table of docs/record/stuck.md.
+// for ten arms: importance sampling and plain simulation agree, in one cell, with TROUPE_LONG in two. TROUPE_RECORD=1 plays
+// the table of docs/record/stuck.md.
 func TestLostKinds(t *testing.T) {
 	type cell struct {
 		r    float64
 		m, T int
 	}
 	cells, plainRuns, runs := []cell{{1, 8, 128}, {1, 64, 256}}, 3000, 2000
+	if !long() {
+		cells = cells[:1]
+	}
 	record := os.Getenv("TROUPE_RECORD") != ""
 	if record {
 		cells, runs = nil, 10_000

@@ -152,7 +152,7 @@ func noiseSums(c, alpha, k float64) func(s *session) Finding {
 		var all runs
 		n, top := 0, 0.0
 		starts := []float64{0.5, 1, 2}
-		if m < 5000 { // cheap
+		if c < 100 { // m is small
 			starts = slices.Repeat(starts, 6)
 		}
 		for _, choose := range rules {

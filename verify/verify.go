@@ -239,6 +239,7 @@ type Options struct {
 	Full    bool // the theorem's own parameters where the fast setting is smaller
 	Plants  bool // run every check against its plant too
 	Workers int  // 0: one for each CPU
+	part    int  // the fast sizes are divided by it; tests set it. 0: 1
 	// Done is called, from one goroutine at a time, after each check.
 	Done func(Result)
 }
@@ -248,6 +249,7 @@ type session struct {
 	ctx     context.Context
 	key     rng.Key
 	full    bool
+	part    int
 	planted bool
 }
 
@@ -256,7 +258,7 @@ func (s *session) size(fast, full int) int {
 	if s.full {
 		return full
 	}
-	return fast
+	return max(1, fast/max(1, s.part))
 }
 
 // source returns an independent table of random numbers.
@@ -317,10 +319,10 @@ func runOne(ctx context.Context, c Check, o Options) Result {
 	// The readings and the plant of one claim meet the same random numbers.
 	key := rng.NewKey(o.Seed).Child("verify").Child(c.Label).Child(c.Part)
 	start := time.Now()
-	r := Result{Check: c, Finding: c.examine(&session{ctx: ctx, key: key, full: o.Full})}
+	r := Result{Check: c, Finding: c.examine(&session{ctx: ctx, key: key, full: o.Full, part: o.part})}
 	r.Seconds = time.Since(start).Seconds()
 	if o.Plants && ctx.Err() == nil {
-		f := c.examine(&session{ctx: ctx, key: key, full: o.Full, planted: true})
+		f := c.examine(&session{ctx: ctx, key: key, full: o.Full, part: o.part, planted: true})
 		r.Planted = &f
 	}
 	return r
