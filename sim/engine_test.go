@@ -59,6 +59,30 @@ func engineSpecs(t *testing.T) map[string]string {
 	return specs
 }
 
+// enginePlay is an experiment of engineSpecs, played to round 70, or the refusal.
+type enginePlay struct {
+	out *Outcome
+	err error
+}
+
+var enginePlays map[string]enginePlay
+
+// playEngine plays the experiments of engineSpecs, once for all tests.
+func playEngine(t *testing.T) map[string]enginePlay {
+	t.Helper()
+	if enginePlays != nil {
+		return enginePlays
+	}
+	plays := make(map[string]enginePlay)
+	for name, text := range engineSpecs(t) {
+		o := Options{Data: &dataset.Source{Override: "testdata/engine"}, Memory: 1 << 40} // whatever this machine has free
+		out, err := Run(context.Background(), sized(t, text, "70"), o)
+		plays[name] = enginePlay{out, err}
+	}
+	enginePlays = plays
+	return plays
+}
+
 // TestEngine holds Engine against the bytes of results.csv of every built-in kind: when they change,
 // Engine goes up; when they do not, it stays. Cells of earlier engines are not believed, so users lose
 // what they have played each time.
@@ -67,19 +91,9 @@ func engineSpecs(t *testing.T) map[string]string {
 func TestEngine(t *testing.T) {
 	const file = "testdata/engine/results.txt"
 	lines := []string{}
-	for name, text := range engineSpecs(t) {
-		for _, o := range []struct{ key, value string }{{"horizon", "70"}, {"replications", "3"}} {
-			var err error
-			if text, err = spec.Override("engine.toml", text, o.key, o.value); err != nil {
-				t.Fatal(err)
-			}
-		}
-		x, err := Parse("engine.toml", text, Kinds())
-		if err != nil {
-			t.Fatal(err)
-		}
+	for name, play := range playEngine(t) {
 		line := name + ": "
-		out, err := Run(context.Background(), x, Options{Data: &dataset.Source{Override: "testdata/engine"}, Memory: 1 << 40}) // whatever this machine has free
+		out, err := play.out, play.err
 		if err != nil {
 			line += "refused"
 			t.Logf("%s: %v", name, err) // shown where the test fails

@@ -33,7 +33,7 @@ const killedMore = "[[policy]]\nkind = 'greedy'\n"
 
 // TestKilled is a run that is killed with SIGKILL at random times, grows in replications, in policies and in its
 // horizon, each of which is killed too, and ends with the bytes of a fresh run. TROUPE_LONG kills each stage 100
-// times.
+// times, and plays twice as many rounds.
 func TestKilled(t *testing.T) {
 	if dir := os.Getenv("TROUPE_KILLED_DIR"); dir != "" { // the process that is killed
 		saveEvery = time.Millisecond
@@ -43,17 +43,17 @@ func TestKilled(t *testing.T) {
 		}
 		return
 	}
-	kills := 1
+	kills, horizon := 1, 10_000
 	if os.Getenv("TROUPE_LONG") != "" {
-		kills = 100
+		kills, horizon = 100, 20_000
 	}
 	draw := rand.New(rand.NewPCG(1, 2))
 	dir := filepath.Join(t.TempDir(), "out")
 	for _, text := range []string{
-		fmt.Sprintf(killed, 20_000, 4, ""),
-		fmt.Sprintf(killed, 20_000, 8, ""),
-		fmt.Sprintf(killed, 20_000, 8, killedMore),
-		fmt.Sprintf(killed, 60_000, 8, killedMore),
+		fmt.Sprintf(killed, horizon, 4, ""),
+		fmt.Sprintf(killed, horizon, 8, ""),
+		fmt.Sprintf(killed, horizon, 8, killedMore),
+		fmt.Sprintf(killed, 3*horizon, 8, killedMore),
 	} {
 		start := func() *exec.Cmd {
 			c := exec.Command(os.Args[0], "-test.run=^TestKilled$")

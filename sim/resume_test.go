@@ -46,7 +46,7 @@ func TestLongerHorizon(t *testing.T) {
 	share := stateShare
 	defer func() { stateShare = share }()
 	stateShare = 1e9 // 31 rounds are played again sooner than a state is written
-	data := &dataset.Source{Override: "testdata/engine"}
+	data, plays := &dataset.Source{Override: "testdata/engine"}, playEngine(t)
 	went := make(map[string]bool)
 	again := make(map[string]string)
 	for name, text := range engineSpecs(t) {
@@ -54,15 +54,17 @@ func TestLongerHorizon(t *testing.T) {
 		if _, err := Run(context.Background(), sized(t, text, "31"), Options{Dir: dir, Data: data}); err != nil {
 			continue // refused
 		}
-		x := sized(t, text, "70")
-		fresh := run(t, x, Options{Data: data})
+		x, fresh := sized(t, text, "70"), plays[name]
+		if fresh.err != nil {
+			t.Fatalf("%s: %v", name, fresh.err)
+		}
 		var played int64
 		out := run(t, x, Options{Dir: dir, Data: data, Progress: func(p Progress) { played = p.AllRounds }, Note: func(s string) {
 			if strings.Contains(s, "is played from round 1: ") {
 				again[name] = s
 			}
 		}})
-		if !bytes.Equal(out.Results, fresh.Results) || !bytes.Equal(out.Also, fresh.Also) {
+		if !bytes.Equal(out.Results, fresh.out.Results) || !bytes.Equal(out.Also, fresh.out.Also) {
 			t.Errorf("%s: the bytes are not those of a fresh run", name)
 		}
 		all := int64(70 * x.Cells())
