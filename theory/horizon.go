@@ -146,7 +146,7 @@ func (c *waiting) waits(w complex128) (total complex128) {
 				lost += v * x
 				g.mass[i] -= v * x
 			}
-			left += cmplx.Abs(g.mass[i])
+			left += math.Abs(real(g.mass[i])) + math.Abs(imag(g.mass[i]))
 		}
 		total += lost
 		if far := k > 16*(1+float64(c.r*c.r))/float64(c.gap*c.gap); left < 1e-12 || far && cmplx.Abs(lost) < 1e-12 || k > 1e12 {
@@ -175,10 +175,10 @@ func (c *waiting) move(g grid, n, next float64) grid {
 	out.low = -int(math.Ceil(9 * math.Sqrt(next) / out.step))
 	high := int(math.Ceil(math.Min(9*math.Sqrt(next), top) / out.step))
 	reach := int(7*s/g.step) + 1
-	kernel := make([]float64, 2*reach+1)
-	for j := range kernel {
+	kernels := make([][]float64, ratio) // every ratio-th weight, by the place of the first
+	for j := range 2*reach + 1 {
 		x := float64(j-reach) * g.step / s
-		kernel[j] = out.step / s * math.Exp(-float64(x*x)/2) / math.Sqrt(2*math.Pi)
+		kernels[j%ratio] = append(kernels[j%ratio], out.step/s*math.Exp(-float64(x*x)/2)/math.Sqrt(2*math.Pi))
 	}
 	out.mass = make([]complex128, max(high-out.low+1, 1))
 	for i, v := range g.mass {
@@ -188,9 +188,15 @@ func (c *waiting) move(g grid, n, next float64) grid {
 		}
 		at := g.low + i
 		first := max(int(math.Ceil(float64(at-reach)/float64(ratio))), out.low)
-		for j := first; j <= high && j*ratio <= at+reach; j++ {
-			w := kernel[j*ratio-at+reach]
-			out.mass[j-out.low] += complex(float64(re*w), float64(im*w))
+		last := min(int(math.Floor(float64(at+reach)/float64(ratio))), high)
+		if first > last {
+			continue
+		}
+		j := first*ratio - at + reach
+		kernel, to := kernels[j%ratio][j/ratio:], out.mass[first-out.low:last-out.low+1]
+		kernel = kernel[:len(to)]
+		for k, w := range kernel {
+			to[k] += complex(float64(re*w), float64(im*w))
 		}
 	}
 	return out

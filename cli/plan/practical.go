@@ -58,8 +58,9 @@ func planPractical(s theory.Setting, q practical) plannedPractical {
 	out := plannedPractical{D: s.D, T: s.T, Arms: q.Arms, Lambda: s.Lambda, R: q.R, Gap: q.Gap, Stuck: q.Stuck}
 	lost := func(m, pulls float64) (lo, hi float64) { return theory.ForGood(m, q.R, s.Lambda, q.Gap, pulls) }
 	half, early := math.Floor(s.T/2), math.Max(1, math.Floor(s.T/100))
-	low := func(m float64) float64 { lo, _ := lost(m, half); return lo }
-	high := func(m float64) float64 { _, hi := lost(m, half); return hi }
+	good := once(func(m float64) (b struct{ lo, hi float64 }) { b.lo, b.hi = lost(m, half); return b })
+	low := func(m float64) float64 { return good(m).lo }
+	high := func(m float64) float64 { return good(m).hi }
 	cost := func(m float64) float64 { lo, _ := lost(m, early); return lo * (s.T - early) * q.Gap }
 	arms := max(q.Arms, 1)
 	out.Learned = theory.Learned(arms, q.R, q.Gap)
@@ -67,7 +68,7 @@ func planPractical(s theory.Setting, q practical) plannedPractical {
 		out.Learned = 0
 	}
 	out.Uniform = theory.StuckBounded(math.Sqrt(3)*q.R, math.Sqrt(s.Lambda/3), q.Gap)
-	law := func(m float64) float64 { return theory.LostAmong(arms, m, q.R, s.Lambda, q.Gap, s.T) }
+	law := once(func(m float64) float64 { return theory.LostAmong(arms, m, q.R, s.Lambda, q.Gap, s.T) })
 	spoken := s.T >= math.Max(out.Learned, 2)
 	span := float64(2 * s.D) // members of a smooth set explore their span only
 	least := 1.0
@@ -123,31 +124,61 @@ func planPractical(s theory.Setting, q practical) plannedPractical {
 // large; 0 for none.
 func fewest(p, least, near float64, share func(float64) float64) float64 {
 	lo, hi := math.Max(least, 1), mostMembers
-	if share(lo) <= p {
+	above, below := share(16*lo), 0.0 // the shares at lo and hi
+	if above > p {
+		lo *= 16
+	} else if above = share(lo); above <= p {
 		return lo
 	}
 	for m := lo * 4; m < hi; m *= 4 { // most answers are small
-		if share(m) <= p {
-			hi = m
+		s := share(m)
+		if s <= p {
+			hi, below = m, s
 			break
 		}
-		lo = m
+		lo, above = m, s
 	}
-	if hi == mostMembers && share(hi) > p {
-		return 0
+	if hi == mostMembers {
+		if below = share(hi); below > p {
+			return 0
+		}
 	}
-	for hi-lo > 1 && hi > near*lo {
+	wide := math.Pow(near, 1./8)
+	rose := false // the last step moved lo
+	for k := 0; hi-lo > 1 && hi > near*lo; k++ {
 		mid := math.Floor(math.Sqrt(lo * hi))
+		// Almost a power of m: two steps enclose where it crosses p, and the third halves what the law does not keep.
+		if x := math.Log(p/above) / math.Log(below/above); k%3 < 2 && x > 0 && x < 1 {
+			mid = lo * math.Pow(hi/lo, x)
+			if rose {
+				mid = math.Floor(mid*wide) + 1
+			} else {
+				mid = math.Floor(mid / wide)
+			}
+		}
 		if mid <= lo || mid >= hi {
 			mid = math.Floor((lo + hi) / 2)
 		}
-		if share(mid) <= p {
-			hi = mid
+		if s := share(mid); s <= p {
+			hi, below, rose = mid, s, false
 		} else {
-			lo = mid
+			lo, above, rose = mid, s, true
 		}
 	}
 	return hi
+}
+
+// once returns f with what it has answered kept.
+func once[T any](f func(float64) T) func(float64) T {
+	known := map[float64]T{}
+	return func(x float64) T {
+		y, ok := known[x]
+		if !ok {
+			y = f(x)
+			known[x] = y
+		}
+		return y
+	}
 }
 
 // checkPractical refuses numbers that have no meaning.

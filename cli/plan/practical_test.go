@@ -67,6 +67,37 @@ func TestPlanPractical(t *testing.T) {
 	if lost := theory.LostAmong(2, 8, 1, 0.1, 0.3, 30_000); lost < 0.0151 || lost > 0.0360 {
 		t.Errorf("8 members lose %v by the law, measured 36 of 1500", lost)
 	}
+}
+
+// TestFewest: fewest finds what counting up finds, of shares that fall as a power, faster, slower, in steps and to 0, and with
+// room it finds one that is enough and at most so much larger.
+func TestFewest(t *testing.T) {
+	for name, share := range map[string]func(m float64) float64{
+		"power":       func(m float64) float64 { return 0.5 / m },
+		"steep":       func(m float64) float64 { return math.Exp(-m / 40) },
+		"slow":        func(m float64) float64 { return 1 / (1 + math.Log(m)) },
+		"steps":       func(m float64) float64 { return 1 / (1 + math.Floor(m/50)) },
+		"to zero":     func(m float64) float64 { return max(0, 0.9-m/300) },
+		"all at once": func(m float64) float64 { return map[bool]float64{true: 0.9}[m < 77] },
+	} {
+		for _, p := range []float64{0.95, 0.5, 0.2, 0.11, 0.003} {
+			for _, least := range []float64{1, 2, 20, 60} {
+				want := least
+				for want < 2000 && share(want) > p {
+					want++
+				}
+				if want == 2000 {
+					continue
+				}
+				if m := fewest(p, least, 1, share); m != want {
+					t.Errorf("%s, at most %v: m = %v from %v on, expected %v", name, p, m, least, want)
+				}
+				if m := fewest(p, least, 1.02, share); m < want || m > math.Ceil(1.02*want) {
+					t.Errorf("%s, at most %v: m = %v from %v on, expected at most 1.02 times %v", name, p, m, least, want)
+				}
+			}
+		}
+	}
 	if m := fewest(1e-30, 1, 1, func(float64) float64 { return 0.1 }); m != 0 {
 		t.Errorf("m = %v where no m is enough", m)
 	}
