@@ -677,6 +677,46 @@ func TestDeferred(t *testing.T) {
 	}
 }
 
+// TestImportDefers: a model that came by import lags like one that was made in the fold.
+func TestImportDefers(t *testing.T) {
+	const d = 128
+	s := newScript(t)
+	s.f.Defer()
+	c := model.Default("m")
+	c.Dim = d
+	out, err := c.Admit(model.DefaultLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.entry(controlOf(t, eventlog.Create, 1, out.Config, true))
+	m := s.f.Named("m")
+	b, err := must(t)(m.State()).Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := fold.Saved{Compiled: m.Compiled, Seed: m.Seed, Policy: b}
+	records, err := saved.Records(2, "n", "", 0, fold.MaxSaved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.entry(records...)
+	for _, id := range []eventlog.ID{1, 2} {
+		lagged := 0
+		for n := range 20 {
+			x := make([]float64, d)
+			x[n], x[n+1] = 0.5, 0.25
+			e, _ := s.entry(decided(id, x...))
+			s.entry(paid(e, id, 1, x...))
+			if s.f.Model(id).Lagging() {
+				lagged++
+			}
+		}
+		if lagged == 0 {
+			t.Errorf("model %d never lags", id)
+		}
+	}
+}
+
 // TestRecast: the past under another policy is that of a model that always had it; a log that was trimmed has none.
 func TestRecast(t *testing.T) {
 	s, o := newScript(t), newScript(t)

@@ -91,6 +91,7 @@ func (i *imports) piece(r *eventlog.Piece) (Outcome, error) {
 	m.beginLearning()
 	if i.policies.keeps(m.ID) {
 		m.policy = p
+		i.policies.defers(m)
 	}
 	i.models.install(m)
 	return Accepted, nil
