@@ -165,8 +165,6 @@ func (s *Score) compare() {
 		return
 	}
 	stream := rng.NewKey(s.Seed).Child("report").Child("score").Stream(rng.Resample)
-	draw := drawFrom(stream)
-	ask := func(c ...infer.Contrast) []infer.Interval { return infer.Simultaneous(infer.Mean, c, level, draw).Each }
 	var pairs []infer.Contrast
 	at := map[[2]int]int{}
 	for j := range n {
@@ -175,11 +173,15 @@ func (s *Score) compare() {
 			pairs = append(pairs, infer.Contrast{X: s.Rows[i].shares, Y: s.Rows[j].shares})
 		}
 	}
-	all := ask(pairs...)
-	zero := make([]float64, s.R)
+	zero, lists := make([]float64, s.R), [][]infer.Contrast{pairs}
+	for _, r := range s.Rows {
+		lists = append(lists, []infer.Contrast{{X: r.shares, Y: zero}})
+	}
+	families := infer.Families(infer.Mean, lists, level, drawFrom(stream))
+	all := families[0].Each
 	for j := range s.Rows {
 		r := &s.Rows[j]
-		r.Lo, r.Hi, r.OK = around(r.Mean, ask(infer.Contrast{X: r.shares, Y: zero})[0])
+		r.Lo, r.Hi, r.OK = around(r.Mean, families[1+j].Each[0])
 		r.First, r.Behind = true, s.Rows[0].Mean-r.Mean
 		for i := range j {
 			lo, hi, told := around(s.Rows[i].Mean-r.Mean, all[at[[2]int{i, j}]])

@@ -193,6 +193,31 @@ type Draw func(reps, b, i, n int) int
 // There is no interval below Estimand.Least replications, nor for a mean that fewer than five replications decide
 // (stats.Estimable). Cost: 2000 resamples of each contrast.
 func Simultaneous(e Estimand, contrasts []Contrast, level float64, draw Draw) Family {
+	return Families(e, [][]Contrast{contrasts}, level, draw)[0]
+}
+
+// Families returns for each list of contrasts what Simultaneous returns for it, of resamples that are drawn once for
+// all of them.
+func Families(e Estimand, lists [][]Contrast, level float64, draw Draw) []Family {
+	drawn := map[int]*stats.Resamples{}
+	again := func(n int) *stats.Resamples {
+		if drawn[n] == nil {
+			drawn[n] = stats.NewResamples(n, resamples, func(b, i, k int) int { return draw(n, b, i, k) })
+		}
+		return drawn[n]
+	}
+	if draw == nil {
+		again = nil
+	}
+	all := make([]Family, len(lists))
+	for i, contrasts := range lists {
+		all[i] = simultaneous(e, contrasts, level, again)
+	}
+	return all
+}
+
+// simultaneous is Simultaneous with the resamples of a number of replications; nil where there are none.
+func simultaneous(e Estimand, contrasts []Contrast, level float64, again func(n int) *stats.Resamples) Family {
 	f := Family{Each: make([]Interval, len(contrasts)), Factor: make([]float64, len(contrasts))}
 	var sizes []int
 	groups := map[int][]int{}
@@ -208,13 +233,11 @@ func Simultaneous(e Estimand, contrasts []Contrast, level float64, draw Draw) Fa
 		f.Each[k] = point(e, c)
 	}
 	for _, n := range sizes {
-		if n < e.Least() || draw == nil {
+		if n < e.Least() || again == nil {
 			continue
 		}
 		group := family{e, n, groups[n], contrasts, f, 1 - (1-level)/float64(len(sizes)),
-			func() *stats.Resamples {
-				return stats.NewResamples(n, resamples, func(b, i, k int) int { return draw(n, b, i, k) })
-			}}
+			func() *stats.Resamples { return again(n) }}
 		group.intervals()
 	}
 	return f

@@ -3,6 +3,7 @@ package infer
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"troupe/internal/stats"
@@ -36,6 +37,26 @@ func TestMeansAreMaxT(t *testing.T) {
 	m, se := stats.Mean(d), stats.StdErr(d)
 	if i := f.Each[0]; i.Lo != m-want*se || i.Hi != m+want*se || !i.OK || !i.Above() {
 		t.Errorf("%+v, expected %v ± %v", i, m, want*se)
+	}
+}
+
+// Families have the intervals that each has alone, and a resample is drawn once for all of them.
+func TestFamilies(t *testing.T) {
+	a, b, few, none := normal(9, 40, 0, 1), normal(10, 40, 1, 1), normal(11, 25, 0, 1), make([]float64, 25)
+	lists := [][]Contrast{{{X: a, Y: b}, {X: b, Y: a, Times: 2}}, {{X: a, Y: b}}, {{X: few, Y: none}, {X: a, Y: b}}}
+	drawn := 0
+	count := func(reps, b, i, n int) int {
+		drawn++
+		return draws(reps, b, i, n)
+	}
+	for i, f := range Families(Mean, lists, 0.95, count) {
+		alone := Simultaneous(Mean, lists[i], 0.95, draws)
+		if !slices.Equal(f.Each, alone.Each) || !slices.Equal(f.Factor, alone.Factor) || !f.Each[0].OK {
+			t.Errorf("family %d: %+v, alone %+v", i, f, alone)
+		}
+	}
+	if want := (40 + 25) * resamples; drawn != want {
+		t.Errorf("%d numbers are drawn, expected %d", drawn, want)
 	}
 }
 
