@@ -226,7 +226,7 @@ func (a *Analysis) judge(f *family) {
 	a.compare()
 	a.against(s)
 	a.gaps(s)
-	a.again = stats.NewResamples(a.R(), growthB, draw)
+	a.again = s.First(growthB)
 	a.growth(a.again)
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -86,18 +87,22 @@ func write(t testing.TB, dir string, envs []sim.EnvironmentRow, players []player
 		Spec:         "name = \"tour\"\nseed = 1\nhorizon = 10_000\n\n[[environment]]\nkind = \"linear\"\nd = 10\n\n[[policy]]\nkind = \"ensemble\"\nm = [4, 16, 64]\n",
 		Environments: envs, Cells: len(envs) * len(players) * reps, Done: len(envs) * len(players) * reps,
 	}
-	var b strings.Builder
-	b.WriteString(sim.ResultsHeader + "\n")
+	b := []byte(sim.ResultsHeader + "\n")
 	for e, env := range envs {
 		scale := 1 + 0.5*float64(e)
 		if d, ok := env.Options["d"].(int); ok {
 			scale = float64(d) / 10
 		}
 		for _, p := range players {
+			head := quote(env.Name) + "," + quote(p.name) + ","
 			for r := range reps {
 				regret := p.regretAt(ts, e, r, scale)
 				for k, round := range ts {
-					fmt.Fprintf(&b, "%s,%s,%d,%d,%.17g,%.17g\n", quote(env.Name), quote(p.name), r+1, round, regret[k], 0.7*float64(round)-regret[k])
+					b = append(b, head...)
+					b = strconv.AppendInt(append(strconv.AppendInt(b, int64(r+1), 10), ','), int64(round), 10)
+					b = strconv.AppendFloat(append(b, ','), regret[k], 'g', 17, 64)
+					b = strconv.AppendFloat(append(b, ','), 0.7*float64(round)-regret[k], 'g', 17, 64)
+					b = append(b, '\n')
 				}
 			}
 		}
@@ -106,9 +111,9 @@ func write(t testing.TB, dir string, envs []sim.EnvironmentRow, players []player
 		m.Policies = append(m.Policies, sim.PolicyRow{Name: p.name, Kind: p.kind, Options: p.options, Swept: p.swept,
 			Rounds: len(envs) * reps * T, Seconds: float64(len(envs)*reps*T) * float64(1+i) * 0.7e-6})
 	}
-	sum := sha256.Sum256([]byte(b.String()))
+	sum := sha256.Sum256(b)
 	m.ResultsSHA = hex.EncodeToString(sum[:])
-	save(t, filepath.Join(dir, "results.csv"), []byte(b.String()))
+	save(t, filepath.Join(dir, "results.csv"), b)
 	raw, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		t.Fatal(err)
@@ -145,12 +150,17 @@ func arms() map[string]any {
 }
 
 // Reports of every shape are built: one environment and several, sweeps, too few replications, a
-// single one. When TROUPE_SAMPLES names a directory they stay there for people to look at.
+// single one. When TROUPE_SAMPLES names a directory they stay there for people to look at. The one has 60 replications
+// and the grid 20, 200 and 40 with TROUPE_LONG or TROUPE_SAMPLES.
 func TestSample(t *testing.T) {
 	dir := os.Getenv("TROUPE_SAMPLES")
 	look := dir != ""
 	if !look {
 		dir = t.TempDir()
+	}
+	one, each := 60, 20
+	if look || os.Getenv("TROUPE_LONG") != "" {
+		one, each = 200, 40
 	}
 	grid := []player{}
 	for _, m := range []int{2, 8, 32, 128} {
@@ -168,9 +178,9 @@ func TestSample(t *testing.T) {
 		players []player
 		reps    int
 	}{
-		{"one", []sim.EnvironmentRow{linearEnv("arms-50", 10, arms())}, troupeOfSeven(), 200},
+		{"one", []sim.EnvironmentRow{linearEnv("arms-50", 10, arms())}, troupeOfSeven(), one},
 		{"two", []sim.EnvironmentRow{linearEnv("ball-10", 10, ball()), linearEnv("arms-50", 10, arms())}, troupeOfSeven(), 50},
-		{"grid", []sim.EnvironmentRow{linearEnv("d=5", 5, ball(), "d"), linearEnv("d=10", 10, ball(), "d"), linearEnv("d=20", 20, ball(), "d"), linearEnv("d=40", 40, ball(), "d")}, grid, 40},
+		{"grid", []sim.EnvironmentRow{linearEnv("d=5", 5, ball(), "d"), linearEnv("d=10", 10, ball(), "d"), linearEnv("d=20", 20, ball(), "d"), linearEnv("d=40", 40, ball(), "d")}, grid, each},
 		{"few", []sim.EnvironmentRow{linearEnv("arms-50", 10, arms())}, troupeOfSeven(), 5},
 		{"single", []sim.EnvironmentRow{linearEnv("arms-50", 10, arms())}, troupeOfSeven()[1:2], 1},
 	} {

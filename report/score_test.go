@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,11 @@ import (
 	"troupe/sim"
 )
 
-// suiteRun plays a suite with two policies and three replications unless the change of its text says more.
+// suitePlays are what suiteRun has played, by text.
+var suitePlays = map[string]*sim.Outcome{}
+
+// suiteRun plays a suite with two policies and three replications unless the change of its text says more. Each text is
+// played once for all tests.
 func suiteRun(t *testing.T, change func(string) string) *Run {
 	t.Helper()
 	e, ok := experiments.Find("suite/linear-v1")
@@ -23,18 +28,23 @@ func suiteRun(t *testing.T, change func(string) string) *Run {
 	}
 	worlds, _, _ := strings.Cut(e.Text, "[[policy]]")
 	text := strings.Replace(worlds, "replications = 20", "replications = 3", 1) + "[[policy]]\nkind = \"uniform\"\n[[policy]]\nkind = \"ts\"\nscale = 0.5\n"
-	x, err := sim.Parse("x.toml", change(text), sim.Kinds())
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := sim.Run(context.Background(), x, sim.Options{})
-	if err != nil {
-		t.Fatal(err)
+	text = change(text)
+	out := suitePlays[text]
+	if out == nil {
+		x, err := sim.Parse("x.toml", text, sim.Kinds())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err = sim.Run(context.Background(), x, sim.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		suitePlays[text] = out
 	}
 	run, err := Of(out)
 	if err != nil {
 		t.Fatal(err)
 	}
+	run.Manifest.Policies = slices.Clone(run.Manifest.Policies)
 	return run
 }
 
@@ -97,10 +107,18 @@ func TestScore(t *testing.T) {
 	if s, why := Scores(one); s == nil || why != "" || s.R != 1 || s.Rows[0].OK {
 		t.Errorf("one replication: %+v, %q", s, why)
 	}
-	if s, why := Scores(suiteRun(t, func(s string) string { return strings.Replace(s, "norm = 0.3", "norm = 0.4", 1) })); s != nil || why != "" {
+	refused := func(from, to string) *Run { // nothing is computed: with TROUPE_LONG three replications
+		return suiteRun(t, func(s string) string {
+			if os.Getenv("TROUPE_LONG") == "" {
+				s = strings.Replace(s, "replications = 3", "replications = 1", 1)
+			}
+			return strings.Replace(s, from, to, 1)
+		})
+	}
+	if s, why := Scores(refused("norm = 0.3", "norm = 0.4")); s != nil || why != "" {
 		t.Errorf("another environment is of the suite: %v, %q", s, why)
 	}
-	if s, why := Scores(suiteRun(t, func(s string) string { return strings.Replace(s, `"uniform"`, `"greedy"`, 1) })); s != nil || !strings.Contains(why, "needs a policy of kind uniform") {
+	if s, why := Scores(refused(`"uniform"`, `"greedy"`)); s != nil || !strings.Contains(why, "needs a policy of kind uniform") {
 		t.Errorf("a score without uniform play: %v, %q", s, why)
 	}
 }

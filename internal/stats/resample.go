@@ -74,6 +74,11 @@ func (s *Resamples) N() int { return s.n }
 // B returns the number of resamples.
 func (s *Resamples) B() int { return s.b }
 
+// First returns the first b resamples, which NewResamples would draw for b alone. The others need not be kept for it.
+func (s *Resamples) First(b int) *Resamples {
+	return &Resamples{n: s.n, b: b, block: s.block, weights: slices.Clone(s.weights[:b*s.blocks()])}
+}
+
 // Weights returns how often each replication is in resample j. Read only. They add up to n, but for a last block that
 // is shorter.
 func (s *Resamples) Weights(j int) []float64 {

@@ -316,6 +316,21 @@ func TestExponent(t *testing.T) {
 	}
 }
 
+// The first resamples of many are those that are drawn for fewer, of replications and of blocks.
+func TestFirst(t *testing.T) {
+	for _, n := range []int{11, 1<<14 + 3} {
+		most, few := NewResamples(n, 7, uniform(6)).First(3), NewResamples(n, 3, uniform(6))
+		if most.N() != n || most.B() != 3 {
+			t.Fatalf("%d resamples of %d, expected 3 of %d", most.B(), most.N(), n)
+		}
+		for j := range 3 {
+			if !slices.Equal(most.Weights(j), few.Weights(j)) {
+				t.Errorf("n = %d: resample %d is another one", n, j)
+			}
+		}
+	}
+}
+
 // The result does not depend on the number of processors: every resample writes its own place.
 func TestResamplesAreDraws(t *testing.T) {
 	s := NewResamples(11, 7, uniform(4))
