@@ -3,7 +3,6 @@ package policy_test
 import (
 	"fmt"
 	"math"
-	"os"
 	"sync"
 	"testing"
 
@@ -109,10 +108,7 @@ var (
 // 1 % of the mean, so that a true difference of 6 % passes with probability below 0.002. 200 runs
 // when TROUPE_LONG is set (about 30 s on one core), otherwise 40, and 8 on the arms.
 func TestAtomsRegret(t *testing.T) {
-	runs, arms := 40, 8
-	if os.Getenv("TROUPE_LONG") != "" {
-		runs, arms = 200, 200
-	}
+	runs, arms := sized(40, 200), sized(8, 200)
 	for _, c := range []struct{ d, k, runs int }{{20, 0, runs}, {50, 0, runs}, {50, 1000, arms}} {
 		ts := regrets(t, c.d, c.k, c.runs, thompsonHere)
 		atoms := regrets(t, c.d, c.k, c.runs, atomsHere("epoch", 8))

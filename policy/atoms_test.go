@@ -402,8 +402,9 @@ func TestAtomsRecovery(t *testing.T) {
 
 // TestAtomsCount compares the law with the count over all models by the definition, model by model
 // with the oracle, after every round, where arms are duplicated, differ by one unit in the last
-// place, or by 1e-13: there the scores of the product cannot decide. 10⁶ draws of Select (10⁵ for the
-// other forms than epoch) then match the law of the last state: Hoeffding for each arm, 1e-9 over all.
+// place, or by 1e-13: there the scores of the product cannot decide. 40 000 draws of Select (with TROUPE_LONG
+// 10⁶, 10⁵ for the other forms than epoch) then match the law of the last state: Hoeffding for each arm, 1e-9
+// over all.
 func TestAtomsCount(t *testing.T) {
 	const d, m = 5, 8
 	for _, form := range forms {
@@ -443,9 +444,9 @@ func TestAtomsCount(t *testing.T) {
 		check(0)
 		w.play(t, p, 150, func(round int, _ *bandit.Action, _ float64) { check(round - 1) })
 		check(150)
-		n := 100_000.0
+		n := float64(sized(40_000, 100_000))
 		if form == "epoch" {
-			n = 1_000_000
+			n = float64(sized(40_000, 1_000_000))
 		}
 		seen := make([]float64, len(w.arms))
 		for i := range uint64(n) {

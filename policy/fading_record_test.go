@@ -40,10 +40,11 @@ func regretOf(list []played, from, to int) (sum float64) {
 }
 
 // TestHalfLifeFinds: where the worst action of each segment becomes the best one, a model with a half-life of 1,400
-// events is at .8 of what can be earned after 4,500 events, and one without is not at .6. The seeds are fixed.
+// events is at .8 of what can be earned after 4,500 events, and one without is not at .6. The seeds are fixed; one world,
+// with TROUPE_LONG two.
 func TestHalfLifeFinds(t *testing.T) {
 	s := streams()["silent"]
-	with, without := s.halves(t, 700, 2, 1400, 2), s.halves(t, 700, 2, 0, 2)
+	with, without := s.halves(t, 700, sized(1, 2), 1400, 2), s.halves(t, 700, sized(1, 2), 0, 2)
 	if a, b := shareOf(with, 8500, 10000), shareOf(without, 8500, 10000); a < .8 || b > .6 {
 		t.Errorf("share %.3f with a half-life, %.3f without", a, b)
 	}

@@ -69,11 +69,11 @@ func TestLinUCBFinite(t *testing.T) {
 	}
 }
 
-// TestLinUCBBallBruteForce compares the choice on the ball with 10⁶ directions in the plane: the
-// best of them is within 2·r·(2π/10⁶)² of the maximum, so our value must not be below it, and not
+// TestLinUCBBallBruteForce compares the choice on the ball with n = 10⁵ directions in the plane, 10⁶ with
+// TROUPE_LONG: the best of them is within 2·r·(2π/n)² of the maximum, so our value must not be below it, and not
 // above it by more.
 func TestLinUCBBallBruteForce(t *testing.T) {
-	const n = 1_000_000
+	n := sized(100_000, 1_000_000)
 	ball, err := actionset.NewBall(2)
 	if err != nil {
 		t.Fatal(err)
@@ -94,11 +94,12 @@ func TestLinUCBBallBruteForce(t *testing.T) {
 		}
 		best := math.Inf(-1)
 		for i := range n {
-			s, c := math.Sincos(2 * math.Pi * float64(i) / n)
+			s, c := math.Sincos(2 * math.Pi * float64(i) / float64(n))
 			best = max(best, index(p, []float64{c, s}))
 		}
-		if got := index(p, a.X); got < best-1e-12 || got > best+1e-9 {
-			t.Errorf("seed %d: value %.15g, the best of 10⁶ directions has %.15g", seed, got, best)
+		grid := 2 * math.Pi / float64(n)
+		if got := index(p, a.X); got < best-1e-12 || got > best+1e-12+2*(0.3+float64(seed))*grid*grid {
+			t.Errorf("seed %d: value %.15g, the best of %d directions has %.15g", seed, got, n, best)
 		}
 	}
 }

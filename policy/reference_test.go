@@ -166,14 +166,14 @@ func TestReferenceMoments(t *testing.T) {
 
 // TestReferenceCount: the law over a finite set is the count over all 2m(m−1) signed pairs, or over
 // all 2^m sign vectors, each formed by the definition; it adds up to that total, and draws of Select
-// match it (10⁶ for pair, 10⁵ for signs): Hoeffding for each arm, 1e-9 over all.
+// match it (40 000, with TROUPE_LONG 10⁶ for pair and 10⁵ for signs): Hoeffding for each arm, 1e-9 over all.
 func TestReferenceCount(t *testing.T) {
 	const d, m = 4, 5
 	for _, c := range []struct {
 		ref   string
 		total uint64
-		draws float64
-	}{{"pair", 2 * m * (m - 1), 1_000_000}, {"signs", 1 << m, 100_000}} {
+		draws int
+	}{{"pair", 2 * m * (m - 1), sized(40_000, 1_000_000)}, {"signs", 1 << m, sized(40_000, 100_000)}} {
 		w := newWorld(17, d, 25)
 		e, err := policy.NewEnsemble(policy.EnsembleOptions{M: m, Lambda: 1, Reference: c.ref}, w.problem(0))
 		if err != nil {
@@ -234,15 +234,16 @@ func TestReferenceCount(t *testing.T) {
 		seen := make([]float64, len(w.arms))
 		var a bandit.Action
 		sel := w.key.Child("draws").Stream(rng.Select)
+		n := float64(c.draws)
 		for i := range uint64(c.draws) {
 			if err := e.Select(&a, w, sel.Round(i)); err != nil {
 				t.Fatal(err)
 			}
 			seen[a.Index]++
 		}
-		limit := math.Sqrt(c.draws * math.Log(4*float64(len(w.arms))/1e-9) / 2)
+		limit := math.Sqrt(n * math.Log(4*float64(len(w.arms))/1e-9) / 2)
 		for i, atom := range law.Atoms {
-			if math.Abs(seen[i]-c.draws*atom.P) > limit {
+			if math.Abs(seen[i]-n*atom.P) > limit {
 				t.Errorf("%s: arm %d drawn %v times of %v, probability %v", c.ref, i, seen[i], c.draws, atom.P)
 			}
 		}

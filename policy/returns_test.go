@@ -41,11 +41,18 @@ func passesOn(at, rounds int) *stream {
 }
 
 // TestReturns: a field on which nothing depended for 6,000 events, so that its model has left, is used within 2,000
-// events after everything depends on it. Before models came back it was .47 here.
+// events after everything depends on it. Before models came back it was .47 in three worlds, played with TROUPE_LONG, and
+// it is .21 without them in the one that is always played.
 func TestReturns(t *testing.T) {
 	s := passesOn(6000, 10_000)
-	if got := shareOf(s.worlds(t, 9100, 3, "restarts"), 8000, 10_000); got < .85 {
-		t.Errorf("share %.2f of the possible, expected .85", got)
+	share := func(from, n int, least float64) {
+		if got := shareOf(s.worlds(t, from, n, "restarts"), 8000, 10_000); got < least {
+			t.Errorf("worlds from %d: share %.2f of the possible, expected %v", from, got, least)
+		}
+	}
+	share(9105, 1, .7)
+	if sized(0, 1) > 0 {
+		share(9100, 3, .85)
 	}
 }
 
@@ -60,11 +67,11 @@ func lefts(p *policy.Hashed) (n int) {
 }
 
 // TestReturnsQuiet: where nothing changes, models that have left come back after 14,300 events, no change is stated,
-// and what is earned stays.
+// and what is earned stays. One world, three with TROUPE_LONG.
 func TestReturnsQuiet(t *testing.T) {
 	s := passesOn(0, 16_000)
 	s.at, s.after = s.rounds, nil
-	list := s.worlds(t, 9200, 3, "restarts")
+	list := s.worlds(t, 9200, sized(1, 3), "restarts")
 	if before, after := shareOf(list, 12_250, 14_250), shareOf(list, 14_250, 16_000); after < before-.02 {
 		t.Errorf("share %.3f before models came back, %.3f after", before, after)
 	}

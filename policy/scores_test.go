@@ -423,7 +423,8 @@ func BenchmarkProb(b *testing.B) {
 }
 
 // TestSolved: propensities of sets that are new each time, of one arm to three parts, with updates in between and without, are the counts
-// of asking the oracle; and members that follow the updates are V⁻¹S^j, up to the bound that they have.
+// of asking the oracle; and members that follow the updates are V⁻¹S^j, up to the bound that they have. With the fewest and
+// the most instructions of the processor, all levels with TROUPE_LONG; that levels agree bit for bit is tested where they are.
 func TestSolved(t *testing.T) {
 	for _, c := range []struct {
 		o policy.EnsembleOptions
@@ -435,7 +436,7 @@ func TestSolved(t *testing.T) {
 		{policy.EnsembleOptions{M: 70, Engine: "lazy"}, 5},
 		{policy.EnsembleOptions{M: 12, Targets: "sphere", Lambda: 1e-9}, 67},
 	} {
-		for l := cpu.Portable; l <= cpu.Best(); l++ {
+		for _, l := range levels() {
 			restore := cpu.Force(l)
 			checkSolved(t, c.o, c.d)
 			restore()
