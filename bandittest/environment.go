@@ -15,12 +15,11 @@ type EnvironmentConfig struct {
 	Rounds int
 	// Radius is the largest norm of an action; 0 stands for 1, the unit ball.
 	Radius float64
+	// Draws is how many rewards of an action are averaged; 0 stands for 4000. An environment that answers slowly takes fewer.
+	Draws int
 	// Seed changes the random numbers; the suite is a function of it.
 	Seed uint64
 }
-
-// environmentDraws is the number of rewards of an action that TestEnvironment averages.
-const environmentDraws = 4000
 
 // TestEnvironment holds an environment to its contract. mk returns that of the replication with the given
 // key, before round 1. Reported are:
@@ -32,7 +31,7 @@ const environmentDraws = 4000
 //   - rewards whose means do not differ by what the regrets differ by;
 //   - a bandit.Settler whose Settle is not Reward and Regret, bit for bit.
 //
-// The promise about the means is one about chance. Its null hypothesis: over n = 4000 sources of one round the
+// The promise about the means is one about chance. Its null hypothesis: over n = Draws sources of one round the
 // rewards of two actions differ on average by the difference of their regrets. It is rejected at 7 standard
 // errors plus 20/n of the largest reward seen; for bounded rewards that is a level of about 1e-8 for each pair.
 func TestEnvironment(t TB, mk func(key rng.Key) (bandit.Environment, error), cfg EnvironmentConfig) {
@@ -42,6 +41,9 @@ func TestEnvironment(t TB, mk func(key rng.Key) (bandit.Environment, error), cfg
 	}
 	if cfg.Radius == 0 {
 		cfg.Radius = 1
+	}
+	if cfg.Draws == 0 {
+		cfg.Draws = 4000
 	}
 	c := &environmentTest{TB: t, cfg: cfg, key: rng.NewKey(cfg.Seed).Child("bandittest")}
 	for i := range uint64(3) { // replications
@@ -197,7 +199,7 @@ func ask(world bandit.Environment, a bandit.Action, draw rng.Source) (regret, re
 func (c *environmentTest) means(world bandit.Environment, a, b bandit.Action, want float64, key rng.Key, t int) error {
 	var sum, square, largest float64
 	stream := key.Child("means").At(uint64(t)).Stream(rng.Reward)
-	for i := range uint64(environmentDraws) {
+	for i := range uint64(c.cfg.Draws) {
 		ya, err := world.Reward(a, stream.Round(i))
 		if err != nil {
 			return err
@@ -211,7 +213,7 @@ func (c *environmentTest) means(world bandit.Environment, a, b bandit.Action, wa
 		square += d * d
 		largest = max(largest, math.Abs(ya), math.Abs(yb))
 	}
-	const n = environmentDraws
+	n := float64(c.cfg.Draws)
 	mean := sum / n
 	se := math.Sqrt(max(0, square/n-mean*mean) / n)
 	if math.Abs(mean-want) > 7*se+20*largest/n+1e-12 {
