@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
-	"troupe/internal/stats"
 	"troupe/logged"
 )
 
@@ -40,13 +38,10 @@ func learningLog(n int, mu []float64, seed uint64) []logged.Event {
 }
 
 // TestCandidates: null: the best target is taken out by some comparison with probability at most 5 %; n logs of a logger that learns, exact
-// binomial test at level 10⁻⁴, seeds 1 to n (n = 8, 1000 with TROUPE_RECORD), looked at three times. The worst target is out in every log,
+// binomial test at level 10⁻⁴, seeds 1 to n (n = 4, 8 with TROUPE_LONG, 1000 with TROUPE_RECORD), looked at three times. The worst target is out in every log,
 // every target has a row, and who took it out is better in the interval. With more than allPairs targets, too.
 func TestCandidates(t *testing.T) {
-	runs := 8
-	if os.Getenv("TROUPE_RECORD") != "" {
-		runs = 1000
-	}
+	runs := plays(4, 8, 1000)
 	for _, T := range []int{6, 20} {
 		mu := []float64{0.3, 0.45, 0.5, 0.7}
 		var targets []Target
@@ -95,7 +90,7 @@ func TestCandidates(t *testing.T) {
 			}
 		}
 		t.Logf("%d targets: the best one was out in %d of %d logs", T, lost, runs)
-		if lost > 0 && 1-stats.BinomialCDF(lost-1, runs, 0.05) < 1e-4 || small < runs {
+		if unlikely(lost, runs, 0.05, 1e-4) || small < runs {
 			t.Errorf("%d targets: the best one was out in %d of %d logs; %d sets are smaller", T, lost, runs, small)
 		}
 	}

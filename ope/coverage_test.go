@@ -9,18 +9,28 @@ import (
 	"troupe/internal/stats"
 )
 
-// longRuns are the replications: few, or 2000 with TROUPE_RECORD.
-func longRuns(short int) int {
-	if os.Getenv("TROUPE_RECORD") != "" {
-		return 2000
+// plays returns how many runs are played: few, more with TROUPE_LONG, those of docs/record/evaluation.md with TROUPE_RECORD.
+func plays(few, long, record int) int {
+	switch {
+	case os.Getenv("TROUPE_RECORD") != "":
+		return record
+	case os.Getenv("TROUPE_LONG") != "":
+		return long
 	}
-	return short
+	return few
 }
 
-// TestCoverage: the sequences cover at least 95 %, also at every look, in every setting (exact binomial test at level
-// 10⁻⁴ for each interval and setting; seed 1). What the other intervals do is in docs/record/evaluation.md.
+// unlikely says that of n events of probability p at most, m happened, which chance does with a probability below level.
+func unlikely(m, n int, p, level float64) bool {
+	return m > 0 && 1-stats.BinomialCDF(m-1, n, p) < level
+}
+
+// TestCoverage: the sequences cover at least 95 %, also at every look, in every setting and in all of them together (exact
+// binomial test at level 10⁻⁴ for each interval and setting, 10⁻⁵ together; seed 1). What the other intervals do is in
+// docs/record/evaluation.md.
 func TestCoverage(t *testing.T) {
-	runs := longRuns(16)
+	runs := plays(6, 16, 2000)
+	together := map[string]int{}
 	for _, s := range Settings {
 		if runs < 100 {
 			s.N /= 2
@@ -30,8 +40,8 @@ func TestCoverage(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"dr sequence", "ips sequence", "difference sequence", "any look", "ls lower", "ix lower"} {
-			// P(Bin(runs, 0.05) ≥ misses)
-			if m := c.Misses[name]; m > 0 && 1-stats.BinomialCDF(m-1, c.Runs, 0.05) < 1e-4 {
+			together[name] += c.Misses[name]
+			if m := c.Misses[name]; unlikely(m, c.Runs, 0.05, 1e-4) {
 				t.Errorf("%s: %s misses %d of %d", s.Name, name, m, c.Runs)
 			}
 		}
@@ -39,12 +49,17 @@ func TestCoverage(t *testing.T) {
 			t.Errorf("%s: %d sequences and %d contradictions in %d runs", s.Name, c.Given["dr sequence"], c.Contradict, runs)
 		}
 	}
+	for name, m := range together {
+		if n := runs * len(Settings); unlikely(m, n, 0.05, 1e-5) {
+			t.Errorf("all settings: %s misses %d of %d", name, m, n)
+		}
+	}
 }
 
 // TestCoverageFaults: what the theorem needs is needed. A reward that a later choice decides is missed far too often;
 // a model that is the reward contradicts itself in every run.
 func TestCoverageFaults(t *testing.T) {
-	runs := longRuns(24)
+	runs := plays(12, 24, 2000)
 	s := Setting{Name: "interference", N: 1000, K: 2, Rate: 0.5, Floor: 0.4, Interference: true}
 	c, err := Coverage(context.Background(), s, runs, 2, 1)
 	if err != nil {
@@ -70,7 +85,7 @@ func TestNormalFails(t *testing.T) {
 			if s.Name != name {
 				continue
 			}
-			c, err := Coverage(context.Background(), s, longRuns(24), 2, 1)
+			c, err := Coverage(context.Background(), s, plays(12, 24, 2000), 2, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

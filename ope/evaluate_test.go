@@ -62,7 +62,7 @@ func answerOf(t testing.TB, all []logged.Event, o Options) *Result {
 
 // TestWorkers: the same bytes for any number of workers, across refits and for every estimator.
 func TestWorkers(t *testing.T) {
-	all := uniformLog(1500, 3, 7)
+	all := uniformLog(plays(800, 1500, 1500), 3, 7) // refits after 256 and 512
 	for i := range all {
 		all[i].Group = []string{"a", "a", "b"}
 	}

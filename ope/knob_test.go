@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 )
@@ -64,13 +63,10 @@ func (k *knobWorld) next(out *Knob) error {
 }
 
 // TestKnobsCover: intervals of smoothed values hold the mean of the smoothed values of the contexts that came, for two
-// bandwidths at once, in loggers that learn, too. 100 logs each at level 0.9, so 10 may miss; 19 is three standard errors
-// more. A density that is logged as half of what it was is told.
+// bandwidths at once, in loggers that learn, too. 50 logs each at level 0.9, so 5 may miss; 11 is three standard errors
+// more; 100 with TROUPE_LONG. A density that is logged as half of what it was is told.
 func TestKnobsCover(t *testing.T) {
-	logs := 100
-	if os.Getenv("TROUPE_RECORD") != "" {
-		logs = 1000
-	}
+	logs := plays(50, 100, 1000)
 	for _, kernel := range Kernels {
 		for _, learns := range []bool{false, true} {
 			missed, told, width := 0, 0, 0.0
@@ -227,10 +223,7 @@ func TestKnobSegments(t *testing.T) {
 		t.Fatal(err)
 	}
 	cities := []string{"Oslo", "Bergen", "Oslo", "Oslo", "Bergen", "", "Vik", "Bø"}
-	logs, missed, settledRows := 60, 0, 0
-	if os.Getenv("TROUPE_RECORD") != "" {
-		logs = 1000
-	}
+	logs, missed, settledRows := plays(60, 60, 1000), 0, 0
 	for i := range logs {
 		w := &knobWorld{r: rand.New(rand.NewPCG(31, uint64(i))), n: 1000, learns: true, kernel: "triangular"}
 		truth, all, n := map[string]*[2]sum{}, map[string][]Knob{}, 0

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"troupe/internal/stats"
 	"troupe/logged"
 	"troupe/rng"
 )
@@ -106,7 +105,7 @@ func TestMarginalWeights(t *testing.T) {
 // TestMarginalCoverage: the sequences under the law without the members cover value and difference at the last event (exact binomial test at
 // level 10⁻⁴; seed 1). Plug-in weights, the planted fault, are missed.
 func TestMarginalCoverage(t *testing.T) {
-	runs := longRuns(60)
+	runs := plays(30, 60, 2000)
 	for _, w := range []struct {
 		name      string
 		p, target []float64
@@ -144,7 +143,7 @@ func TestMarginalCoverage(t *testing.T) {
 		}
 		for name, n := range given {
 			m := missed[name]
-			bad := m > 0 && 1-stats.BinomialCDF(m-1, n, 0.05) < 1e-4
+			bad := unlikely(m, n, 0.05, 1e-4)
 			if bad != w.plugIn {
 				t.Errorf("%s: %s misses %d of %d", w.name, name, m, n)
 			}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -64,15 +65,13 @@ func (w *planWorld) draw(n int, seed uint64) (all []logged.Event) {
 	return all
 }
 
-// TestPlan: in ten worlds the number of decisions that settles a difference in 80 % of the logs is within a factor 1.4 of the plan: at plan/1.4
-// fewer than 80 % are settled, at 1.4 plan more (a margin of 2.5 standard errors of that many logs, seeds 1 to n).
+// TestPlan: the number of decisions that settles a difference in 80 % of the logs is within a factor 1.4 of the plan: at plan/1.4
+// fewer than 80 % are settled, at 1.4 plan more (a margin of 2.5 standard errors of that many logs, seeds 1 to n). Two worlds
+// and six logs, twelve with TROUPE_LONG, ten worlds and 200 logs with TROUPE_RECORD=1, or as many as it says.
 func TestPlan(t *testing.T) {
-	runs, worlds := 12, 2
-	if os.Getenv("TROUPE_LONG") != "" {
-		runs, worlds = 25, 10
-	}
-	if os.Getenv("TROUPE_RECORD") != "" {
-		runs = 200
+	runs, worlds := plays(6, 12, 200), plays(2, 2, 10)
+	if n, _ := strconv.Atoi(os.Getenv("TROUPE_RECORD")); n > 1 {
+		runs = n
 	}
 	o := Options{Targets: []Target{Column{}}, Estimators: []string{"logged", "dr"}, Q: "mean"}
 	for i, w := range []planWorld{

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"troupe/internal/stats"
 	"troupe/logged"
 	"troupe/rng"
 )
@@ -66,7 +65,8 @@ func processes(e *logged.Event, pe []float64, q float64) (phi, reflected [len(cl
 func TestPairs(t *testing.T) {
 	laws := [][]float64{{0.2, 0.3, 0.5}, {0.1, 0.3, 0.6}, {0.6, 0.3, 0.1}}
 	missed, narrower := 0, 0
-	const runs, n = 120, 300
+	const n = 300
+	runs := plays(60, 120, 120)
 	for run := range runs {
 		all := uniformLog(n, 3, uint64(run+1))
 		for i := range all {
@@ -111,7 +111,7 @@ func TestPairs(t *testing.T) {
 			narrower++
 		}
 	}
-	if missed > 0 && 1-stats.BinomialCDF(missed-1, runs, 0.05) < 1e-4 || narrower < runs*9/10 {
+	if unlikely(missed, runs, 0.05, 1e-4) || narrower < runs*9/10 {
 		t.Errorf("%d of %d missed, %d narrower", missed, runs, narrower)
 	}
 }

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"troupe/feature"
-	"troupe/internal/stats"
 	"troupe/logged"
 )
 
@@ -80,10 +78,7 @@ func TestSegments(t *testing.T) {
 	if s := answerOf(t, all, o).Targets[0].Segments; len(s.Rows) != 4 || s.Rows[1].Name != "price 10 to 50" || s.Rows[2].Name != "price from 50" || s.Rows[3].Name != "price 0 to 10" {
 		t.Errorf("%+v", s.Rows)
 	}
-	runs, missed := 10, 0
-	if os.Getenv("TROUPE_LONG") != "" {
-		runs = 300
-	}
+	runs, missed := plays(10, 10, 300), 0
 	o.By = by("user.city")
 	for run := range runs {
 		all, gain := cityLog(600, uint64(run+1))
@@ -94,7 +89,7 @@ func TestSegments(t *testing.T) {
 			}
 		}
 	}
-	if missed > 0 && 1-stats.BinomialCDF(missed-1, runs, 0.05) < 1e-4 {
+	if unlikely(missed, runs, 0.05, 1e-4) {
 		t.Errorf("%d of %d logs have a segment outside of its interval", missed, runs)
 	}
 }

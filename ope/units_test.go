@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
@@ -152,13 +151,10 @@ func TestUnitErrors(t *testing.T) {
 	}
 }
 
-// TestUnitCoverage: of 100 logs of 300 units, normal intervals at 95 % that count units miss the truth in at most 13 (the
-// binomial quantile at 1e-3 of 5 %); those that count events miss it in 10 and more. With TROUPE_LONG 400, 35 and 50.
+// TestUnitCoverage: of 50 logs of 300 units, normal intervals at 95 % that count units miss the truth in at most 8 (the
+// binomial quantile of 5 % at .0008); those that count events miss it in 6 and more. With TROUPE_LONG 400, 35 and 50.
 func TestUnitCoverage(t *testing.T) {
-	runs, most, least := 100, 13, 10
-	if os.Getenv("TROUPE_LONG") != "" {
-		runs, most, least = 400, 35, 50
-	}
+	runs, most, least := plays(50, 400, 400), plays(8, 35, 35), plays(6, 50, 50)
 	missed, naive := map[string]int{}, 0
 	for run := range runs {
 		r := rand.New(rand.NewPCG(uint64(run), 17))
