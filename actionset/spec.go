@@ -489,8 +489,9 @@ func (o *RandomCubeOptions) Build(d int, instance rng.Source) (bandit.ActionSet,
 		factor = 1 / r
 	}
 	set, err := drawArms(o.Arms, d, func(block []float64) {
+		instance.Uniforms(block, 0)
 		for n := range block {
-			block[n] = u * factor * instance.Uniform(n)
+			block[n] *= u * factor
 		}
 	})
 	if err != nil {

@@ -196,6 +196,14 @@ func (s Source) Normals(dst []float64, i0 int) {
 	quantiles(dst)
 }
 
+// Uniforms fills dst with the uniforms number i0, i0+1, …. It is Uniform, bit for bit: no operation in it rounds.
+func (s Source) Uniforms(dst []float64, i0 int) {
+	s.halves(dst, i0)
+	for i := range dst {
+		dst[i] *= 2
+	}
+}
+
 // halves fills dst with Float64(i) − ½ for i = i0, i0+1, ….
 func (s Source) halves(dst []float64, i0 int) {
 	if i0&1 != 0 && len(dst) > 0 {

@@ -247,7 +247,7 @@ func phiLessHalf(x float64) *big.Float {
 	return sum.Quo(sum, twoPi.Sqrt(twoPi))
 }
 
-// TestNormals: Normals is Normal, for every length and start around the 16 blocks, on each kernel.
+// TestNormals: Normals is Normal and Uniforms is Uniform, for every length and start around the 16 blocks, on each kernel.
 func TestNormals(t *testing.T) {
 	levels(t, func(t *testing.T) {
 		s := NewKey(6).Stream(Offer).Round(1<<35 + 3)
@@ -258,6 +258,12 @@ func TestNormals(t *testing.T) {
 				for i, v := range dst {
 					if want := s.Normal(i0 + i); v != want {
 						t.Fatalf("%d numbers from %d: number %d is %v, want %v", length, i0, i, v, want)
+					}
+				}
+				s.Uniforms(dst, i0)
+				for i, v := range dst {
+					if want := s.Uniform(i0 + i); v != want {
+						t.Fatalf("%d uniforms from %d: number %d is %v, want %v", length, i0, i, v, want)
 					}
 				}
 			}
