@@ -60,7 +60,7 @@ func (c *trio) whole(i int, last uint64) {
 		if err == nil && r.Last == last && len(r.Damage) == 0 {
 			return
 		}
-		if time.Since(since) > time.Minute {
+		if time.Since(since) > 3*time.Minute {
 			c.t.Fatalf("the files of node %d: %+v, %v", i, r, err)
 		}
 	}

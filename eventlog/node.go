@@ -61,6 +61,7 @@ type Node struct {
 	time    timing.Clock
 	options func() (*server.Options, error) // of a server that starts
 	srv     atomic.Pointer[server.Server]   // another one after a disk that was full
+	serving atomic.Pointer[server.Server]   // srv, once it has begun
 	failed  atomic.Pointer[string]          // the newest error of writing a file
 	down    atomic.Pointer[ReplicaDownError]
 	cut     atomic.Pointer[CutOffError]
@@ -112,8 +113,15 @@ func (n *Node) Err() error {
 	return nil
 }
 
-// InProcessConn connects to the present server.
-func (n *Node) InProcessConn() (net.Conn, error) { return n.srv.Load().InProcessConn() }
+// InProcessConn connects to the present server, once it has begun. Before, it answers like a server without others: what
+// the log has is missing there.
+func (n *Node) InProcessConn() (net.Conn, error) {
+	srv := n.serving.Load()
+	if srv == nil {
+		return nil, errors.New("the engine is being started")
+	}
+	return srv.InProcessConn()
+}
 
 // nodeMarker is the file that makes a directory the replica of a cluster's node, joinedMarker the one that says
 // that the cluster had a log when the node was there.
@@ -352,6 +360,7 @@ func (n *Node) beginWith(ctx context.Context, engine bool) error {
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
+	n.serving.Store(nil)
 	n.srv.Store(srv)
 	fatal := make(chan string, 1)
 	var failed atomic.Bool
@@ -398,6 +407,7 @@ func (n *Node) beginWith(ctx context.Context, engine bool) error {
 			}
 		}
 	}
+	n.serving.Store(srv)
 	return nil
 }
 

@@ -152,6 +152,38 @@ func TestOneConnection(t *testing.T) {
 	}
 }
 
+// TestStartIsClosed: a server that begins takes no connection before it takes part in its cluster.
+func TestStartIsClosed(t *testing.T) {
+	listen := freePorts(t, 2)
+	n, err := StartNode(t.Context(), NodeOptions{Dir: t.TempDir(), Cluster: "c", Name: "a", Listen: listen[0], Routes: listen})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	n.nc.Close() // or it would connect
+	n.system.Close()
+	stopServer(n)
+	old := n.srv.Load()
+	begun := make(chan error, 1)
+	go func() { begun <- n.begin(t.Context()) }()
+	for refused := 0; ; {
+		alone := !n.srv.Load().JetStreamIsClustered()
+		if c, err := n.InProcessConn(); err != nil {
+			refused++
+		} else if err := c.Close(); n.srv.Load() != old && alone || err != nil {
+			t.Fatalf("a connection to a server that is not of a cluster yet (%v)", err)
+		}
+		select {
+		case err := <-begun:
+			if err != nil || refused == 0 {
+				t.Errorf("%d connections refused: %v", refused, err)
+			}
+			return
+		default:
+		}
+	}
+}
+
 // TestNoDoor: a node listens for other nodes and for nothing else. No port lets a client in, with no password, a wrong
 // one, or the certificate of another cluster, and the connection of the process itself cannot delete the log.
 func TestNoDoor(t *testing.T) {

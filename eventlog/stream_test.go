@@ -99,7 +99,7 @@ func (c *trio) start(i int) {
 // open waits for a majority.
 func (c *trio) open(i int) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	l, err := eventlog.OpenStream(ctx, c.nodes[i].Conn(), eventlog.StreamOptions{Shards: c.shards, MaxBytes: c.limit, Replicas: 3, Create: c.nodes[i].Fresh(), Node: c.nodes[i],
 		Suspect: func() { c.suspects[i].Add(1) }, Logf: c.t.Logf})
