@@ -199,9 +199,9 @@ func TestBackupOfTrimmed(t *testing.T) {
 // whole and has every entry.
 func TestBackupKilled(t *testing.T) {
 	t.Parallel()
-	rounds := 5
-	if os.Getenv("TROUPE_LONG") != "" {
-		rounds = 30
+	rounds, idle := 5, 50*time.Millisecond // between twenty decisions
+	if long() {
+		rounds, idle = 30, 0
 	}
 	c, url, data, stop := newsServer(t)
 	dir := t.TempDir()
@@ -215,6 +215,7 @@ func TestBackupKilled(t *testing.T) {
 				return
 			default:
 				decideSome(t, c, 20)
+				time.Sleep(idle)
 			}
 		}
 	})

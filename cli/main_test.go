@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"runtime"
@@ -60,7 +61,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // The command line as a user meets it: every script in testdata is a session with what it prints.
-// golden.Command writes the text of cmp lines anew.
+// golden.Command writes the text of cmp lines anew. With TROUPE_LONG every page and figure is written, also those that
+// nothing looks at, and what is interrupted has two workers and more cells.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -71,10 +73,17 @@ func TestScripts(t *testing.T) {
 			e.Setenv("LANG", "C.UTF-8")
 			e.Setenv("LC_ALL", "")
 			e.Setenv("LC_CTYPE", "")
+			e.Setenv("PAGE", fmt.Sprint("--no-report=", !long()))
+			e.Setenv("FIGURES", fmt.Sprint("--no-figures=", !long()))
+			e.Setenv("WORKERS", map[bool]string{false: "1", true: "2"}[long()])
+			e.Setenv("REPLICATIONS", map[bool]string{false: "30", true: "50"}[long()])
 			return nil
 		},
 	})
 }
+
+// long says whether the tests have their exhaustive sizes.
+func long() bool { return os.Getenv("TROUPE_LONG") != "" }
 
 // waitFor waits until a file has so many lines, or a word: waitfor FILE LINES, waitfor FILE WORD.
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {

@@ -119,6 +119,9 @@ kind = "greedy"
 	if text = onTerminal(t, dir, []string{"NO_COLOR=1"}, append(args, "out")...); strings.Contains(text, "\x1b[1m") || strings.Contains(text, "\x1b[2m") || !strings.Contains(text, "◆ ") {
 		t.Errorf("with NO_COLOR: %q", text)
 	}
+	if !long() { // nothing is painted twice below
+		args = append([]string{"run", "x.toml", "--replications", "20"}, args[2:]...)
+	}
 	for i, env := range []string{"TERM=dumb", "CI=true"} {
 		text = onTerminal(t, dir, []string{env}, append(args, fmt.Sprint("out", i))...)
 		if strings.Contains(text, "\x1b[") && strings.Contains(env, "dumb") || strings.Contains(text, "━") || !strings.Contains(text, "troupe: a name that is long") {
