@@ -20,11 +20,12 @@ func stuckDifference(r *rand.Rand) float64 {
 func cutPareto(r *rand.Rand) float64 { return math.Min(1e4, 3*math.Pow(r.Float64(), -1/1.2)) }
 
 // Null: the interval covers the mean with probability at least 0.95 on the population of rare stuck
-// runs and on the heavy tail. n = 1000 trials for each number of observations, refused when the number
+// runs and on the heavy tail. n = 400 trials for each number of observations, 1000 with TROUPE_LONG, refused when the number
 // covered has probability below 1e-3 under 0.95. The same rule refuses the planted mean ± 1.96 s.e.
 // on both populations. Fixed seeds.
 func TestBettingCoverage(t *testing.T) {
-	const trials, alpha, level = 1000, 0.05, 1e-3
+	const alpha, level = 0.05, 1e-3
+	trials := sized(400, 1000)
 	// E min(c, bX) for P(X > x) = x^−a, x ≥ 1: b + ∫_b^c (y/b)^−a dy.
 	const a, b, c = 1.2, 3.0, 1e4
 	pareto := b + b/(a-1)*(1-math.Pow(c/b, 1-a))
@@ -65,11 +66,12 @@ func TestBettingCoverage(t *testing.T) {
 }
 
 // Null: all intervals of the sequence cover at once with probability at least 0.95, for rare stuck
-// runs and for a fair coin, where many looks hurt most. n = 120 trials of 80 observations, refused at
+// runs and for a fair coin, where many looks hurt most. n = 60 trials of 80 observations, 120 with TROUPE_LONG, refused at
 // level 1e-3; the same rule refuses the planted mean ± 1.96 s.e. looked at after every observation
 // from the tenth on.
 func TestBettingSequenceCoverage(t *testing.T) {
-	const trials, n, alpha, level = 120, 80, 0.05, 1e-3
+	const n, alpha, level = 80, 0.05, 1e-3
+	trials := sized(60, 120)
 	coin := func(r *rand.Rand) float64 { return float64(r.IntN(2)) }
 	for _, pop := range []struct {
 		name         string

@@ -79,6 +79,14 @@ func contrasts(rows [][]float64) [][]float64 {
 	return d
 }
 
+// sized returns the number of trials: long with TROUPE_LONG.
+func sized(small, long int) int {
+	if os.Getenv("TROUPE_LONG") != "" {
+		return long
+	}
+	return small
+}
+
 // coverage runs trials and returns in how many all intervals covered, for the resampled factor and
 // for the planted fault, ± 1.96 standard errors.
 func coverage(pop [][]float64, R, B, trials int, seed uint64) (covered, planted int) {
@@ -113,16 +121,17 @@ func coverage(pop [][]float64, R, B, trials int, seed uint64) (covered, planted 
 }
 
 // Null: at R replications the intervals cover all 21 differences at once with probability at least
-// 0.91 (nominal 0.95; resampling with 300 draws costs a little). n = 600 trials for each R; refuse
+// 0.91 (nominal 0.95; resampling with 300 draws costs a little). n = 240 trials for each R, 600 with TROUPE_LONG; refuse
 // when the number covered has probability below 1e-3 under 0.91. The same rule must refuse the
 // planted ± 1.96 standard errors. Fixed seeds.
 func TestCoverage(t *testing.T) {
-	const trials, B, floor, alpha = 600, 300, 0.91, 1e-3
+	const B, floor, alpha = 300, 0.91, 1e-3
+	trials := sized(240, 600)
 	pop := finalRegrets(t)
 	refuse := func(k int) bool { return BinomialCDF(k, trials, floor) < alpha }
 	for _, R := range []int{30, 100, 200} {
 		covered, planted := coverage(pop, R, B, trials, uint64(R))
-		t.Logf("R = %d: covered %.1f %%, each at ±1.96: %.1f %%", R, 100*float64(covered)/trials, 100*float64(planted)/trials)
+		t.Logf("R = %d: covered %.1f %%, each at ±1.96: %.1f %%", R, 100*float64(covered)/float64(trials), 100*float64(planted)/float64(trials))
 		if refuse(covered) {
 			t.Errorf("R = %d: all intervals covered in %d of %d trials; under %v that has probability below %v", R, covered, trials, floor, alpha)
 		}
@@ -138,7 +147,7 @@ func TestCoverage(t *testing.T) {
 // shown to be false at level 1e-3 in both cases. At R = 200 the rare failures are in the sample and
 // coverage is back (same rule as TestCoverage).
 func TestWhereTheMethodEnds(t *testing.T) {
-	const trials, B = 400, 200
+	const B = 200
 	lognormal := func(r *rand.Rand) float64 { return 900 * math.Exp(0.6*r.NormFloat64()) }
 	pareto := func(r *rand.Rand) float64 { return 300 * math.Pow(r.Float64(), -1/1.2) }
 	rare := []float64{0.12, 0.06, 0.04, 0, 0.06, 0.03, 0.85}
@@ -153,8 +162,12 @@ func TestWhereTheMethodEnds(t *testing.T) {
 		{"rare failures", madeUp(2000, rare, lognormal), 200, true},
 		{"Pareto 1.2", madeUp(20000, even, pareto), 50, false},
 	} {
+		trials := 400
+		if c.covers {
+			trials = sized(160, 400)
+		}
 		covered, _ := coverage(c.pop, c.R, B, trials, 1)
-		t.Logf("%s, R = %d: covered %.1f %%", c.name, c.R, 100*float64(covered)/trials)
+		t.Logf("%s, R = %d: covered %.1f %%", c.name, c.R, 100*float64(covered)/float64(trials))
 		switch {
 		case !c.covers && BinomialCDF(covered, trials, 0.91) >= 1e-3:
 			t.Errorf("%s, R = %d: covered %d of %d: the method does better than the page says", c.name, c.R, covered, trials)
@@ -165,10 +178,11 @@ func TestWhereTheMethodEnds(t *testing.T) {
 }
 
 // Null: the intervals of the six quotients of a mean to Thompson sampling's cover all at once with
-// probability at least 0.91 (nominal 0.95). n = 500 trials for each R, refused at level 1e-3; the
+// probability at least 0.91 (nominal 0.95). n = 200 trials for each R, 500 with TROUPE_LONG, refused at level 1e-3; the
 // same rule refuses the planted ±1.96. Fixed seeds.
 func TestRatioCoverage(t *testing.T) {
-	const trials, B, floor, alpha, reference = 500, 300, 0.91, 1e-3, 3
+	const B, floor, alpha, reference = 300, 0.91, 1e-3, 3
+	trials := sized(200, 500)
 	pop := finalRegrets(t)
 	column := func(rows [][]float64, p int) []float64 {
 		x := make([]float64, len(rows))
@@ -210,7 +224,7 @@ func TestRatioCoverage(t *testing.T) {
 				planted++
 			}
 		}
-		t.Logf("R = %d: covered %.1f %%, each at ±1.96: %.1f %%", R, 100*float64(covered)/trials, 100*float64(planted)/trials)
+		t.Logf("R = %d: covered %.1f %%, each at ±1.96: %.1f %%", R, 100*float64(covered)/float64(trials), 100*float64(planted)/float64(trials))
 		if refuse(covered) {
 			t.Errorf("R = %d: all quotients covered in %d of %d trials; under %v that has probability below %v", R, covered, trials, floor, alpha)
 		}
