@@ -35,10 +35,11 @@ func TestCoinPage(t *testing.T) {
 		}
 		return field[string](t, a, "event_id"), field[serve.Chosen](t, a, "action").ID
 	}
+	rewards := map[string]float64{"<small>": .5, "large": .9}
 	reward := func(id, action string) {
 		t.Helper()
 		y := 0
-		if r.Float64() < map[string]float64{"<small>": .5, "large": .9}[action] {
+		if r.Float64() < rewards[action] {
 			y = 1
 		}
 		e.do("POST", "/v1/events/"+id+":reward", fmt.Sprintf(`{"value": %d}`, y)).want(t, "reward", 200)
@@ -68,6 +69,7 @@ func TestCoinPage(t *testing.T) {
 		t.Errorf("the page of a model without costs: %d", a.status)
 	}
 	e.do("POST", "/v1/models", `{"id": "nofloor", "floor": 0}`).want(t, "create", 201)
+	rewards = map[string]float64{"large": 1} // so that the policy soon gives one of the actions no probability
 	for range 60 {
 		reward(decide("nofloor", `, "cost": 1`, `, "cost": 4`))
 	}
