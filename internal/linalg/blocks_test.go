@@ -72,13 +72,13 @@ func same(t *testing.T, what string, a, b []float64) {
 }
 
 // The regression by blocks has the numbers of the whole matrix, with all kernels, also where V⁻¹ drifts and is
-// computed anew, and its snapshots are the same.
+// computed anew, and its snapshots are the same. 20 sequences, 60 with TROUPE_LONG.
 func TestRidgeBlocks(t *testing.T) {
 	defer ForceBlocks(1)()
 	for level := cpu.Portable; level <= cpu.Best(); level++ {
 		defer cpu.Force(level)()
 		joined, kept := 0, 0
-		for seed := range uint64(60) {
+		for seed := range uint64(sized(20, 60)) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			d := 1 + r.IntN(90)
 			whole, split := wholeAndSplit(func() *Ridge { return NewRidge(d, 0.1+float64(seed%3)) })
