@@ -422,7 +422,7 @@ func (c *realCluster) run(ctx context.Context, l *clusterLoad, callers int) {
 	var wg sync.WaitGroup
 	round := l.own()
 	patience := c.t.Context()      // anywhere has its own
-	pause := 20 * time.Millisecond // other tests need the processor
+	pause := 50 * time.Millisecond // other tests need the processor
 	switch {
 	case os.Getenv("TROUPE_RECORD") != "":
 		pause = 0
