@@ -36,7 +36,7 @@ func TestBenchEdge(t *testing.T) {
 		t.Skip("no symbolic links: ", err)
 	}
 	var out bytes.Buffer
-	if err := bench.Edge(t.Context(), &out, self, 25*time.Millisecond); err != nil {
+	if err := bench.Edge(t.Context(), &out, self, 15*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	var r struct {
