@@ -220,9 +220,8 @@ func (a *Analysis) judge(f *family) {
 		a.against(nil)
 		return
 	}
-	stream := a.Run.stream(a.Name)
-	draw := func(b, i, n int) int { return stream.Round(uint64(b)).Intn(i, n) }
-	s := stats.NewResamples(a.R(), resamples, draw)
+	draw := drawFrom(a.Run.stream(a.Name))
+	s := stats.NewResamples(a.R(), resamples, func(b, i, n int) int { return draw(a.R(), b, i, n) })
 	a.compare()
 	a.against(s)
 	a.gaps(s)

@@ -132,18 +132,16 @@ func pairUp(a, b *Run, estimand infer.Estimand) (*Comparison, []infer.Contrast) 
 // estimand.
 func judge(all []*Comparison, contrasts []infer.Contrast) {
 	var rows []*Change
-	streams := map[int]rng.Stream{} // rows with different numbers of replications are resampled apart
+	draws := map[int]infer.Draw{} // rows with different numbers of replications are resampled apart
 	for _, c := range all {
 		for i := range c.Rows {
 			n := c.Rows[i].R
-			streams[n] = rng.NewKey(c.A.Manifest.Seed).Child("compare").At(uint64(n)).Stream(rng.Resample)
+			draws[n] = drawFrom(rng.NewKey(c.A.Manifest.Seed).Child("compare").At(uint64(n)).Stream(rng.Resample))
 			rows = append(rows, &c.Rows[i])
 		}
 	}
 	c := all[0]
-	f := infer.Simultaneous(c.Estimand, contrasts, level, func(reps, b, i, n int) int {
-		return streams[reps].Round(uint64(b)).Intn(i, n)
-	})
+	f := infer.Simultaneous(c.Estimand, contrasts, level, bySize(draws))
 	for k, i := range f.Each {
 		ch := rows[k]
 		if c.Estimand != infer.Mean {

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"slices"
+
 	"troupe/internal/infer"
 	"troupe/rng"
 )
@@ -24,9 +26,22 @@ func (run *Run) stream(name string) rng.Stream {
 	return rng.NewKey(run.Manifest.Seed).Child("report").Child(name).Stream(rng.Resample)
 }
 
-// drawFrom draws resamples from a stream.
+// drawFrom draws resamples from a stream, each of them together. It is for one goroutine.
 func drawFrom(stream rng.Stream) infer.Draw {
-	return func(_, b, i, n int) int { return stream.Round(uint64(b)).Intn(i, n) }
+	var drawn []int
+	last := -1
+	return func(_, b, i, n int) int {
+		if b != last || n != len(drawn) {
+			drawn, last = slices.Grow(drawn[:0], n)[:n], b
+			stream.Round(uint64(b)).Intns(drawn, n)
+		}
+		return drawn[i]
+	}
+}
+
+// bySize draws for each number of replications by its own.
+func bySize(draws map[int]infer.Draw) infer.Draw {
+	return func(reps, b, i, n int) int { return draws[reps](reps, b, i, n) }
 }
 
 // family computes the intervals of all pairs. It is made once.
@@ -66,13 +81,11 @@ func (run *Run) compareAll() *family {
 		}
 	}
 	f.pairs = len(contrasts)
-	streams := map[int]rng.Stream{}
+	draws := map[int]infer.Draw{}
 	for n, name := range first {
-		streams[n] = run.stream(name)
+		draws[n] = drawFrom(run.stream(name))
 	}
-	all := infer.Simultaneous(run.estimand(), contrasts, level, func(reps, b, i, n int) int {
-		return streams[reps].Round(uint64(b)).Intn(i, n)
-	})
+	all := infer.Simultaneous(run.estimand(), contrasts, level, bySize(draws))
 	for k, p := range places {
 		i := all.Each[k]
 		f.byEnv[p.env][[2]int{p.i, p.j}] = i

@@ -173,6 +173,23 @@ func (s Source) Intn(i, n int) int {
 	return intn(s.Uint64(i), n)
 }
 
+// Intns fills dst with Intn(0, n), Intn(1, n), …, bit for bit. Cost: Threefry blocks, of two numbers each, are computed
+// 16 at a time.
+func (s Source) Intns(dst []int, n int) {
+	b := s.blocks(uint32(s.role)|rowBit, uint32(s.t>>32))
+	var w [4 * Lanes]uint32
+	for from := 0; from < len(dst); from += 2 * Lanes {
+		for i := range b.c1 {
+			b.c0[i], b.c1[i] = uint32(from/2+i), uint32(s.t)
+		}
+		b.words(&w)
+		for i := range min(2*Lanes, len(dst)-from) {
+			k := i%2*2*Lanes + i/2
+			dst[from+i] = intn(uint64(w[k])|uint64(w[k+Lanes])<<32, n)
+		}
+	}
+}
+
 func intn(w uint64, n int) int {
 	if n <= 0 {
 		panic("rng: Intn: n must be positive")

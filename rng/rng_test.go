@@ -271,6 +271,21 @@ func TestNormals(t *testing.T) {
 	})
 }
 
+// TestIntns: Intns is Intn, for every length around the 16 blocks, on each kernel.
+func TestIntns(t *testing.T) {
+	levels(t, func(t *testing.T) {
+		for length := range 75 {
+			s, dst := NewKey(8).Stream(Resample).Round(1<<35+uint64(length)), make([]int, length)
+			s.Intns(dst, 1+length*length)
+			for i, got := range dst {
+				if want := s.Intn(i, 1+length*length); got != want {
+					t.Fatalf("%d numbers: number %d is %d, want %d", length, i, got, want)
+				}
+			}
+		}
+	})
+}
+
 // TestSpheres: a list of rows is one Sphere after the other.
 func TestSpheres(t *testing.T) {
 	s := NewKey(7).Stream(Offer).Round(9)
