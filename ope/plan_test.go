@@ -90,7 +90,7 @@ func TestPlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		blind := w.draw(4000, 99)
+		blind := w.draw(plays(1000, 4000, 4000), 99)
 		for i := range blind {
 			blind[i].Reward = float64(i % 7) // a plan looks at no reward
 		}
@@ -156,7 +156,7 @@ func TestPlainPlan(t *testing.T) {
 	whole, _ := NewPlanner(PlanOptions{Rate: w.rate, Plain: true})
 	part, _ := NewPlanner(PlanOptions{Rate: w.rate, Plain: true})
 	r := rand.New(rand.NewPCG(1, 2))
-	for i := range 3000 {
+	for i := range plays(1500, 3000, 3000) {
 		pb, pe, _, other := w.laws(i, r)
 		whole.Add(pb, pe)
 		if draw(pb, r.Float64()) == other {

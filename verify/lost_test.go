@@ -71,10 +71,14 @@ func TestLostEvents(t *testing.T) {
 }
 
 // TestLostAgrees: importance sampling and plain simulation agree within five standard errors, at a constant scale and at cβ_t, with events
-// that are too small and too large.
+// that are too small and too large. 500 rounds, 1500 with TROUPE_LONG.
 func TestLostAgrees(t *testing.T) {
+	rounds := 500
+	if long() {
+		rounds = 1500
+	}
 	for i, s := range []stuck{
-		{best: 0.5, other: 0.2, lambda: 0.1, m: 8, T: 1500, r: 1},
+		{best: 0.5, other: 0.2, lambda: 0.1, m: 8, T: rounds, r: 1},
 		{best: 0.5, other: -0.1, lambda: 0.5, m: 3, T: 200, r: 0.15, delta: 0.1},
 	} {
 		p, a := s.plain(rand.New(rand.NewPCG(6, uint64(i))), 4000)
