@@ -173,9 +173,9 @@ func numpy(t testing.TB, kind string, lines bool) *Options {
 // which has other random numbers there, has an equal mean regret: the paired difference of 200 runs (40 shorter ones
 // without TROUPE_LONG) is within 3 standard errors, which one seed in 370 exceeds by chance.
 func TestNumpy(t *testing.T) {
-	rounds, runs, each := 200, 40, 60 // of LinUCB; of Thompson sampling
+	runs, rounds := 40, 60 // of Thompson sampling
 	if os.Getenv("TROUPE_LONG") != "" {
-		rounds, runs, each = 500, 200, 300
+		runs, rounds = 200, 300
 	}
 	o := numpy(t, "linucb", false)
 	o.Options = Table{"alpha": 0.7}
@@ -186,13 +186,13 @@ func TestNumpy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, _ := trajectory(t, w, own, key, rounds)
+		want, _ := trajectory(t, w, own, key, 500)
 		w, _ = linear(t, 5, 20, rep%2 == 1, key)
 		other, err := o.New(problem)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _ := trajectory(t, w, other, key, rounds)
+		got, _ := trajectory(t, w, other, key, 500)
 		other.(*player).Close() //nolint:errcheck // the next cell takes its program: numpy starts slowly
 		for i := range want {
 			if got[i] != want[i] {
@@ -201,7 +201,7 @@ func TestNumpy(t *testing.T) {
 		}
 	}
 	o = numpy(t, "ts", false)
-	total, mean, se := difference(t, runs, each, o, 12, func(key rng.Key) (bandit.Environment, policy.Problem) {
+	total, mean, se := difference(t, runs, rounds, o, 12, func(key rng.Key) (bandit.Environment, policy.Problem) {
 		return linear(t, 5, 20, false, key)
 	})
 	t.Logf("Thompson sampling: regret %.2f, less that of numpy %.3f, standard error %.3f, %d runs", total, mean, se, runs)
