@@ -385,6 +385,7 @@ func python(t testing.TB, file string, lines bool) *Options {
 
 // A Python class plays the same actions over frames and over lines, on arms and on the ball.
 func TestPython(t *testing.T) {
+	t.Parallel()
 	var runs [2]string
 	for i, lines := range []bool{false, true} {
 		o := python(t, "mean.py", lines)

@@ -173,6 +173,7 @@ func numpy(t testing.TB, kind string, lines bool) *Options {
 // which has other random numbers there, has an equal mean regret: the paired difference of 200 runs (40 shorter ones
 // without TROUPE_LONG) is within 3 standard errors, which one seed in 370 exceeds by chance.
 func TestNumpy(t *testing.T) {
+	t.Parallel()
 	runs, rounds := 40, 60 // of Thompson sampling
 	if os.Getenv("TROUPE_LONG") != "" {
 		runs, rounds = 200, 300

@@ -61,6 +61,7 @@ func tour(w bandit.Environment, key rng.Key, from, to int) (string, error) {
 // An environment in Python keeps the contract of environments over frames and over lines, and answers the same to the
 // bit over both. The suite averages 400 rewards of an action, 4,000 with TROUPE_LONG.
 func TestPythonEnvironment(t *testing.T) {
+	t.Parallel()
 	draws := 400
 	if os.Getenv("TROUPE_LONG") != "" {
 		draws = 4000
@@ -93,6 +94,7 @@ func TestPythonEnvironment(t *testing.T) {
 // TestEnvironmentKilled: an environment that is killed with SIGKILL at random places fails the cell there, whatever it is
 // asked next, and the cell played again, in another process, is the same to the bit. 6 places, 50 with TROUPE_LONG.
 func TestEnvironmentKilled(t *testing.T) {
+	t.Parallel()
 	const rounds = 15
 	places := 3 // of lines, and of frames
 	if os.Getenv("TROUPE_LONG") != "" {
