@@ -123,10 +123,14 @@ func OpenStream(ctx context.Context, nc *nats.Conn, o StreamOptions) (*Stream, e
 // openShard finds the stream of a shard or makes it, and waits until it has a leader.
 func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	wait, said := firstRetry, ""
+	try := apiTry          // without a leader there is no answer at all; a machine that is busy takes longer for one
 	var off timing.Instant // since when the account has no JetStream, which a server that just starts says too
 	for {
-		tctx, cancel := context.WithTimeout(ctx, streamWait)
+		tctx, cancel := context.WithTimeout(ctx, try)
 		s, err := l.js.Stream(tctx, want.Name)
+		cancel()
+		try = min(2*try, streamWait)
+		tctx, cancel = context.WithTimeout(ctx, streamWait)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			if !l.opt.Create && !l.opt.Await {
 				cancel()
