@@ -16,6 +16,7 @@ import (
 
 // TestBases: a base comes back as it was stored, also one that was written twice; one that lacks a piece, or has other bytes, is an error; old ones go.
 func TestBases(t *testing.T) {
+	eventlog.Beside(t)
 	ctx := t.Context()
 	n, err := eventlog.StartNode(ctx, eventlog.NodeOptions{Dir: filepath.Join(t.TempDir(), "log"), Cluster: "c", Name: "a", Logf: t.Logf})
 	if err != nil {

@@ -169,6 +169,7 @@ func note(t *testing.T, h *eventlogtest.History, lines []string) (acked int, fai
 // most once; the next process opens the log and goes on. It has 5 rounds, 20 with TROUPE_LONG, or
 // TROUPE_KILL_ROUNDS.
 func TestKill(t *testing.T) {
+	eventlog.Beside(t)
 	dir := t.TempDir()
 	h := eventlogtest.NewHistory()
 	rnd := rand.New(rand.NewPCG(7, 7))
@@ -204,6 +205,7 @@ func TestKill(t *testing.T) {
 // TestTwoProcesses: the second opener of a directory is refused and told who holds it, in this
 // process and in another; when the holder is killed the lock is free.
 func TestTwoProcesses(t *testing.T) {
+	eventlog.Beside(t)
 	dir := t.TempDir()
 	refused := func(holder string) {
 		t.Helper()

@@ -362,6 +362,7 @@ func keepAll(_ uint16, n int) int { return n }
 // a loss of power that keeps nothing or everything that was not synced, then work goes on. What callers
 // were told is true.
 func TestFaultAtEveryStep(t *testing.T) {
+	eventlog.Beside(t)
 	var total, acked, unknown, refusals int
 	synctest.Test(t, func(t *testing.T) {
 		_, _, steps := script(t, nil, nil)

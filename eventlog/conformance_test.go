@@ -22,13 +22,18 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(patient{m}, goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*Server).StartRouting"))
 }
 
-// patient lets five parallel tests run at a time: those of several nodes wait for elections most of the time.
+// patient lets all parallel tests run at a time where they run wide, and otherwise eight: those of several nodes wait for
+// elections most of the time, and the others for each other (Beside).
 type patient struct{ *testing.M }
 
 func (p patient) Run() int {
 	flag.Parse()
 	if v := flag.Lookup("test.parallel").Value; v.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		_ = v.Set("5")
+		n := 8
+		if eventlog.Wide() {
+			n = 64
+		}
+		_ = v.Set(strconv.Itoa(n))
 	}
 	return p.M.Run()
 }
@@ -62,5 +67,6 @@ func (e *diskEngine) Open(t *testing.T, limit uint64) eventlogtest.Log {
 }
 
 func TestJetStream(t *testing.T) {
+	eventlog.Beside(t)
 	eventlogtest.TestLog(t, newDiskEngine)
 }

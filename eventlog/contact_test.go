@@ -59,6 +59,7 @@ func (g *graph) hub(n int, rests [5]bool) bool {
 // a node could lead before, one can among those that do not rest. Where none can, all rest. In a network of three with a
 // majority those that stay hear each other, so none of them calls for an election.
 func TestVerdict(t *testing.T) {
+	beside(t)
 	for n := 2; n <= 5; n++ {
 		var pairs [][2]int
 		for i := range n {

@@ -167,6 +167,7 @@ func mustDumpLocked(t *testing.T, dir string) string {
 // swapped, zeroed files. Required: the same content, or a stop that names the place; and nothing
 // written to a directory that is refused. k is 401, or 53 with TROUPE_LONG.
 func TestCorruptionSweep(t *testing.T) {
+	beside(t)
 	dir, dump := sampleLog(t, 60)
 	before := fingerprint(t, dir)
 	k := sized(401, 53) // no divisor of any record's length
@@ -269,6 +270,7 @@ func TestCorruptionSweep(t *testing.T) {
 // is whole is kept, every lost sequence has a Loss, and the loss has to be accepted first. Then the
 // log works.
 func TestRepair(t *testing.T) {
+	beside(t)
 	original, dump := sampleLog(t, 40)
 	s0 := filepath.Join(storePrefix, "TROUPE_EV_0")
 	s1 := filepath.Join(storePrefix, "TROUPE_EV_1")
@@ -396,6 +398,7 @@ func TestRepair(t *testing.T) {
 
 // TestRepairInterrupted: a crash after any step of the swap is finished by the next repair.
 func TestRepairInterrupted(t *testing.T) {
+	beside(t)
 	original, dump := sampleLog(t, 40)
 	rebuilt := copyDir(t, original)
 	if err := os.Remove(filepath.Join(rebuilt, storePrefix, "TROUPE_EV_0/msgs/1.blk")); err != nil {
@@ -454,6 +457,7 @@ func TestRepairInterrupted(t *testing.T) {
 // TestForkedTail: the newest entry is whole, fits the chain, and is not the one that was acknowledged
 // (a block file of another copy that went its own way). Only the witness can see it.
 func TestForkedTail(t *testing.T) {
+	beside(t)
 	ours, _ := sampleLog(t, 20)
 	theirs := copyDir(t, ours)
 	works(t, ours)
@@ -476,6 +480,7 @@ func TestForkedTail(t *testing.T) {
 
 // TestLaterLog: a log that a later program has raised is no damage. No program of before opens it, calls it damaged or repairs it.
 func TestLaterLog(t *testing.T) {
+	beside(t)
 	dir := t.TempDir()
 	future.Versions.Store(1)
 	defer future.Versions.Store(0)

@@ -89,6 +89,7 @@ func nodesLog(t failer, n int) (log []Entry) {
 // of the cluster, with its number and its hash, lets all of them go on: from the beginning, from a position, from the middle,
 // those that follow, those that read files, and those of a copy. They count it alike.
 func TestDeclaredVoid(t *testing.T) {
+	beside(t)
 	ctx := t.Context()
 	log := nodesLog(t, 6)
 	for what, bad := range unusables(t, rolls(log)[6]) {

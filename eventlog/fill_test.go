@@ -30,7 +30,7 @@ func storedRecord(seq uint64, block uint32) []byte {
 // log was trimmed. Records of another block file fill them, and the files are those of before then, byte by byte; an entry
 // that no node has is named.
 func TestHoles(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	size := int64(len(storedRecord(1, 1)))
 	type file = []uint64
 	for name, c := range map[string]struct {

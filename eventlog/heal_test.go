@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -18,8 +19,11 @@ import (
 	"troupe/eventlog/eventlogtest"
 )
 
-// rotting is a trio whose log has n entries in several block files.
-func rotting(t *testing.T, n int) *trio {
+const healed = 40 // entries in the logs of the tests of repairs
+
+// rotting is a trio whose log has so many entries in several block files.
+func rotting(t *testing.T) *trio {
+	const n = healed
 	c := newTrio(t, 1, 120_000) // block files of 32 kB
 	c.repair = true
 	for i := range 3 {
@@ -50,6 +54,25 @@ func rotting(t *testing.T, n int) *trio {
 		c.whole(i, uint64(n))
 	}
 	return c
+}
+
+// parts plays the parts of a test with a rotting trio, one after the other with the same nodes, or where tests run wide each
+// with nodes of its own, since most of the time they wait for elections.
+func parts(t *testing.T, all ...func(*testing.T, *trio)) {
+	t.Parallel()
+	if !eventlog.Wide() {
+		c := rotting(t)
+		for _, part := range all {
+			part(t, c)
+		}
+		return
+	}
+	for i, part := range all {
+		t.Run(fmt.Sprint("part ", i+1), func(t *testing.T) {
+			t.Parallel()
+			part(t, rotting(t))
+		})
+	}
 }
 
 // whole waits until the files of a node are whole and have the entries up to last.
@@ -114,9 +137,12 @@ func flipMiddle(b []byte) []byte { b[len(b)/2] ^= 1; return b }
 // from those that have them. An entry that is damaged at all nodes stays so, and is named with the command; then its files
 // are as they were. It counts what it did, over starts.
 func TestHeal(t *testing.T) {
-	t.Parallel()
-	const n, bad = 40, 2
-	c := rotting(t, n)
+	parts(t, healOthers, healSelf)
+}
+
+// healOthers: all have the same damage, and another node is away.
+func healOthers(t *testing.T, c *trio) {
+	const n, bad = healed, 2
 	if c.repaired(bad); c.nodes[bad].Care().Repairs != 0 {
 		t.Fatalf("a node that is whole: %+v", c.nodes[bad].Care())
 	}
@@ -157,6 +183,12 @@ func TestHeal(t *testing.T) {
 	c.start(0)
 	c.open(0)
 	c.whole(0, n)
+}
+
+// healSelf: a node whose files are damaged while it runs, while it is stopped, and while it makes them anew.
+func healSelf(t *testing.T, c *trio) {
+	const n, bad = healed, 2
+	before := c.nodes[bad].Care().Repairs
 
 	c.rot(bad, flipMiddle)
 	// While it runs.
@@ -165,7 +197,7 @@ func TestHeal(t *testing.T) {
 	// What was wrong is the block, or what the engine made of it: when it reads the block it begins the stream anew, and
 	// files of the stream are not there meanwhile.
 	care := c.nodes[bad].Care()
-	if care.Repairs != 2 || care.Repaired.IsZero() || !(strings.Contains(care.Damage, ".blk at byte") || strings.Contains(care.Damage, "meta.")) ||
+	if care.Repairs != before+1 || care.Repaired.IsZero() || !(strings.Contains(care.Damage, ".blk at byte") || strings.Contains(care.Damage, "meta.")) ||
 		c.nodes[bad].Err() != nil || c.nodes[bad].Unfinished() != "" {
 		t.Errorf("after a repair: %+v, %v", care, c.nodes[bad].Err())
 	}
@@ -182,8 +214,8 @@ func TestHeal(t *testing.T) {
 	c.open(bad)
 	c.repaired(bad)
 	c.whole(bad, n)
-	if care := c.nodes[bad].Care(); care.Repairs != 3 {
-		t.Errorf("after three repairs: %+v", care)
+	if care := c.nodes[bad].Care(); care.Repairs != before+2 {
+		t.Errorf("after two more repairs than %d: %+v", before, care)
 	}
 	chain, err := eventlog.Tail(t.Context(), c.logs[bad], 0, eventlogtest.Keys)
 	if err != nil || chain.Last() != n {
@@ -247,12 +279,12 @@ func TestHeal(t *testing.T) {
 // the log, by itself or by a repair, or does not start and says why; the log that it reads has never other bytes.
 func TestHealAnywhere(t *testing.T) {
 	t.Parallel()
-	rounds := 6
+	rounds := eventlog.Sized(3, 6)
 	if os.Getenv("TROUPE_RECORD") != "" {
 		rounds = 100
 	}
-	const n, bad = 40, 2
-	c := rotting(t, n)
+	const n, bad = healed, 2
+	c := rotting(t)
 	want, err := eventlog.Tail(t.Context(), c.logs[0], 0, eventlogtest.Keys)
 	if err != nil {
 		t.Fatal(err)
@@ -400,6 +432,14 @@ func (c *trio) rotAt(r *rand.Rand, i, part int) (kind string) {
 	return kind
 }
 
+// repairing asks each node for the repair under way.
+func (c *trio) repairing() (all [3]*eventlog.RepairingError) {
+	for i, n := range c.nodes {
+		errors.As(n.Err(), &all[i])
+	}
+	return all
+}
+
 // onePauses sees to it that two nodes do not repair their files at once, until done is closed. One whose engine rests for
 // more than ten seconds, as on a machine that is very busy, is no longer waited for: the others cannot tell it from one
 // that is gone.
@@ -412,8 +452,9 @@ func (c *trio) onePauses(done <-chan struct{}) {
 		case <-time.After(time.Millisecond):
 		}
 		var under []int
-		for i, n := range c.nodes {
-			if errors.As(n.Err(), new(*eventlog.RepairingError)) {
+		first := c.repairing()
+		for i, again := range c.repairing() { // one may end and another one begin while they are asked
+			if again != nil && again == first[i] {
 				under = append(under, i)
 			}
 		}
@@ -430,69 +471,92 @@ func (c *trio) onePauses(done <-chan struct{}) {
 // TestHealTogether: the files of two nodes, or of all three, are damaged at once at different places, while they run and
 // while they are stopped. Each takes the entries that it lacks from whichever node has them, and all have the log again.
 func TestHealTogether(t *testing.T) {
-	t.Parallel()
-	rounds := 6
-	if os.Getenv("TROUPE_RECORD") != "" {
-		rounds = 210
+	rounds := []int{0, 1, 4, 5} // each of these once
+	if eventlog.Sized(0, 1) == 1 {
+		rounds = []int{0, 1, 2, 3, 4, 5}
 	}
-	const n = 40
-	c := rotting(t, n)
+	if os.Getenv("TROUPE_RECORD") != "" {
+		rounds = rounds[:0]
+		for round := range 210 {
+			rounds = append(rounds, round)
+		}
+	}
+	var mu sync.Mutex
+	var running, stopped [4]int // rounds by nodes
+	kinds := map[string]int{}
+	t.Cleanup(func() {
+		t.Logf("%d rounds while they ran (two nodes %d, three %d), %d while they were stopped (%d, %d); places %v",
+			running[2]+running[3], running[2], running[3], stopped[2]+stopped[3], stopped[2], stopped[3], kinds)
+	})
+	var all []func(*testing.T, *trio)
+	for _, round := range rounds {
+		all = append(all, func(t *testing.T, c *trio) {
+			begun := time.Now()
+			bad, places := healTogether(t, c, round)
+			mu.Lock()
+			defer mu.Unlock()
+			if round%2 == 1 {
+				stopped[len(bad)]++
+			} else {
+				running[len(bad)]++
+			}
+			for _, kind := range places {
+				kinds[kind]++
+			}
+			t.Logf("round %d, nodes %v: %v", round, bad, time.Since(begun).Round(100*time.Millisecond))
+		})
+	}
+	parts(t, all...)
+}
+
+// healTogether is a round of TestHealTogether. It returns the nodes that were damaged, and how.
+func healTogether(t *testing.T, c *trio, round int) (bad []int, kinds []string) {
 	want, err := eventlog.Tail(t.Context(), c.logs[0], 0, eventlogtest.Keys)
 	if err != nil {
 		t.Fatal(err)
 	}
 	end, _ := want.Rolling()
-	r := rand.New(rand.NewPCG(34, 4))
-	var running, stopped [4]int // rounds by nodes
-	kinds := map[string]int{}
-	for round := range rounds {
-		begun := time.Now()
-		parts := r.Perm(3)
-		bad := r.Perm(3)[:2+round/2%3/2] // every third time all
-		if round%2 == 1 {
-			for _, i := range bad {
-				c.stop(i)
-			}
-			stopped[len(bad)]++
-		} else {
-			running[len(bad)]++
-		}
+	r := rand.New(rand.NewPCG(34, uint64(round)))
+	split := r.Perm(3)
+	bad = r.Perm(3)[:2+round/2%3/2] // every third time all
+	if round%2 == 1 {
 		for _, i := range bad {
-			kinds[c.rotAt(r, i, parts[i])]++
+			c.stop(i)
 		}
-		if round%2 == 1 {
-			c.tryStart(bad...)
-			for _, i := range bad {
-				c.open(i)
-			}
-		}
-		var all, watch sync.WaitGroup
-		done := make(chan struct{})
-		if round%2 == 0 { // one engine rests at a time
-			watch.Go(func() { c.onePauses(done) })
-		}
-		errs := make([]error, 3)
-		for _, i := range bad { // all at once
-			all.Go(func() { errs[i] = c.tryRepair(i) })
-		}
-		all.Wait()
-		close(done)
-		watch.Wait()
-		if err := errors.Join(errs...); err != nil {
-			t.Fatalf("round %d, nodes %v: %v", round, bad, err)
-		}
-		for i := range 3 {
-			c.whole(i, n)
-			chain, err := eventlog.Tail(t.Context(), c.logs[i], 0, eventlogtest.Keys)
-			if err != nil {
-				t.Fatalf("round %d: %v", round, err)
-			}
-			if got, _ := chain.Rolling(); got != end {
-				t.Fatalf("round %d: the log of node %d ends with %v, it was %v", round, i, got, end)
-			}
-		}
-		t.Logf("round %d, nodes %v: %v", round, bad, time.Since(begun).Round(100*time.Millisecond))
 	}
-	t.Logf("%d rounds while they ran (two nodes %d, three %d), %d while they were stopped (%d, %d); places %v",
-		running[2]+running[3], running[2], running[3], stopped[2]+stopped[3], stopped[2], stopped[3], kinds)
+	for _, i := range bad {
+		kinds = append(kinds, c.rotAt(r, i, split[i]))
+	}
+	if round%2 == 1 {
+		c.tryStart(bad...)
+		for _, i := range bad {
+			c.open(i)
+		}
+	}
+	var all, watch sync.WaitGroup
+	done := make(chan struct{})
+	if round%2 == 0 { // one engine rests at a time
+		watch.Go(func() { c.onePauses(done) })
+	}
+	errs := make([]error, 3)
+	for _, i := range bad { // all at once
+		all.Go(func() { errs[i] = c.tryRepair(i) })
+	}
+	all.Wait()
+	close(done)
+	watch.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatalf("round %d, nodes %v: %v", round, bad, err)
+	}
+	for i := range 3 {
+		c.whole(i, healed)
+		chain, err := eventlog.Tail(t.Context(), c.logs[i], 0, eventlogtest.Keys)
+		if err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		if got, _ := chain.Rolling(); got != end {
+			t.Fatalf("round %d: the log of node %d ends with %v, it was %v", round, i, got, end)
+		}
+	}
+	return bad, kinds
 }

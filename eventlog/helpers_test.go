@@ -3,6 +3,8 @@ package eventlog
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strconv"
@@ -21,6 +23,8 @@ var (
 	Rounds  = rounds
 	Sized   = sized
 	Until   = until
+	Beside  = beside
+	Wide    = wide
 
 	FreePorts = freePorts
 )
@@ -78,6 +82,12 @@ func sized(quick, all int) int {
 	return quick
 }
 
+// wide says whether as many tests run at a time as there are, each part of one with nodes of its own: not with
+// TROUPE_LONG, where there are more of them, nor with -short, which is played with the race detector.
+func wide() bool {
+	return os.Getenv("TROUPE_LONG") == "" && os.Getenv("TROUPE_RECORD") == "" && !testing.Short()
+}
+
 // until waits for a condition. It has no deadline of its own: a condition that never comes is found by
 // the deadline of the test binary.
 func until(cond func() bool) {
@@ -108,6 +118,17 @@ func oneBatch(shard uint16, i, n int) []byte {
 		&Control{Act: Create, Model: 1, Config: bytes.Repeat([]byte{byte(i)}, n)}))
 }
 
+// computing has a place for each test that computes for the most part.
+var computing = make(chan struct{}, 2)
+
+// beside lets a test that computes run beside those that wait for elections, two such tests at a time.
+func beside(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	computing <- struct{}{}
+	t.Cleanup(func() { <-computing })
+}
+
 var worked atomic.Int64
 
 // works opens a log, writes one event to every shard, reads all, and closes.
@@ -132,16 +153,25 @@ func works(t *testing.T, dir string) {
 	}
 }
 
-// freePorts returns addresses on loopback that nobody listens on.
+// nextPort is where freePorts goes on to look. Tests of other packages begin elsewhere.
+var nextPort atomic.Uint32
+
+func init() { nextPort.Store(rand.Uint32N(1 << 16)) }
+
+// freePorts returns addresses on loopback that nobody listens on and that no other call returns soon. Systems take the
+// ports of outgoing connections above them.
 func freePorts(t *testing.T, n int) (addresses []string) {
 	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	const from, to = 10_000, 32_000
+	for tries := 0; len(addresses) < n; tries++ {
+		address := fmt.Sprintf("127.0.0.1:%d", from+nextPort.Add(1)%(to-from))
+		l, err := net.Listen("tcp", address)
+		if err == nil {
+			_ = l.Close()
+			addresses = append(addresses, address)
+		} else if tries > to-from {
 			t.Fatal(err)
 		}
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
 	}
 	return addresses
 }

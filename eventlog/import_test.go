@@ -81,6 +81,7 @@ func incomplete(t *testing.T, node *Node) {
 // TestImportLog: an import that was interrupted goes on; nodes wait for its end; another log, or one that has gone on
 // since, is refused; and the entries come back by a Builder.
 func TestImportLog(t *testing.T) {
+	beside(t)
 	ctx := t.Context()
 	const n = 300
 	dir := t.TempDir()
@@ -173,6 +174,7 @@ func TestImportLog(t *testing.T) {
 // TestImportTrimmed: a log that was trimmed is imported with its base. An import that was interrupted goes on, and has no base before all
 // entries are there; afterwards the node has both, also after a restart.
 func TestImportTrimmed(t *testing.T) {
+	beside(t)
 	ctx := t.Context()
 	const first, n = 50, 120
 	from := singleLog(t, t.TempDir(), n)
@@ -229,6 +231,7 @@ func TestImportTrimmed(t *testing.T) {
 // TestCheckReplica: the files of a stopped node are read as they are; what is missing at the end is no damage, a bit
 // that was flipped is.
 func TestCheckReplica(t *testing.T) {
+	beside(t)
 	ctx := t.Context()
 	dir := t.TempDir()
 	from := singleLog(t, t.TempDir(), 200)

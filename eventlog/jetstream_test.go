@@ -65,6 +65,7 @@ func TestJetStreamOptions(t *testing.T) {
 // TestUnfinishedTrim: the process died after the acknowledged-end record of a trim was written and before
 // the engine purged. The next process finishes the trim.
 func TestUnfinishedTrim(t *testing.T) {
+	beside(t)
 	dir, dump := sampleLog(t, 20)
 	w, err := openAcked(dir, 0)
 	if err != nil {
@@ -94,6 +95,7 @@ func TestUnfinishedTrim(t *testing.T) {
 // TestDamageWhileOpen: a bit rots in a file while the engine runs. What is read is the old content or
 // an error that names the place, never something else, and the next open refuses.
 func TestDamageWhileOpen(t *testing.T) {
+	beside(t)
 	original, _ := sampleLog(t, 60)
 	outcomes := map[string]int{}
 	for at := 700; at < 30_000; at += sized(8700, 2900) {
@@ -163,6 +165,7 @@ func TestDamageWhileOpen(t *testing.T) {
 // stays as it is, however many are stored meanwhile. One falls behind by more than what is kept and reads on
 // from the engine, one keeps up; both see everything, in order.
 func TestFollowKept(t *testing.T) {
+	beside(t)
 	l := must(OpenJetStream(t.Context(), t.TempDir(), JetStreamOptions{MaxBytes: 64 << 20, Reserve: -1}))
 	defer l.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -244,6 +247,7 @@ func TestFollowKept(t *testing.T) {
 // from any place, also behind a trim and while more is written; and when a file is damaged, cut or gone
 // since the log was opened, it is the same entries or an error at the place, never others.
 func TestStored(t *testing.T) {
+	beside(t)
 	original := t.TempDir()
 	small, err := OpenJetStream(t.Context(), original, JetStreamOptions{MaxBytes: 120_000, Reserve: -1}) // blocks of 32 kB
 	if err != nil {

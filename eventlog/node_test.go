@@ -126,6 +126,7 @@ func TestSeenEntry(t *testing.T) {
 // TestOneConnection: what two nodes say to each other goes over one connection, elections and batches, so a node that was cut off hears of its successor
 // before it stores batches that are not for it.
 func TestOneConnection(t *testing.T) {
+	t.Parallel()
 	var nodes [2]*Node
 	listen := freePorts(t, 2)
 	for i := range nodes {
@@ -200,6 +201,7 @@ func TestNoDoor(t *testing.T) {
 	if _, want, err := splitAddress(listen[0]); err != nil || !slices.Equal(ports, []int{want}) {
 		t.Errorf("the node listens on %v, expected %s alone, the port of the nodes", ports, listen[0])
 	}
+	var all sync.WaitGroup
 	for _, port := range ports {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		for name, option := range map[string]nats.Option{
@@ -207,17 +209,21 @@ func TestNoDoor(t *testing.T) {
 			"a certificate of another cluster": nats.Secure(&tls.Config{Certificates: theirs.Certificates, InsecureSkipVerify: true}),
 			"a certificate of this cluster":    nats.Secure(&tls.Config{Certificates: ours.Certificates, InsecureSkipVerify: true}),
 		} {
-			nc, err := nats.Connect(address, option, nats.Timeout(time.Second), nats.IgnoreAuthErrorAbort())
-			if err == nil {
-				nc.Close()
-				t.Errorf("port %d lets a client in, with %s", port, name)
-			}
+			all.Go(func() {
+				nc, err := nats.Connect(address, option, nats.Timeout(time.Second), nats.IgnoreAuthErrorAbort())
+				if err == nil {
+					nc.Close()
+					t.Errorf("port %d lets a client in, with %s", port, name)
+				}
+			})
 		}
 	}
+	all.Wait()
 }
 
 // TestLogStays: the engine refuses to delete the streams of the log, an entry, and to put back an older stream.
 func TestLogStays(t *testing.T) {
+	beside(t)
 	_, l := oneNode(t)
 	if _, err := l.js.Publish(t.Context(), subjectName(0), []byte("an entry")); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 // there, exactly once, and the next process opens the log. It has 2 rounds, 8 with TROUPE_LONG, or
 // TROUPE_POWER_ROUNDS.
 func TestPowerLoss(t *testing.T) {
+	eventlog.Beside(t)
 	p := powerfs.Mount(t)
 	dir := p.Dir + "/data"
 	h := eventlogtest.NewHistory()
@@ -108,6 +109,7 @@ func failing(what string, at int) func(powerfs.Op) powerfs.Fault {
 // nothing is acknowledged, all callers get an error from the log and not by a timeout, and after a loss of
 // power what was acknowledged is there and the log works.
 func TestDiskFails(t *testing.T) {
+	eventlog.Beside(t)
 	p := powerfs.Mount(t)
 	dir := p.Dir + "/data"
 	for round, c := range []struct {
@@ -201,6 +203,7 @@ func TestUnansweredIsMadeDurable(t *testing.T) {
 // process goes on by itself: the batch of unknown outcome is in the log once, receipts and the reader go
 // on after it, and after a loss of power all of it is there. After a failed sync nothing goes on.
 func TestDiskFullPasses(t *testing.T) {
+	eventlog.Beside(t)
 	for _, c := range []struct {
 		what   string
 		passes bool

@@ -54,6 +54,7 @@ func genNodes(t *rapid.T, n int) (log []Entry, seen uint64) {
 // TestRolling: the logs of several writers are accepted, from the beginning, from a position and from the middle,
 // with the same rolling hash; and an entry that a later batch has seen cannot be exchanged, left out or moved.
 func TestRolling(t *testing.T) {
+	beside(t)
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(3, 30).Draw(t, "n")
 		log, seen := genNodes(t, n)
@@ -180,6 +181,7 @@ func (w *node) nextFrom(t failer, after uint64, roll Hash) []byte {
 // TestVoid: a batch that names an entry too far back has no effect, wherever it is read from; the others go on, and
 // so does its writer under another epoch.
 func TestVoid(t *testing.T) {
+	beside(t)
 	idle, busy := &node{epoch: 7}, &node{epoch: 8}
 	log := []Entry{{1, idle.next(t, 0, Hash{}, 1)}}
 	roll := []Hash{{}, rollHash(Hash{}, HashBatch(log[0].Data))}

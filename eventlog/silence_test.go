@@ -42,6 +42,7 @@ func TestSilence(t *testing.T) {
 
 // TestGetIsSilent: an engine in this process that gives no answer, or is being opened again, says nothing about an entry; one that answers does.
 func TestGetIsSilent(t *testing.T) {
+	beside(t)
 	l, err := OpenJetStream(t.Context(), t.TempDir(), JetStreamOptions{MaxBytes: 1 << 20, Reserve: -1})
 	if err != nil {
 		t.Fatal(err)

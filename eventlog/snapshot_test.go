@@ -33,6 +33,7 @@ func putSnapshot(t *testing.T, dir string, s groupSnapshot, data string) (name s
 
 // TestWholeSnapshot: a node gives another one a snapshot that is as new as its own or newer, of the same group, and whole.
 func TestWholeSnapshot(t *testing.T) {
+	beside(t)
 	dir := t.TempDir()
 	mine := groupSnapshot{"S-R3F-x", 3, 41}
 	putSnapshot(t, dir, groupSnapshot{"S-R3F-x", 2, 30}, "older")

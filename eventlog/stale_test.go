@@ -58,7 +58,7 @@ func (m staleMessages) Next(o ...jetstream.NextOpt) (jetstream.Msg, error) {
 // TestStaleReplica: a reader at a server whose replica has stopped following the leader reads on, from the leader, and
 // takes another consumer after silentMost entries.
 func TestStaleReplica(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	n := must(StartNode(t.Context(), NodeOptions{Dir: t.TempDir(), Cluster: "c", Name: "a", Logf: t.Logf}))
 	defer n.Close()
 	again := make(chan string, 1000)

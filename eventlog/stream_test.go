@@ -49,6 +49,7 @@ func (e *streamEngine) Open(t *testing.T, limit uint64) eventlogtest.Log {
 
 // TestStream: the conformance suite on a node that is alone.
 func TestStream(t *testing.T) {
+	eventlog.Beside(t)
 	eventlogtest.TestLog(t, func(t *testing.T) eventlogtest.Engine { return &streamEngine{t.TempDir()} })
 }
 
@@ -382,6 +383,7 @@ func TestDamagedLeader(t *testing.T) {
 
 // TestOtherKind: neither kind of directory is opened as the other, by any program, and nothing in it changes.
 func TestOtherKind(t *testing.T) {
+	eventlog.Beside(t)
 	one, node := t.TempDir(), t.TempDir()
 	eventlog.Works(t, one)
 	n, err := eventlog.StartNode(t.Context(), eventlog.NodeOptions{Dir: node, Cluster: "c", Name: "a"})

@@ -111,6 +111,7 @@ func TestManyWriters(t *testing.T) {
 // TestWriterCutOff: a writer that has not read what the others wrote is told that its records do not count, and
 // they do not; under another epoch it goes on. So does a writer that was silent for long.
 func TestWriterCutOff(t *testing.T) {
+	eventlog.Beside(t)
 	m := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	busy, err := eventlog.NewCommitter(m, eventlog.CommitterOptions{Format: eventlog.Format3, Keys: eventlogtest.Keys, Batch: eventlog.HeaderSize})
 	if err != nil {
