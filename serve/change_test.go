@@ -46,6 +46,7 @@ func since(m Model) (out uint64) {
 // and after the change, is drawn again to the same action, propensity and member; the state is the same bits from the
 // log and from a snapshot, and a copy has it. Models that had left come back.
 func TestChangedWorld(t *testing.T) {
+	t.Parallel()
 	ctx, dir := t.Context(), t.TempDir()
 	start := func() *Server {
 		s, err := Open(ctx, Options{Dir: dir, SnapshotEvery: -1, SnapshotAfter: -1})
@@ -173,6 +174,7 @@ func TestChangeOption(t *testing.T) {
 // at the change plays. Whether it does so after 200 events depends on the random numbers of the source in one world of
 // forty, so there are three tries.
 func TestChangeOfCopy(t *testing.T) {
+	t.Parallel()
 	for try := 1; ; try++ {
 		plays := changeOfCopy(t)
 		if plays || t.Failed() {
@@ -220,6 +222,7 @@ func begun(m Model) (out uint64) {
 
 // TestChangedNodes: three nodes have equal bytes through a change.
 func TestChangedNodes(t *testing.T) {
+	t.Parallel()
 	_, nodes, _ := three(t)
 	must(nodes[0].CreateModel(t.Context(), DefaultConfig("news"), ""))
 	for _, s := range nodes {

@@ -483,6 +483,7 @@ func FuzzState(f *testing.F) {
 // TestOneWins: of many rewards of one event at the same time exactly one is accepted, and a decision
 // with its sequence as MinSeq is made on a state that has it.
 func TestOneWins(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}, func(o *Options) { o.Wait = 500 * time.Millisecond })
 	must(s.CreateModel(ctx, vectors("m", 3), ""))
@@ -704,6 +705,7 @@ func TestIdempotentBatch(t *testing.T) {
 // TestLargeCandidates: a decision whose candidates are kept can be replayed, however many there are,
 // or is refused; it is never recorded without them.
 func TestLargeCandidates(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
 	request := func(k, d int) (r DecideRequest) {

@@ -43,6 +43,7 @@ func plant(t *testing.T, s *Server) {
 // TestDigests: nodes whose states are equal say so. One that has learned what the others have not stops, keeps its
 // files, and has the state of the others after its next start.
 func TestDigests(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	m, nodes, _ := three(t)
 	dir := t.TempDir()

@@ -62,6 +62,7 @@ func number(t *testing.T, name string, otherwise int) int {
 // is that of the log. Every second time a random half of the pages survives. 4 rounds, or as many as
 // TROUPE_POWER_ROUNDS says; each begins where the one before ended.
 func TestPowerLoss(t *testing.T) {
+	t.Parallel()
 	p := powerfs.Mount(t)
 	random := rand.New(rand.NewPCG(5, 6))
 	crash(t, p.Dir+"/data", number(t, "TROUPE_POWER_ROUNDS", 4), func(round int) {
@@ -76,6 +77,7 @@ func TestPowerLoss(t *testing.T) {
 // TestPowerLossControl: the same on a disk whose syncs of the log do nothing. It must lose acknowledged
 // decisions or be refused as damaged, or the harness does not work.
 func TestPowerLossControl(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	p := powerfs.Mount(t)
 	dir := p.Dir + "/data"
@@ -292,6 +294,7 @@ func (a *said) check(s *Server) (wrong []string) {
 // the log, or refuses to start and says why. Each fault is tried at every 131st call, with TROUPE_LONG
 // at every 37th, or at every k-th with TROUPE_DISK_STEP=k.
 func TestDiskFaults(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	p := powerfs.Mount(t)
 	dir := p.Dir + "/data"
@@ -387,6 +390,7 @@ func TestDiskFaults(t *testing.T) {
 // a server has the state of before and knows every acknowledged event, or refuses to start. Every 3989th
 // byte is tried, with TROUPE_LONG every 997th, or every k-th with TROUPE_FLIP_STEP=k.
 func TestBitFlips(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	base := t.TempDir()
 	cmd := exec.Command(os.Args[0])

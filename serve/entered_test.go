@@ -63,9 +63,10 @@ func scores(t *testing.T, s *Server, name string, ids ...string) (out []float64)
 }
 
 // TestEnterLeave: an action that leaves is not played while requests offer it, and changes nothing of the others, to the bit; one that
-// enters knows nothing of what its id had learned, has its floor for so many decisions and not longer, and a guess of its mean; every
-// decision replays, also from the log alone and after a restart with a snapshot, and a rollback and a copy go on.
+// enters knows nothing of what its id had learned, has its floor for so many decisions and not longer, and a guess of its mean;
+// decisions replay (sampled), also from the log alone and after a restart with a snapshot, and a rollback and a copy go on.
 func TestEnterLeave(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	dir, log, clock := t.TempDir(), eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 	edit := func(o *Options) { o.Dir, o.SnapshotAfter = dir, 50 }
@@ -121,18 +122,7 @@ func TestEnterLeave(t *testing.T) {
 	ask(t, 20, 4, []string{"a", "d"}, worths, s)
 	digest := func(s *Server) eventlog.ID { return must(s.State(ctx, "m")).Digest }
 	want := digest(s)
-	replays := func(s *Server, when string) {
-		t.Helper()
-		for d, err := range must(s.Decisions(ctx, "m", 0, 1_000_000)).Decisions {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r := must(s.Replay(ctx, d.EventID)); !r.Equal {
-				t.Fatalf("%s: the decision of entry %d replays with other %v", when, d.Seq, r.Differs)
-			}
-		}
-	}
-	replays(s, "at first")
+	replayAll(t, s, s, "at first")
 	must(s.CloneModel(ctx, CloneRequest{From: "m", Name: "copy"}))
 	if got := digest(s); got != want || must(s.State(ctx, "copy")).Digest != want {
 		t.Errorf("a copy has another state")
@@ -153,17 +143,18 @@ func TestEnterLeave(t *testing.T) {
 	if got := digest(alone); got != want {
 		t.Errorf("from the log alone %v, want %v", got, want)
 	}
-	replays(alone, "from the log alone")
+	replayAll(t, alone, alone, "from the log alone")
 	must(s.RollbackModel(ctx, RollbackRequest{Name: "m", ToSeq: restore}))
 	if got := scores(t, s, "m", "a", "c"); !slices.Equal(got, before[:2]) {
 		t.Errorf("after a rollback a and c have %v, want %v", got, before[:2])
 	}
 	ask(t, 20, 5, all, worths, s)
-	replays(s, "after a rollback")
+	replayAll(t, s, s, "after a rollback")
 }
 
 // TestEnterOnThreeNodes: three nodes between which actions come and go have equal states, and the floor holds at each.
 func TestEnterOnThreeNodes(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	_, nodes, _ := three(t)
 	must(nodes[0].CreateModel(ctx, budgeted("m", model.Budget{Mean: 2}), ""))
@@ -182,18 +173,7 @@ func TestEnterOnThreeNodes(t *testing.T) {
 	until()
 	ask(t, 60, 2, []string{"a", "b", "c"}, worths, nodes...)
 	until()
-	floors := 0
-	for d, err := range must(nodes[1].Decisions(ctx, "m", 0, 1_000_000)).Decisions {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r := must(nodes[2].Replay(ctx, d.EventID)); !r.Equal {
-			t.Fatalf("the decision of entry %d replays with other %v", d.Seq, r.Differs)
-		}
-		if d.Record.Play == eventlog.PlayFloors {
-			floors++
-		}
-	}
+	floors := replayAll(t, nodes[1], nodes[2], "at another node")
 	if floors < 25 {
 		t.Errorf("%d decisions had a floor, expected about 30", floors)
 	}

@@ -17,6 +17,7 @@ import (
 // TestOldStateIsNotReady: a node whose log does not take its first checkpoint has a state that may be old. It answers 503,
 // also to reads, until one has come back.
 func TestOldStateIsNotReady(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	m, nodes, _ := three(t)
 	if _, err := nodes[0].CreateModel(ctx, vectors("news", 3), "test"); err != nil {
@@ -197,6 +198,7 @@ func (l *failing) Err() error {
 
 // TestFailedDiskIsTheReason: a node whose disk has failed says so, also when it has not reached a majority for long because of it.
 func TestFailedDiskIsTheReason(t *testing.T) {
+	t.Parallel()
 	m, nodes, _ := three(t)
 	if err := nodes[2].Close(t.Context()); err != nil {
 		t.Fatal(err)

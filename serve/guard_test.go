@@ -62,6 +62,7 @@ func checkGuarded(t *testing.T, s *Server) (baseline, policy int) {
 // records say which and replay, from the log alone and after a restart, where the guard goes on with the same state; a
 // request without a baseline is refused by name.
 func TestGuarded(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	dir, log, clock := t.TempDir(), eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 	edit := func(o *Options) { o.Dir, o.SnapshotAfter = dir, 50 }
@@ -130,6 +131,7 @@ func TestGuarded(t *testing.T) {
 
 // TestGuardedOnThreeNodes: three nodes have one guard, and replay one another's decisions.
 func TestGuardedOnThreeNodes(t *testing.T) {
+	t.Parallel()
 	_, nodes, _ := three(t)
 	must(nodes[0].CreateModel(t.Context(), watched("m"), ""))
 	until := func() {

@@ -99,6 +99,7 @@ func TestHalfLifeServed(t *testing.T) {
 
 // TestHalfLifeNodes: three nodes have equal bytes, by events and by the time of the log, which is the median of theirs.
 func TestHalfLifeNodes(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		kind string
 		half any

@@ -16,6 +16,7 @@ import (
 // each piece, nothing is left of the import and it can be sent again; the fold of the whole log has the bytes of the server's,
 // and so has one that went on from a snapshot in the middle of it.
 func TestImport(t *testing.T) {
+	t.Parallel()
 	hashed := DefaultConfig("m")
 	hashed.Floor = 0.1
 	for name, config := range map[string]ModelConfig{"vectors": vectors("m", 3, func(*ModelConfig) {}), "hashed": hashed} {

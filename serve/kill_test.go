@@ -158,6 +158,14 @@ func (o *killOption) user(ctx context.Context, s *Server) {
 	}
 }
 
+// replayEvery is of how many entries the decisions of one are replayed, each from the log: 64, with TROUPE_LONG 16.
+func replayEvery() uint64 {
+	if long() {
+		return 16
+	}
+	return 64
+}
+
 // check looks at the state of the model, which was recovered from snapshots again and again, and at its decisions.
 func (o *killOption) check(t *testing.T, s *Server) {
 	if m := checkFolded(t, s, o.name); m.Counts.Learned < 50 {
@@ -167,7 +175,7 @@ func (o *killOption) check(t *testing.T, s *Server) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d.Seq%16 == 0 {
+		if d.Seq%replayEvery() == 0 {
 			if r := must(s.Replay(t.Context(), d.EventID)); !r.Equal {
 				t.Errorf("%s: the decision of entry %d replays with other %v", o.name, d.Seq, r.Differs)
 			}
@@ -242,7 +250,7 @@ func checkHashed(t *testing.T, s *Server) {
 			t.Fatal(err)
 		}
 		units[d.Record.Unit] = true
-		if d.Seq%16 == 0 {
+		if d.Seq%replayEvery() == 0 {
 			if r := must(s.Replay(t.Context(), d.EventID)); !r.Equal {
 				t.Errorf("h: the decision of entry %d replays with other %v", d.Seq, r.Differs)
 			}
@@ -315,6 +323,7 @@ func long() bool { return os.Getenv("TROUPE_LONG") != "" }
 // in the log once, and the state is that of the rewards in the log. 20 rounds, or as many as
 // TROUPE_KILL_ROUNDS says; each begins where the one before was killed. Five rounds with -short.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	rounds := 5
 	if long() {
 		rounds = 20

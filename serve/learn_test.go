@@ -81,6 +81,7 @@ func TestLearnsWithNothingSet(t *testing.T) {
 // TestEqualCandidates: two new actions without features have probability 1/2 each, exactly, whether they have ids or
 // not, and are chosen as often. Level 1e-6 (normal quantile 4.9), random seeds of the server.
 func TestEqualCandidates(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
 	greedy := func(c *ModelConfig) {
@@ -164,6 +165,7 @@ func world(t *testing.T, s *Server, clock *fakeClock, n int, seed uint64) (event
 // TestStateOfTheEncoder: statistics, range and adopted default come back bit for bit after a restart from the log
 // alone and from a snapshot; clones and rollbacks have those of their time; every decision replays.
 func TestStateOfTheEncoder(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	log, clock := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 	s := open(t, log, clock)

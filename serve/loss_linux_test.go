@@ -18,6 +18,7 @@ import (
 // the same with and without snapshots. The log has all kinds of records, rollbacks and clones among them,
 // which say with what state they began: what comes after the loss is not what it was.
 func TestAnyLostEntry(t *testing.T) {
+	t.Parallel()
 	ctx, clock := context.Background(), &fakeClock{}
 	base := t.TempDir()
 	start := func(dir string) (*Server, error) {

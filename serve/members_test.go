@@ -51,6 +51,7 @@ func (f *fits) has() (names, gone string) {
 // TestMembers: a new node is one of the cluster's when the engine has its server and the others are a majority, whatever
 // they have in their files; one that is stopped is removed, and does not start again.
 func TestMembers(t *testing.T) {
+	t.Parallel()
 	engine := &fits{}
 	member := func(o *Options) { o.Cluster.Engine = engine }
 	m, nodes, _ := three(t, member)

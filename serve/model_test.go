@@ -536,6 +536,7 @@ func (r *reference) bytes() []byte {
 // operation, restarts from snapshots and from zero among them; after each run all states are compared
 // with policies that learned the same lessons from scratch, and decisions are replayed.
 func TestAgainstReference(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "troupe")
 		if err != nil {

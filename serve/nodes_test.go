@@ -105,6 +105,7 @@ func agree(t *testing.T, nodes ...*Server) {
 // TestAnyNode: what one node answered, another one takes: rewards, repetitions, rewards of rewards, min_seq; and all
 // nodes have the same state, as has one that starts later, and a single machine that folds the log.
 func TestAnyNode(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	dir := t.TempDir()
 	m, nodes, _ := three(t)
@@ -168,6 +169,7 @@ func TestAnyNode(t *testing.T) {
 
 // TestSameKeyAtOnce: two nodes get one idempotency key at the same time; one decision is made, both callers have it.
 func TestSameKeyAtOnce(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	_, nodes, _ := three(t)
 	if _, err := nodes[0].CreateModel(ctx, vectors("news", 3), "test"); err != nil {
@@ -230,6 +232,7 @@ func TestSameKeyAtOnce(t *testing.T) {
 
 // TestActsAtOnce: of two changes of one configuration, and of two models with one name, one wins.
 func TestActsAtOnce(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	_, nodes, _ := three(t)
 	both := func(act func(*Server) error) (won int, lost error) {
@@ -499,6 +502,7 @@ func TestUnknownAtAnyNode(t *testing.T) {
 // TestNodeBehind: a node that reads nothing for too many entries tells its callers that their calls do not count, and
 // they do not; the others do not stop, and it goes on when it reads again.
 func TestNodeBehind(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	m, nodes, _ := three(t)
 	if _, err := nodes[0].CreateModel(ctx, vectors("news", 3), "test"); err != nil {
@@ -567,6 +571,7 @@ func TestNodeBehind(t *testing.T) {
 // TestKeysOfNodes: keys are rotated node by node, first the new key everywhere and then its use; ids of both are good at
 // every node all the time, and a node that would break that does not start.
 func TestKeysOfNodes(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	key := func(n byte) []byte { return slices.Repeat([]byte{n}, 32) }
 	with := func(current byte, all ...byte) eventlog.IDKeys {

@@ -96,6 +96,7 @@ func soon(t *testing.T, what string, f func()) {
 // TestApplierWaits: a server whose log gives no answer in the middle of an entry says which entry it waits for, refuses calls at once, and goes on when the
 // log answers, with the state that any other reader of the log has. Its end meanwhile leaves no half-applied snapshot.
 func TestApplierWaits(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	for _, closes := range []bool{false, true} {
 		log, clock, dir := newSilentLog(), &fakeClock{}, t.TempDir()
@@ -153,6 +154,7 @@ func TestApplierWaits(t *testing.T) {
 
 // TestOpenWaits: a server that opens waits for the log too, for a minute.
 func TestOpenWaits(t *testing.T) {
+	t.Parallel()
 	log, clock := newSilentLog(), &fakeClock{}
 	s := open(t, log, clock)
 	d, ended := stalled(t, s, log, clock)
@@ -292,6 +294,7 @@ func TestPatientReader(t *testing.T) {
 
 // TestPatientReplay: after a silence the log is read on behind the last entry, and an error of the reader's own ends the reading.
 func TestPatientReplay(t *testing.T) {
+	t.Parallel()
 	ctx, memory := t.Context(), eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	s := open(t, memory, &fakeClock{})
 	must(s.CreateModel(ctx, vectors("m", 3), ""))

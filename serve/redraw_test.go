@@ -18,6 +18,7 @@ import (
 // law is known: ⟨x₀ − x₁, θ⟩ is normal, with the mean and the variance of the regression on the rewards so far (exact binomial
 // test at level 10⁻⁵ for each state; seed 1). The same seed gives the same draws; a policy that keeps its members is refused.
 func TestRedraw(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	now := time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC)
 	s, err := Open(ctx, Options{Dir: t.TempDir(), ExpireEvery: -1, Clock: timing.At(func() time.Time { return now })})

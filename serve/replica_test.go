@@ -43,6 +43,7 @@ func (l *ledLog) moves() int       { l.mu.Lock(); defer l.mu.Unlock(); return l.
 // TestDamagedReplica: a node that finds its files damaged, because it was asked to look or because an entry was not there, lets another node lead, again when it
 // leads again, and says so; it serves on. One whose files are whole goes on leading.
 func TestDamagedReplica(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	l := &ledLog{Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), leader: "a"}
 	var mu sync.Mutex
@@ -122,6 +123,7 @@ func TestDamagedReplica(t *testing.T) {
 // TestMend: a node whose files are damaged makes them anew, tries again while it cannot and says why, and counts from
 // what the start found.
 func TestMend(t *testing.T) {
+	t.Parallel()
 	l := &ledLog{Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), leader: "a"}
 	var mu sync.Mutex
 	var fault error
@@ -158,6 +160,7 @@ func TestMend(t *testing.T) {
 
 // TestReplicaWalk: the files are read when that was done long ago, and what such a read finds is looked at again.
 func TestReplicaWalk(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	walks, checks, care := 0, 0, eventlog.Care{}
 	l := &ledLog{Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), leader: "b"}

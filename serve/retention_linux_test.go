@@ -15,6 +15,7 @@ import (
 // TestTrimLosesPower: the disk fails at the n-th call of a trim and power is lost then. The next start
 // finds the state that was there, in a log that is whole or whose base is there, and goes on.
 func TestTrimLosesPower(t *testing.T) {
+	t.Parallel()
 	p := powerfs.Mount(t)
 	ctx := context.Background()
 	clock := &fakeClock{}

@@ -39,6 +39,7 @@ func stateBytes(t *testing.T, s *Server) []byte {
 // has the same state, byte for byte; what lies before is refused with the reason; without any base the
 // log is not opened.
 func TestTrim(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	for _, by := range []string{"age", "size"} {
 		t.Run(by, func(t *testing.T) {
@@ -200,6 +201,7 @@ func TestTrim(t *testing.T) {
 // over. Nothing fails but what looks back too far, and that with the reason; the next start finds the
 // same state. The clock runs with the work.
 func TestTrimUnderLoad(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	dir, clock, log := t.TempDir(), &fakeClock{}, eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	edit := func(o *Options) {

@@ -372,6 +372,7 @@ func reseal(b []byte) []byte {
 // TestSnapshots: whatever becomes of the snapshots, the state is the same; a snapshot of an entry that
 // the log does not have any more says that the log has lost its end.
 func TestSnapshots(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	log, clock, dir := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}, t.TempDir()
 	snap := filepath.Join(dir, "snapshots")

@@ -92,6 +92,7 @@ func logHas(t *testing.T, log eventlog.Log, text string) bool {
 // are kept nor as a feature; decisions replay from the log alone and after a restart; the key outlives a rotation, and a
 // request hash needs it.
 func TestUnits(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	dir, log, clock := t.TempDir(), eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 	edit := func(o *Options) { o.Dir, o.SnapshotAfter = dir, 50 }
@@ -190,6 +191,7 @@ func TestUnitHash(t *testing.T) {
 
 // TestUnitsOnThreeNodes: a user has one hash and one member at each node, states are equal, and nodes replay one another.
 func TestUnitsOnThreeNodes(t *testing.T) {
+	t.Parallel()
 	_, nodes, _ := three(t)
 	c := DefaultConfig("m")
 	united(&c)

@@ -47,6 +47,7 @@ func poison(t testing.TB, m *eventlogtest.Memory, id string, data []byte) uint64
 // on serving, counts them, names the entry in its health and its log; a node that starts later, one that goes on from a
 // snapshot and a single machine find the same state.
 func TestPoison(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	var said lines
 	dir := t.TempDir()
