@@ -764,7 +764,11 @@ func TestLoadStreams(t *testing.T) {
 		}
 	}
 	a := play("--stream", "segments", "--rounds", "1000", "--worlds", "2", "--model", "a")
-	b := play("--stream", "segments", "--rounds", "1000", "--model", "b", "--window", "7m")
+	rounds := "300" // a line of the first world
+	if long() {
+		rounds = "1000"
+	}
+	b := play("--stream", "segments", "--rounds", rounds, "--model", "b", "--window", "7m")
 	answer, err := http.Get(url + "/v1/models/b")
 	if err != nil {
 		t.Fatal(err)
@@ -773,14 +777,15 @@ func TestLoadStreams(t *testing.T) {
 	if got, err := io.ReadAll(answer.Body); err != nil || !strings.Contains(string(got), `"window":"7m0s"`) {
 		t.Errorf("a model of --window 7m is %s (%v)", got, err)
 	}
-	if len(a.Worlds) != 2 || len(b.Worlds) != 1 || len(a.Worlds[0]) < 2 || len(b.Worlds[0]) != len(a.Worlds[0]) || a.Worlds[0][0].Told == a.Worlds[1][0].Told {
+	if len(a.Worlds) != 2 || len(b.Worlds) != 1 || len(b.Worlds[0]) < 2 || len(b.Worlds[0]) > len(a.Worlds[0]) || a.Worlds[0][0].Told == a.Worlds[1][0].Told {
 		t.Errorf("two worlds are one: %+v", a)
 	}
 	for w, lines := range a.Worlds {
 		last := lines[len(lines)-1]
 		if w < len(b.Worlds) {
-			if again := b.Worlds[w][len(lines)-1]; again.Told != last.Told || again.Blind != last.Blind {
-				t.Errorf("world %d: %+v, again %+v", w, last, again)
+			at := len(b.Worlds[w]) - 1
+			if first, again := lines[at], b.Worlds[w][at]; again.Rounds != first.Rounds || again.Told != first.Told || again.Blind != first.Blind {
+				t.Errorf("world %d: %+v, again %+v", w, first, again)
 			}
 		}
 		if !(last.Told > .4 && last.Blind < .35) { // .53 and .15 in the mean; each told share moves by about .02
