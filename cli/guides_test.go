@@ -45,7 +45,13 @@ var withoutPages = map[string][][2]string{"docs/guide/experiments.md": {
 	{"troupe report runs/first runs/first-2 --together --out both", " --no-figures"},
 	{"troupe report runs/first --size column,slide", " --size column"},
 	{"troupe run rivals-tuned.toml", " --no-report"},
+	{"troupe run inside.toml", " --no-report"},
+	{"troupe merge parts", " --no-report"},
 	{"troupe run first.toml -o whole", " --no-report"},
+}, "docs/guide/choosing.md": {
+	{"troupe run members.toml", " --no-report"},
+}, "docs/guide/playground.md": {
+	{"troupe run playground.toml", " --no-report"},
 }}
 
 // TestGuides: the commands of the guides and of the README work as written, in the order of the
