@@ -3,6 +3,7 @@ package choose
 import (
 	"fmt"
 	"math"
+	"os"
 	"math/rand/v2"
 	"testing"
 
@@ -106,17 +107,20 @@ func TestUnitFloor(t *testing.T) {
 	}
 }
 
-// TestUnitCounted: over 200,000 units the actions have the probabilities that the records state, by each key: |z| ≤ 5 for
-// 4 actions of 6 models.
+// TestUnitCounted: over 50,000 units, with TROUPE_LONG 200,000, the actions have the probabilities that the records state,
+// by each key: |z| ≤ 5 for 4 actions of 6 models.
 func TestUnitCounted(t *testing.T) {
 	for name, w := range map[string]*Worker{
 		"decision": united(t, "atoms", "decision", nil), "epoch": united(t, "atoms", "epoch", nil), "fixed": united(t, "atoms", "fixed", nil),
 		"ensemble": united(t, "ensemble", "", nil), "auto": united(t, "auto", "", nil),
 		"caps": united(t, "hashed", "", func(c *model.Config) { c.Caps = model.Shares{"0": .2}; c.Floors = model.Shares{"1": .3} }),
 	} {
-		n := 200_000
-		if testing.Short() {
+		n := 50_000
+		switch {
+		case testing.Short():
 			n = 20_000
+		case os.Getenv("TROUPE_LONG") != "":
+			n = 200_000
 		}
 		diff, variance := make([]float64, 4), make([]float64, 4)
 		for unit := range eventlog.ID(n) {
