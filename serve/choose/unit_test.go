@@ -3,8 +3,8 @@ package choose
 import (
 	"fmt"
 	"math"
-	"os"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"troupe/bandit"
