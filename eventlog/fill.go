@@ -451,13 +451,16 @@ func (n *Node) turn(ctx context.Context) (done func(), err error) {
 	n.intends.Store(true) // first: of two that ask each other, one sees it
 	for t := newTurn(n.name, n.time.Mark()); ; {
 		busy, peers := "", n.Peers()
+		away := len(peers) < n.others()
 		for _, node := range peers {
-			a, _, err := n.askEntries(ctx, node, entriesAsk{})
-			if a.Repairs || err != nil && !errors.Is(err, nats.ErrNoResponders) { // its engine may be about to rest
+			switch a, _, err := n.askEntries(ctx, node, entriesAsk{}); {
+			case errors.Is(err, nats.ErrNoResponders): // its engine is back, and its connection is not
+				away = true
+			case err != nil || a.Repairs: // its engine may be about to rest
 				busy = node
 			}
 		}
-		switch t.step(n.time.Mark(), busy, len(peers) < n.others()) {
+		switch t.step(n.time.Mark(), busy, away) {
 		case turnComes:
 			return func() { n.intends.Store(false) }, nil
 		case turnEnds:

@@ -387,7 +387,9 @@ func (n *Node) beginWith(ctx context.Context, engine bool) error {
 			}
 		}
 	}}, false, false)
+	started := make(chan struct{})
 	go func() {
+		defer close(started)
 		srv.Start() // returns when all but the connections to other nodes has begun
 		if opts.Cluster.Port != 0 && !failed.Load() {
 			routes := make(chan struct{})
@@ -395,15 +397,21 @@ func (n *Node) beginWith(ctx context.Context, engine bool) error {
 			srv.StartRouting(routes)
 		}
 	}()
+	end := func(err error) error { // a server that is stopped in the middle of its start panics
+		<-started
+		srv.Shutdown()
+		srv.WaitForShutdown()
+		return err
+	}
 	for start := n.time.Mark(); !srv.ReadyForConnections(20 * time.Millisecond); {
 		select {
 		case text := <-fatal:
-			return fmt.Errorf("engine: %s", text)
+			return end(fmt.Errorf("engine: %s", text))
 		case <-ctx.Done():
-			return ctx.Err()
+			return end(ctx.Err())
 		default:
 			if n.time.Since(start) > 30*time.Second {
-				return errors.New("engine: not ready after 30 s")
+				return end(errors.New("engine: not ready after 30 s"))
 			}
 		}
 	}

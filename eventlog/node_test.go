@@ -185,6 +185,58 @@ func TestStartIsClosed(t *testing.T) {
 	}
 }
 
+// TestStartEnds: a start that is given up is over, and leaves neither a server nor the port to it.
+func TestStartEnds(t *testing.T) {
+	t.Parallel()
+	listen := freePorts(t, 2)
+	n, err := StartNode(t.Context(), NodeOptions{Dir: t.TempDir(), Cluster: "c", Name: "a", Listen: listen[0], Routes: listen})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	stopServer(n)
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := n.begin(ctx); err != nil && (!errors.Is(err, context.Canceled) || n.srv.Load().Running()) {
+			t.Fatalf("a start that is given up: %v, running %v", err, n.srv.Load().Running())
+		}
+		stopServer(n)
+	}
+	if err := n.begin(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTurnOfOneThatComesBack: a node whose engine is back from a rest, and which takes no questions yet, may still repair
+// its files.
+func TestTurnOfOneThatComesBack(t *testing.T) {
+	t.Parallel()
+	var nodes [2]*Node
+	listen := freePorts(t, 2)
+	for i := range nodes {
+		n, err := StartNode(t.Context(), NodeOptions{Dir: t.TempDir(), Cluster: "c", Name: string(rune('a' + i)), Listen: listen[i], Routes: listen})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer n.Close()
+		nodes[i] = n
+	}
+	nodes[1].nc.Close()
+	for since := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if _, _, err := nodes[0].askEntries(t.Context(), "b", entriesAsk{}); len(nodes[0].Peers()) > 0 && errors.Is(err, nats.ErrNoResponders) {
+			break
+		} else if time.Since(since) > time.Minute {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), fillStart/10)
+	defer cancel()
+	if _, err := nodes[0].turn(ctx); !errors.Is(err, context.DeadlineExceeded) || nodes[0].intends.Load() {
+		t.Errorf("the turn came: %v", err)
+	}
+}
+
 // TestNoDoor: a node listens for other nodes and for nothing else. No port lets a client in, with no password, a wrong
 // one, or the certificate of another cluster, and the connection of the process itself cannot delete the log.
 func TestNoDoor(t *testing.T) {
