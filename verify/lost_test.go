@@ -71,17 +71,14 @@ func TestLostEvents(t *testing.T) {
 }
 
 // TestLostAgrees: importance sampling and plain simulation agree within five standard errors, at a constant scale and at cβ_t, with events
-// that are too small and too large. 500 rounds, 1500 with TROUPE_LONG.
+// that are too small and too large. 500 rounds and 3000 plain runs, 1500 and 4000 with TROUPE_LONG.
 func TestLostAgrees(t *testing.T) {
-	rounds := 500
-	if long() {
-		rounds = 1500
-	}
+	rounds := sized(500, 1500)
 	for i, s := range []stuck{
 		{best: 0.5, other: 0.2, lambda: 0.1, m: 8, T: rounds, r: 1},
 		{best: 0.5, other: -0.1, lambda: 0.5, m: 3, T: 200, r: 0.15, delta: 0.1},
 	} {
-		p, a := s.plain(rand.New(rand.NewPCG(6, uint64(i))), 4000)
+		p, a := s.plain(rand.New(rand.NewPCG(6, uint64(i))), sized(3000, 4000))
 		for _, level := range []float64{0.15, 0.3} {
 			g := s.lose(level, 0.05, 20).estimate(rand.New(rand.NewPCG(7, uint64(i))), 1500)
 			q, b := g.p, g.se
@@ -193,7 +190,7 @@ var lostWays = []int{0, 1, 2, 4, 8, 16, 32}
 
 // TestLostWays: with events for both ways of being lost, importance sampling agrees with plain simulation where most runs
 // are lost because their good models were not drawn in time, |z| ≤ 3.5, and most stuck runs are inside of the events. One
-// cell, with TROUPE_LONG three.
+// cell with 2000 plain runs and 1500 of importance sampling, with TROUPE_LONG three cells and twice as many.
 // TROUPE_RECORD=1 prints the table of docs/record/stuck.md: more cells, each with both relative errors at most 15 %, and
 // with LOST=m those of m only.
 func TestLostWays(t *testing.T) {
@@ -201,7 +198,7 @@ func TestLostWays(t *testing.T) {
 		r    float64
 		m, T int
 	}
-	cells, plainRuns, runs := []cell{{1, 64, 160}, {1, 64, 640}, {1.5, 16, 64}}, 4000, 3000
+	cells, plainRuns, runs := []cell{{1, 64, 160}, {1, 64, 640}, {1.5, 16, 64}}, sized(2000, 4000), sized(1500, 3000)
 	if !long() {
 		cells = cells[:1]
 	}
@@ -276,14 +273,14 @@ func (k lostKind) lose(r float64, m, T int) *lost {
 }
 
 // TestLostKinds: what TestLostWays has for two arms and Gaussian targets holds for one arm and nothing, for uniform targets and
-// for ten arms: importance sampling and plain simulation agree, in one cell, with TROUPE_LONG in two. TROUPE_RECORD=1 plays
+// for ten arms: importance sampling and plain simulation agree, in one cell, with TROUPE_LONG in two of twice the size. TROUPE_RECORD=1 plays
 // the table of docs/record/stuck.md.
 func TestLostKinds(t *testing.T) {
 	type cell struct {
 		r    float64
 		m, T int
 	}
-	cells, plainRuns, runs := []cell{{1, 8, 128}, {1, 64, 256}}, 3000, 2000
+	cells, plainRuns, runs := []cell{{1, 8, 128}, {1, 64, 256}}, sized(1500, 3000), sized(1000, 2000)
 	if !long() {
 		cells = cells[:1]
 	}

@@ -13,9 +13,13 @@ import (
 	"troupe/theory"
 )
 
+// hoeffding is the deviation of the share of n trials that has a probability of at most the level: 2·e^{−2n·deviation²} = level.
+func hoeffding(n int, level float64) float64 { return math.Sqrt(math.Log(2/level) / 2 / float64(n)) }
+
 // TestPower: at the rate that Power names a check is refuted nine times of ten; a claim that no number of failures refutes
-// says so. Level 1e-8 for each of the simulated rates.
+// says so. Level 1e-8 for each of the simulated rates, 1000 trials of each, 4000 with TROUPE_LONG.
 func TestPower(t *testing.T) {
+	trials := sized(1000, 4000)
 	for _, c := range []struct {
 		n int
 		q float64
@@ -25,7 +29,6 @@ func TestPower(t *testing.T) {
 			t.Errorf("n = %d, q = %v: %d failures refute it, %d do not", c.n, c.q, k, k-1)
 		}
 		found := 0
-		const trials = 4000
 		draw := rng.NewKey(9).Stream(rng.Reward)
 		for i := range trials {
 			src, failed := draw.Round(uint64(i)), 0
@@ -38,8 +41,7 @@ func TestPower(t *testing.T) {
 				found++
 			}
 		}
-		// Hoeffding: a deviation of 0.05 has probability 2·e^{−2·4000·0.0025} < 1e-8.
-		if share := float64(found) / trials; math.Abs(share-noticed) > 0.05 {
+		if share := float64(found) / float64(trials); math.Abs(share-noticed) > hoeffding(trials, 1e-8) {
 			t.Errorf("n = %d, q = %v: a rate of %.3f is refuted with probability %.3f, expected 0.9", c.n, c.q, p, share)
 		}
 		if f := chance(k, c.n, c.q, ""); f.Verdict != Refuted || f.Power.Rate != 0 {
@@ -70,9 +72,10 @@ func TestPower(t *testing.T) {
 
 // TestRuns: the factor of a probability check is found nine times of ten by fresh runs, and one that is a third nearer to 1 is not; the
 // interval of the sharpest factor has the true one. The ratios are uniform on (0, 1/2), so that a claim of q = 0.1 is true
-// of a bound 1/(0.5·0.9) times tighter.
+// of a bound 1/(0.5·0.9) times tighter. 700 trials, 2000 with TROUPE_LONG.
 func TestRuns(t *testing.T) {
-	const n, q, trials = 200, 0.1, 2000
+	const n, q = 200, 0.1
+	trials := sized(700, 2000)
 	draw := rng.NewKey(11).Stream(rng.Reward)
 	played := func(i int, tighter float64) runs {
 		var r runs
@@ -86,12 +89,12 @@ func TestRuns(t *testing.T) {
 	covered := 0
 	for i := range trials {
 		p := played(i, 1).finding(q, "").Power
-		factor += p.Factor / trials
+		factor += p.Factor / float64(trials)
 		if p.SharpestLow <= truth && truth <= p.SharpestHigh {
 			covered++
 		}
 	}
-	if float64(covered) < 0.94*trials { // 95 %, less than two standard errors
+	if share, se := float64(covered)/float64(trials), math.Sqrt(0.95*0.05/float64(trials)); share < 0.95-2*se { // two standard errors
 		t.Errorf("%d of %d intervals have the true factor", covered, trials)
 	}
 	refuted := func(tighter float64) float64 {
@@ -101,10 +104,10 @@ func TestRuns(t *testing.T) {
 				k++
 			}
 		}
-		return float64(k) / trials
+		return float64(k) / float64(trials)
 	}
-	// The mean factor is near the one that is noticed with probability 0.9; Hoeffding: a deviation of 0.07 below 1e-8.
-	if share := refuted(factor); math.Abs(share-noticed) > 0.07 {
+	// The mean factor is near the one that is noticed with probability 0.9, at level 1e-8.
+	if share := refuted(factor); math.Abs(share-noticed) > hoeffding(trials, 1e-8) {
 		t.Errorf("a bound %.3f times tighter is refuted with probability %.3f", factor, share)
 	}
 	if share := refuted(1 + (factor-1)*2/3); share > 0.1 {

@@ -72,7 +72,8 @@ func (s stuck) played(n int, o policy.EnsembleOptions) (p, se float64) {
 
 // TestStuckLaw: the tapes have the law of policy.Ensemble, by the share of stuck runs at a constant scale and at cβ_t
 // within five standard errors, on one arm and nothing, two and ten arms, with Gaussian and uniform targets; another scale
-// or another m in the program is told. Without TROUPE_LONG three settings, in which each of these occurs.
+// or another m in the program is told. Without TROUPE_LONG three settings, in which each of these occurs, of 3000 tapes and 1500
+// runs; with it seven of 6000 and 3000.
 func TestStuckLaw(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1))
 	for i, s := range []stuck{
@@ -87,8 +88,8 @@ func TestStuckLaw(t *testing.T) {
 		if !long() && i != 1 && i != 3 && i != 4 {
 			continue
 		}
-		tapes, a := s.plain(r, 6000)
-		program, b := s.program(3000)
+		tapes, a := s.plain(r, sized(3000, 6000))
+		program, b := s.program(sized(1500, 3000))
 		t.Logf("%+v: tapes %.4f ± %.4f, program %.4f ± %.4f", s, tapes, a, program, b)
 		if math.Abs(tapes-program) > 5*math.Hypot(a, b) {
 			t.Errorf("%+v: tapes %.4f ± %.4f, program %.4f ± %.4f", s, tapes, a, program, b)
@@ -98,7 +99,7 @@ func TestStuckLaw(t *testing.T) {
 		} else {
 			s.r *= 1.4
 		}
-		if other, c := s.program(3000); math.Abs(tapes-other) < 5*math.Hypot(a, c) {
+		if other, c := s.program(sized(1500, 3000)); math.Abs(tapes-other) < 5*math.Hypot(a, c) {
 			t.Errorf("%+v: tapes %.4f, program with another m or scale %.4f ± %.4f: the test does not tell it", s, tapes, other, c)
 		}
 	}
@@ -121,11 +122,11 @@ func (s stuck) estimate(seed uint64, particles, moves, repeats int) (p, se float
 }
 
 // TestStuckSplitting: splitting and plain simulation agree within five standard errors; with a level that is skipped in the
-// product they do not.
+// product they do not. 4000 plain runs and 30 estimates, twice as many with TROUPE_LONG.
 func TestStuckSplitting(t *testing.T) {
 	s := stuck{best: 0.5, other: 0.2, lambda: 0.1, m: 8, T: 200, r: 1}
-	plain, a := s.plain(rand.New(rand.NewPCG(6, 1)), 8000)
-	p, b, levels := s.estimate(6, 60, 3, 60)
+	plain, a := s.plain(rand.New(rand.NewPCG(6, 1)), sized(4000, 8000))
+	p, b, levels := s.estimate(6, 60, 3, sized(30, 60))
 	t.Logf("plain %.5f ± %.5f, %d levels %.5f ± %.5f", plain, a, levels, p, b)
 	if levels < 2 || math.Abs(p-plain) > 5*math.Hypot(a, b) {
 		t.Errorf("plain %.5f ± %.5f, %d levels %.5f ± %.5f", plain, a, levels, p, b)
@@ -239,7 +240,7 @@ func TestSlopeRecord(t *testing.T) {
 
 // TestStuckExact: splitting down to 10⁻⁶ against the closed form: one arm with mean 0.5 and nothing, where an ensemble is lost for good
 // with probability P(m, σ, L) exactly (thm:few, one arm). Five standard errors and the width of theory.Stuck; with half of the members left out
-// of the score it is told.
+// of the score it is told. Eight estimates, 15 with TROUPE_LONG.
 func TestStuckExact(t *testing.T) {
 	const m, sigma, gap = 64, 2, 0.5
 	lo, hi := theory.Stuck(m, sigma, gap)
@@ -273,7 +274,7 @@ func TestStuckExact(t *testing.T) {
 			},
 		}
 		levels, _ := s.Levels(0, 0.3, 60)
-		v := make([]float64, 15)
+		v := make([]float64, sized(8, 15))
 		for i := range v {
 			v[i], _ = s.Estimate(levels)
 		}
