@@ -38,10 +38,10 @@ func learningLog(n int, mu []float64, seed uint64) []logged.Event {
 }
 
 // TestCandidates: null: the best target is taken out by some comparison with probability at most 5 %; n logs of a logger that learns, exact
-// binomial test at level 10⁻⁴, seeds 1 to n (n = 4, 8 with TROUPE_LONG, 1000 with TROUPE_RECORD), looked at three times. The worst target is out in every log,
+// binomial test at level 10⁻⁴, seeds 1 to n (n = 2, 8 with TROUPE_LONG, 1000 with TROUPE_RECORD), looked at three times. The worst target is out in every log,
 // every target has a row, and who took it out is better in the interval. With more than allPairs targets, too.
 func TestCandidates(t *testing.T) {
-	runs := plays(4, 8, 1000)
+	runs := plays(2, 8, 1000)
 	for _, T := range []int{6, 20} {
 		mu := []float64{0.3, 0.45, 0.5, 0.7}
 		var targets []Target
@@ -102,7 +102,7 @@ func TestCandidatesWorkers(t *testing.T) {
 	for i := range allPairs + 3 {
 		targets = append(targets, &Fixed{fmt.Sprint(i), []float64{float64(i) / 20, 0.05, 0.95 - float64(i)/20}})
 	}
-	for _, n := range []int{40, 512, 1300} {
+	for _, n := range []int{40, 512, plays(600, 1300, 1300)} {
 		var want []byte
 		for _, workers := range []int{1, 3} {
 			r := answerOf(t, uniformLog(n, 3, 5), Options{Targets: targets, Workers: workers})

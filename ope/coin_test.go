@@ -44,11 +44,11 @@ func (l *coinLogger) next(price float64) (law []float64, chosen int, y, reward f
 	return law, chosen, y, reward, fixed
 }
 
-// TestCoinCoverage: of 90 learning loggers, 300 with TROUPE_LONG, at least 95 % have a difference to the coin that lies in its
+// TestCoinCoverage: of 45 learning loggers, 300 with TROUPE_LONG, at least 95 % have a difference to the coin that lies in its
 // interval at every look. Under a rate of exactly .05 misses, 300 runs would have more than 27 with probability below .001; the
 // bound is by unions, so that few are expected.
 func TestCoinCoverage(t *testing.T) {
-	missed, decided, runs := 0, 0, plays(90, 300, 300)
+	missed, decided, runs := 0, 0, plays(45, 300, 300)
 	for run := range runs {
 		l := &coinLogger{r: rand.New(rand.NewPCG(uint64(run), 31))}
 		price := []float64{.05, .12, .3}[run%3]
@@ -95,10 +95,10 @@ func TestCoinCoverage(t *testing.T) {
 	}
 }
 
-// TestCoinUnderStop: the same of 90 or 300 loggers with a hard stop that takes actions away for money that is not there, among all of
+// TestCoinUnderStop: the same of 45 or 300 loggers with a hard stop that takes actions away for money that is not there, among all of
 // their decisions: a fixed action stands for the cheapest that is left where it is away. The stop depends on what was played before.
 func TestCoinUnderStop(t *testing.T) {
-	missed, decided, stops, runs := 0, 0, 0, plays(90, 300, 300)
+	missed, decided, stops, runs := 0, 0, 0, plays(45, 300, 300)
 	for run := range runs {
 		l := &coinLogger{r: rand.New(rand.NewPCG(uint64(run), 41))}
 		budget := []float64{.5, 1.2, 2.5}[run%3]

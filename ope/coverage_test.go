@@ -29,7 +29,7 @@ func unlikely(m, n int, p, level float64) bool {
 // binomial test at level 10⁻⁴ for each interval and setting, 10⁻⁵ together; seed 1). What the other intervals do is in
 // docs/record/evaluation.md.
 func TestCoverage(t *testing.T) {
-	runs := plays(6, 16, 2000)
+	runs := plays(4, 16, 2000)
 	together := map[string]int{}
 	for _, s := range Settings {
 		if runs < 100 {
@@ -85,7 +85,7 @@ func TestNormalFails(t *testing.T) {
 			if s.Name != name {
 				continue
 			}
-			c, err := Coverage(context.Background(), s, plays(12, 24, 2000), 2, 1)
+			c, err := Coverage(context.Background(), s, plays(6, 24, 2000), 2, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

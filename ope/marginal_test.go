@@ -105,7 +105,7 @@ func TestMarginalWeights(t *testing.T) {
 // TestMarginalCoverage: the sequences under the law without the members cover value and difference at the last event (exact binomial test at
 // level 10⁻⁴; seed 1). Plug-in weights, the planted fault, are missed.
 func TestMarginalCoverage(t *testing.T) {
-	runs := plays(30, 60, 2000)
+	runs := plays(15, 60, 2000)
 	for _, w := range []struct {
 		name      string
 		p, target []float64

@@ -112,11 +112,11 @@ func apart(events []logged.Event) bool {
 	return played.Lower(.05/6, 0, 1) > 1-uniform.Lower(.05/6, 0, 1)
 }
 
-// TestPredictions: with a policy's own predictions as q the sequence of the difference holds the truth (at most 6 of 40
-// worlds do not, where 2 are allowed, 10 of 100 with TROUPE_LONG; the seeds are fixed), is narrower than without a model, and
+// TestPredictions: with a policy's own predictions as q the sequence of the difference holds the truth (at most 5 of 24
+// worlds do not, where 1 is allowed, 10 of 100 with TROUPE_LONG; the seeds are fixed), is narrower than without a model, and
 // says in more worlds that the logger is better than two intervals do, one of each.
 func TestPredictions(t *testing.T) {
-	worlds, most := 40, 6
+	worlds, most := 24, 5
 	if os.Getenv("TROUPE_LONG") != "" {
 		worlds, most = 100, 10
 	}

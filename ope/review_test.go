@@ -61,12 +61,12 @@ func processes(e *logged.Event, pe []float64, q float64) (phi, reflected [len(cl
 }
 
 // TestPairs: the difference of two targets is the sequence of φ¹(k) + φ²'(k) − 1 ≥ −(2k + 1), at the level shared among the pairs, to 1e-9 of the
-// definition; it is narrower than the difference of the two intervals, and covers (binomial test at level 10⁻⁴; seeds 1 to 120).
+// definition; it is narrower than the difference of the two intervals, and covers (binomial test at level 10⁻⁴; seeds 1 to 24, to 120 with TROUPE_LONG).
 func TestPairs(t *testing.T) {
 	laws := [][]float64{{0.2, 0.3, 0.5}, {0.1, 0.3, 0.6}, {0.6, 0.3, 0.1}}
 	missed, narrower := 0, 0
 	const n = 300
-	runs := plays(60, 120, 120)
+	runs := plays(24, 120, 120)
 	for run := range runs {
 		all := uniformLog(n, 3, uint64(run+1))
 		for i := range all {

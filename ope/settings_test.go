@@ -331,11 +331,11 @@ func (c *worldCount) add(r *Result, ve, vb float64) {
 }
 
 // TestWorlds: in 56 settings the sequences miss at most 2.5 % a side, the point of the headline is inside of its
-// interval, no settled log is refused, and the normal intervals that stand without brackets miss at most 7 %. Four logs of
+// interval, no settled log is refused, and the normal intervals that stand without brackets miss at most 7 %. Two logs of
 // each, six with TROUPE_LONG, 1000 with TROUPE_RECORD. So few say nothing of a setting alone: the misses of all settings with
 // one logger count together (exact binomial test at level 10⁻⁵ for each logger, estimator and side).
 func TestWorlds(t *testing.T) {
-	runs, keys := plays(4, 6, 1000), []string{"logged", "ips", "dr"}
+	runs, keys := plays(2, 6, 1000), []string{"logged", "ips", "dr"}
 	if runs > 4 { // what they say is judged of 50 logs
 		keys = append(keys, "snips", "el")
 	}
