@@ -31,6 +31,7 @@ var layers = map[string]string{
 	"internal/paged":        "",
 	"internal/compact":      "",
 	"internal/golden":       "",
+	"internal/scratch":      "",
 	"internal/mutate":       "internal/stats",
 	"internal/future":       "",
 	"internal/members":      "rng internal/linalg internal/cpu",

@@ -1,0 +1,9 @@
+package backup
+
+import (
+	"testing"
+
+	"troupe/internal/scratch"
+)
+
+func TestMain(m *testing.M) { scratch.Main(m) }
