@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -249,7 +248,7 @@ func TestTurns(t *testing.T) {
 	}
 	for range places {
 		at, out := 10+place.IntN(17*60*2-20), filepath.Join(t.TempDir(), "out")
-		write("kill-mean", strconv.Itoa(at))
+		write("kill-mean", countdown(at))
 		got, err := play(many, Options{Workers: 1, Dir: out})
 		if err != nil || !bytes.Equal(got.Results, want.Results) {
 			t.Errorf("killed at message %d: %v, or other bytes", at, err)

@@ -3,11 +3,11 @@ package sim
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -161,28 +161,34 @@ func TestProcessEnvironment(t *testing.T) {
 	}
 }
 
-// suicidal makes a class of a program kill its process with SIGKILL at a message: when the file names it, and the count
-// in the file has come down to 0.
+// suicidal makes a class of a program kill its process with SIGKILL at a message: when a file names it, and the count
+// in the file, which its processes share, has come down to 0.
 const suicidal = `
-import os, signal
+import mmap, os, signal
 
 def deadly(name, cls):
+    file = "kill-" + name
+    if not os.path.exists(file):
+        return
+    with open(file, "r+b") as f:
+        left = memoryview(mmap.mmap(f.fileno(), 8)).cast("q")
     def counted(method):
         def call(self, *args):
-            if os.path.exists("kill-" + name):
-                with open("kill-" + name) as f:
-                    left = int(f.read())
-                if left == 0:
-                    os.remove("kill-" + name)
-                    os.kill(os.getpid(), signal.SIGKILL)
-                with open("kill-" + name, "w") as f:
-                    f.write(str(left - 1))
+            left[0] -= 1
+            if left[0] == -1:
+                os.remove(file)
+                os.kill(os.getpid(), signal.SIGKILL)
             return method(self, *args)
         return call
     for name_of in ("offer", "reward", "regret", "select", "update"):
         if name_of in cls.__dict__:
             setattr(cls, name_of, counted(cls.__dict__[name_of]))
 `
+
+// countdown is the text of a file for suicidal.
+func countdown(messages int) string {
+	return string(binary.NativeEndian.AppendUint64(nil, uint64(messages)))
+}
 
 // TestProgramKilled: a run whose environment or policy is killed with SIGKILL at a random message names the cell that
 // failed, writes no wrong number, and ends with the bytes of an undisturbed run when it is started again. 2 places
@@ -220,7 +226,7 @@ func TestProgramKilled(t *testing.T) {
 		for range places {
 			// 6 cells of 30 rounds with two calls or more for each program: the count always comes down, after the rehearsal.
 			at, out := 10+place.IntN(300), filepath.Join(t.TempDir(), "out")
-			write("kill-"+name, strconv.Itoa(at))
+			write("kill-"+name, countdown(at))
 			got, err := play(Options{Workers: 1, Dir: out})
 			var lost *LostError
 			if !errors.As(err, &lost) || len(lost.Cells) != 1 || !strings.Contains(err.Error(), "signal: killed") {
