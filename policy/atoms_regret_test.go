@@ -106,9 +106,9 @@ var (
 //
 // Seeds are fixed. With 200 runs the standard error of the paired difference on the sphere is below
 // 1 % of the mean, so that a true difference of 6 % passes with probability below 0.002. 200 runs
-// when TROUPE_LONG is set (about 30 s on one core), otherwise 40, and 8 on the arms.
+// when TROUPE_LONG is set (about 30 s on one core), otherwise 40, and 5 on the arms.
 func TestAtomsRegret(t *testing.T) {
-	runs, arms := sized(40, 200), sized(8, 200)
+	runs, arms := sized(40, 200), sized(5, 200)
 	for _, c := range []struct{ d, k, runs int }{{20, 0, runs}, {50, 0, runs}, {50, 1000, arms}} {
 		ts := regrets(t, c.d, c.k, c.runs, thompsonHere)
 		atoms := regrets(t, c.d, c.k, c.runs, atomsHere("epoch", 8))
@@ -161,12 +161,13 @@ func (s *symmetricAtoms) Update(a bandit.Action, y float64, _ rng.Source) error 
 }
 
 // TestAtomsSquareRoot: every square root of V⁻¹ is as good as another, so an independent
-// implementation with the symmetric root has the same expected regret. d = 5 on the sphere, 60
-// paired runs. Null: equal means; the paired difference is within 5 standard errors (two-sided level
+// implementation with the symmetric root has the same expected regret. d = 5 on the sphere, 30
+// paired runs, 60 with TROUPE_LONG. Null: equal means; the paired difference is within 5 standard errors (two-sided level
 // about 6e-7 for a normal mean; the seeds are fixed). A root that is twice too large fails, which the
 // test checks.
 func TestAtomsSquareRoot(t *testing.T) {
-	const d, m, runs = 5, 8, 60
+	const d, m = 5, 8
+	runs := sized(30, 60)
 	ours := regrets(t, d, 0, runs, atomsHere("epoch", m))
 	theirs := regrets(t, d, 0, runs, func(p policy.Problem) (bandit.Policy, error) {
 		return &symmetricAtoms{newSums(d, 0.1), m, d, 0.1, p.Init}, nil

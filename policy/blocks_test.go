@@ -71,7 +71,7 @@ func playDisjoint(t *testing.T, kind string, e example, from int) (said []string
 			if err != nil || !bytes.Equal(b, again) {
 				t.Errorf("a snapshot changes on its way: %v", err)
 			}
-			line += fmt.Sprintf(" %x", b)
+			line += " " + string(b)
 		}
 		said = append(said, line)
 	}
@@ -93,7 +93,7 @@ func TestBlocks(t *testing.T) {
 				whole, split := playDisjoint(t, kind, e, math.MaxInt), playDisjoint(t, kind, e, 1)
 				for i := range whole {
 					if whole[i] != split[i] {
-						t.Fatalf("round, arm, law, state: %.200s…, by blocks %.200s…", whole[i], split[i])
+						t.Fatalf("round, arm, law, state: %.200q…, by blocks %.200q…", whole[i], split[i])
 					}
 				}
 			})

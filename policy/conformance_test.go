@@ -223,7 +223,7 @@ func sized(small, long int) int {
 // exact law. A kind without an example fails.
 func TestConformance(t *testing.T) {
 	arms, ball, msets := conformanceSets(t)
-	draws := sized(8_000, 100_000)
+	draws := sized(4_000, 100_000)
 	for _, kind := range spec.Names(policy.Kinds) {
 		if len(examples[kind]) == 0 {
 			t.Errorf("%s has no example in conformance_test.go", kind)

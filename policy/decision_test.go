@@ -68,7 +68,7 @@ func delayed(p bandit.Policy, w *world, n, batch int) (regret float64, err error
 //
 // TROUPE_RECORD=1 plays the instances of docs/record/learners.md: 8000 runs of the arms with T = 3000 and
 // 4000 with T = 30 000, 1000 of the ball of dimension 50 with batches of 250, T = 1000, and 1500 of ten arms with T = 20 000; its
-// value may be the name of one of them. Otherwise 200 runs of each, smaller, and
+// value may be the name of one of them. Otherwise 100 runs of each, 200 with TROUPE_LONG, smaller, and
 // the interval is only required to meet ±5 %.
 func TestDecisionKeyEquivalence(t *testing.T) {
 	long := os.Getenv("TROUPE_RECORD") != ""
@@ -99,8 +99,8 @@ func TestDecisionKeyEquivalence(t *testing.T) {
 		frozenFails bool
 	}
 	settings := []setting{
-		{"two arms", arms, 0.1, 1000, 1, 200, false},
-		{"ball, batches", ball(10), 1, 300, 50, 200, true},
+		{"two arms", arms, 0.1, 1000, 1, sized(100, 200), false},
+		{"ball, batches", ball(10), 1, 300, 50, sized(100, 200), true},
 	}
 	if long {
 		settings = []setting{

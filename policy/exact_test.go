@@ -125,12 +125,12 @@ func TestExactLaw(t *testing.T) {
 }
 
 // TestExactLawRegret: the regret of the engine exact-law has the law of the eager engine with Gaussian
-// targets. Null: equal laws; 2000 replications each, 4000 with TROUPE_LONG, two-sample Kolmogorov test at
+// targets. Null: equal laws; 1200 replications each, 4000 with TROUPE_LONG, two-sample Kolmogorov test at
 // level 1e-6: the distance of two samples of n ≥ 458 exceeds √(log(2/α)/n) with probability at most α (Wei and
 // Dudley 2012). Members that start with twice their standard deviation are caught.
 func TestExactLawRegret(t *testing.T) {
 	const d, arms, n = 4, 12, 120
-	reps := sized(2000, 4000)
+	reps := sized(1200, 4000)
 	sample := func(engine string, offset uint64) []float64 {
 		var out []float64
 		for rep := range uint64(reps) {

@@ -267,7 +267,7 @@ func arms(t testing.TB, seed uint64, T int) (regret float64) {
 }
 
 // TestHashedLearns: the default learner on requests without a schema. The levels are those of the first rows of
-// TestHashedBars, with room for another order.
+// TestHashedBars, with room for another order. Five runs of two arms, ten with TROUPE_LONG.
 func TestHashedLearns(t *testing.T) {
 	if got := classify(t, load(t, "mushroom.data"), 1, variant{smoke: true}, 600); got[0] < 0.9 {
 		t.Errorf("mushroom: %.3f right, expected 0.9", got)
@@ -275,7 +275,7 @@ func TestHashedLearns(t *testing.T) {
 	if got := classify(t, load(t, "pendigits.arff"), 1, variant{}, 600); got[0] < 0.5 {
 		t.Errorf("pendigits: %.3f right, expected 0.5", got)
 	}
-	for seed := range uint64(10) {
+	for seed := range uint64(sized(5, 10)) {
 		if g := arms(t, seed, 3000); g > 300 {
 			t.Errorf("two arms, run %d: regret %.0f, expected less than 300", seed, g)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -152,7 +153,7 @@ func TestSmallBlock(t *testing.T) {
 }
 
 // TestMixtureLaw: the law is a count over 2^16·2m that sums to one, and Select follows it: by counting over all models,
-// members and signs, and by 200,000 draws (χ² at level 10⁻⁶).
+// members and signs, and by 60,000 draws, 200,000 with TROUPE_LONG (χ² at level 10⁻⁶).
 func TestMixtureLaw(t *testing.T) {
 	h, w := newMixed(t, 1), newMixtureWorld(t, 1)
 	w.learn(t, h, 0, 300)
@@ -180,7 +181,10 @@ func TestMixtureLaw(t *testing.T) {
 	if sum != weightTotal || playing < 2 {
 		t.Fatalf("weights %v", weights)
 	}
-	const n = 200_000
+	n := 60_000
+	if os.Getenv("TROUPE_LONG") != "" {
+		n = 200_000
+	}
 	counts := make([]float64, len(law.Atoms))
 	var a bandit.Action
 	for i := range n {
@@ -193,7 +197,7 @@ func TestMixtureLaw(t *testing.T) {
 	}
 	var chi float64
 	for i, c := range counts {
-		if e := n * law.Atoms[i].P; e > 0 {
+		if e := float64(n) * law.Atoms[i].P; e > 0 {
 			chi += (c - e) * (c - e) / e
 		} else if c > 0 {
 			t.Errorf("action %d has probability 0 and was drawn", i)
@@ -361,13 +365,17 @@ func FuzzMixtureSnapshot(f *testing.F) {
 	})
 }
 
-// TestMixtureDamage: every changed or missing byte of a snapshot is refused.
+// TestMixtureDamage: a changed or missing byte of a snapshot is refused, each 23rd, with TROUPE_LONG each seventh.
 func TestMixtureDamage(t *testing.T) {
 	h, w := newMixed(t, 1), newMixtureWorld(t, 6)
 	w.learn(t, h, 0, 40)
 	b := mustBytes(t, h)
 	p := newMixed(t, 1)
-	for i := 0; i < len(b); i += 7 {
+	step := 23
+	if os.Getenv("TROUPE_LONG") != "" {
+		step = 7
+	}
+	for i := 0; i < len(b); i += step {
 		c := slices.Clone(b)
 		c[i] ^= 0x40
 		if p.Restore(c) == nil || p.Restore(b[:i]) == nil {
