@@ -11,9 +11,7 @@ import (
 // The score by kind of difficulty is the suite's score over the environments of the kind, with intervals for all of it,
 // and names the policies that may be first.
 func TestDifficulty(t *testing.T) {
-	run := suiteRun(t, func(s string) string {
-		return strings.Replace(s, "replications = 3", "replications = 20", 1) + "[[policy]]\nkind = \"ensemble\"\nm = 4\n"
-	})
+	run := withEnsemble(t)
 	d := DifficultyOf(run)
 	if d == nil || !slices.Equal(d.Kinds, []string{plainWorld, dimension, manyArms, noisy, changing, delayed, fewMembers}) {
 		t.Fatalf("%+v", d)

@@ -72,9 +72,17 @@ func TestScore(t *testing.T) {
 	if ts.Policy != "ts" || math.Abs(ts.Mean-want) > 1e-12 || uniform.Mean != 0 {
 		t.Errorf("%+v and %+v, expected %v and 0", ts, uniform, want)
 	}
-	few, many := pageOf(t, run), suiteRun(t, func(s string) string {
-		return strings.Replace(strings.Replace(s, "seed = 1", "seed = 5", 1), "replications = 3", "replications = 20", 1)
-	})
+	few := pageOf(t, run)
+	var many *Run
+	if os.Getenv("TROUPE_LONG") != "" {
+		many = suiteRun(t, twenty)
+	} else { // the same cells, which TestDifficulty plays too
+		many = withEnsemble(t)
+		many.Manifest.Policies = many.Manifest.Policies[:2]
+		for e := range many.Envs {
+			many.Envs[e].Cells = many.Envs[e].Cells[:2]
+		}
+	}
 	if q := s.Quote(ts, "9.9"); ts.OK || uniform.OK || q != "" || strings.Contains(few, "To quote") {
 		t.Errorf("three replications have an interval or a line to quote: %+v, %q", ts, q)
 	}
@@ -121,6 +129,17 @@ func TestScore(t *testing.T) {
 	if s, why := Scores(refused(`"uniform"`, `"greedy"`)); s != nil || !strings.Contains(why, "needs a policy of kind uniform") {
 		t.Errorf("a score without uniform play: %v, %q", s, why)
 	}
+}
+
+// twenty has twenty replications, with another seed.
+func twenty(text string) string {
+	return strings.Replace(strings.Replace(text, "seed = 1", "seed = 5", 1), "replications = 3", "replications = 20", 1)
+}
+
+// withEnsemble is twenty with a third policy.
+func withEnsemble(t *testing.T) *Run {
+	t.Helper()
+	return suiteRun(t, func(s string) string { return twenty(s) + "[[policy]]\nkind = \"ensemble\"\nm = 4\n" })
 }
 
 // pageOf is the page of a run.
