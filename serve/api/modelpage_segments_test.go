@@ -31,7 +31,7 @@ func TestSegmentsPage(t *testing.T) {
 	cities := []string{"Oslo", "Bergen", "Troms"}
 	means := [][2]float64{{0.1, 0.9}, {0.9, 0.1}, {0.5, 0.5}} // of the first and the second candidate
 	events := map[string][]logged.Event{}
-	for n := range 1200 {
+	for n := range 720 {
 		city := []int{0, 1, 0, 2, 0, 1}[n%6]
 		a := e.do("POST", "/v1/models/shop:decide", fmt.Sprintf(`{"context": {"city": %q, "n": %d}, "actions": [{"id": "a"}, {"id": "b"}]}`, cities[city], n%7))
 		k, y := field[struct{ Index int }](t, a, "action").Index, 0.0
