@@ -59,10 +59,10 @@ func tour(w bandit.Environment, key rng.Key, from, to int) (string, error) {
 }
 
 // An environment in Python keeps the contract of environments over frames and over lines, and answers the same to the
-// bit over both. The suite averages 400 rewards of an action, 4,000 with TROUPE_LONG.
+// bit over both. The suite averages 120 rewards of an action, 4,000 with TROUPE_LONG.
 func TestPythonEnvironment(t *testing.T) {
 	t.Parallel()
-	draws := 400
+	draws := 120
 	if os.Getenv("TROUPE_LONG") != "" {
 		draws = 4000
 	}
