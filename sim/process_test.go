@@ -100,6 +100,14 @@ func pythonFiles(t *testing.T) (dir string, fill func(spec string) string, write
 	return dir, strings.NewReplacer(words...).Replace, write
 }
 
+// manyWorkers is how many workers play a program, which each of them starts: three, n with TROUPE_LONG.
+func manyWorkers(n int) int {
+	if os.Getenv("TROUPE_LONG") == "" {
+		return 3
+	}
+	return n
+}
+
 // A spec plays a program with the same bytes for any number of workers, sweeps its options, keeps its cells, plays them
 // again when the program's file has changed, and leaves no program behind.
 func TestProcess(t *testing.T) {
@@ -123,7 +131,7 @@ func TestProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "out")
-	many, err := run(Options{Workers: 8, Dir: out})
+	many, err := run(Options{Workers: manyWorkers(8), Dir: out})
 	if err != nil {
 		t.Fatal(err)
 	}

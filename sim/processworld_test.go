@@ -108,7 +108,7 @@ func TestProcessEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "out")
-	many, err := run(Options{Workers: 6, Dir: out})
+	many, err := run(Options{Workers: manyWorkers(6), Dir: out})
 	if err != nil {
 		t.Fatal(err)
 	}
