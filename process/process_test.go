@@ -363,7 +363,27 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// python returns options that play a program of testdata with the module of clients/python.
+// alone returns a directory with the module's one file for programs, which the first of them compiles.
+func alone(t testing.TB, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "troupe"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"__init__.py": nil, "policy.py": text} {
+		if err := os.WriteFile(filepath.Join(dir, "troupe", name), text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// python returns options that play a program of testdata with the module of clients/python. With TROUPE_LONG it starts
+// as those of users do; otherwise without what is installed, and with a module that is compiled once.
 func python(t testing.TB, file string, lines bool) *Options {
 	if _, err := exec.LookPath("python3"); err != nil {
 		if os.Getenv("CI") != "" {
@@ -377,7 +397,13 @@ func python(t testing.TB, file string, lines bool) *Options {
 	}
 	o := NewOptions()
 	o.Command, o.Lines = []string{"python3", file}, lines
-	o.Env = []string{"PYTHONPATH=" + filepath.Join(here, "..", "clients", "python"), "PYTHONDONTWRITEBYTECODE=1"}
+	module := filepath.Join(here, "..", "clients", "python")
+	if os.Getenv("TROUPE_LONG") != "" {
+		o.Env = []string{"PYTHONPATH=" + module, "PYTHONDONTWRITEBYTECODE=1"}
+	} else {
+		o.Command = []string{"python3", "-S", file}
+		o.Env = []string{"PYTHONPATH=" + alone(t, filepath.Join(module, "troupe", "policy.py"))}
+	}
 	o.Locate(filepath.Join(here, "testdata"))
 	t.Cleanup(func() { o.Close() })
 	return o
