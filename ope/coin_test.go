@@ -44,11 +44,11 @@ func (l *coinLogger) next(price float64) (law []float64, chosen int, y, reward f
 	return law, chosen, y, reward, fixed
 }
 
-// TestCoinCoverage: of 45 learning loggers, 300 with TROUPE_LONG, at least 95 % have a difference to the coin that lies in its
+// TestCoinCoverage: of 90 learning loggers, 300 with TROUPE_LONG, at least 95 % have a difference to the coin that lies in its
 // interval at every look. Under a rate of exactly .05 misses, 300 runs would have more than 27 with probability below .001; the
 // bound is by unions, so that few are expected.
 func TestCoinCoverage(t *testing.T) {
-	missed, decided, runs := 0, 0, plays(45, 300, 300)
+	missed, decided, runs := 0, 0, plays(90, 300, 300)
 	for run := range runs {
 		l := &coinLogger{r: rand.New(rand.NewPCG(uint64(run), 31))}
 		price := []float64{.05, .12, .3}[run%3]
