@@ -199,7 +199,7 @@ func TestBackupOfTrimmed(t *testing.T) {
 // whole and has every entry.
 func TestBackupKilled(t *testing.T) {
 	t.Parallel()
-	rounds, idle := 5, 50*time.Millisecond // between twenty decisions
+	rounds, idle := 5, 200*time.Millisecond // between twenty decisions
 	if long() {
 		rounds, idle = 30, 0
 	}

@@ -35,27 +35,31 @@ func shellOf(t *testing.T, page string) string {
 }
 
 // withoutPages are lines of a guide whose pages and figures nobody looks at later, and what is left out there without
-// TROUPE_LONG: --no-report, --no-figures, or a size.
+// TROUPE_LONG: --no-report, --no-figures, or a size; what is put in their place may be fewer replications.
 var withoutPages = map[string][][2]string{"docs/guide/experiments.md": {
+	{"troupe run first.toml", " --no-report"},
 	{"troupe run first.toml --replications 80", " --no-report"},
 	{"troupe run first.toml --seed 2 --out runs/first-2", " --no-report"},
 	{"troupe report runs/first --lower-bound", " --no-figures"},
-	{"troupe run sweeps.toml", " --no-report"},
+	{"troupe run sweeps.toml", " --no-report --replications 5"},
 	{"troupe report runs/sweeps --only ts --only 'ensemble(m=16*' --only '*batch=64*' --out sixteen", " --no-figures"},
 	{"troupe report runs/first runs/first-2 --together --out both", " --no-figures"},
 	{"troupe report runs/first --size column,slide", " --size column"},
 	{"troupe run rivals-tuned.toml", " --no-report"},
 	{"troupe run inside.toml", " --no-report"},
 	{"troupe merge parts", " --no-report"},
-	{"troupe run first.toml -o whole", " --no-report"},
+	{"troupe run first.toml --shard 1/3 -o parts", " --replications 12"},
+	{"troupe run first.toml --shard 2/3 -o parts", " --replications 12"},
+	{"troupe run first.toml --shard 3/3 -o parts", " --replications 12"},
+	{"troupe run first.toml -o whole", " --no-report --replications 12"},
 }, "docs/guide/choosing.md": {
-	{"troupe run members.toml", " --no-report"},
+	{"troupe run members.toml", " --no-report --replications 10"},
 }, "docs/guide/playground.md": {
 	{"troupe run playground.toml", " --no-report"},
 }}
 
 // TestGuides: the commands of the guides and of the README work as written, in the order of the
-// page, in an empty directory; without TROUPE_LONG some of them write no page. Pages with a server
+// page, in an empty directory; without TROUPE_LONG some of them write no page and play fewer replications. Pages with a server
 // of their own are in TestPagesWork.
 func TestGuides(t *testing.T) {
 	t.Parallel()
@@ -125,12 +129,15 @@ func TestGuides(t *testing.T) {
 	}
 }
 
+// hasPandas ends with 0 if pandas and matplotlib are there; it imports neither of them, which takes a second.
+const hasPandas = `import sys; from importlib.util import find_spec; sys.exit(not (find_spec("pandas") and find_spec("matplotlib")))`
+
 // TestPandas: the pandas lines of docs/guide/results.md run on the results of its spec, and give what the
 // program of the standard library gives. .ci/run installs python3-pandas; without it there is nothing to test.
 func TestPandas(t *testing.T) {
 	t.Parallel()
 	pythons := []string{"python3", "/usr/bin/python3"} // the second is Debian's, where another is in front of it
-	python := slices.IndexFunc(pythons, func(p string) bool { return exec.Command(p, "-c", "import pandas, matplotlib").Run() == nil })
+	python := slices.IndexFunc(pythons, func(p string) bool { return exec.Command(p, "-c", hasPandas).Run() == nil })
 	if python < 0 {
 		t.Skip("no python3 has pandas and matplotlib")
 	}

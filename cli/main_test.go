@@ -52,6 +52,12 @@ func (p patient) Run() int {
 		_ = v.Set("6")
 	}
 	defer func() { _ = os.RemoveAll(natsDir) }() // of "" it does nothing
+	if dir := inMemory(); dir != "" {
+		defer func() { _ = os.RemoveAll(dir) }()
+		for _, name := range []string{"TMPDIR", "GOTMPDIR"} {
+			_ = os.Setenv(name, dir)
+		}
+	}
 	return p.M.Run()
 }
 

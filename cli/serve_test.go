@@ -763,12 +763,12 @@ func TestLoadStreams(t *testing.T) {
 			}
 		}
 	}
-	a := play("--stream", "segments", "--rounds", "1000", "--worlds", "2", "--model", "a")
-	rounds := "300" // a line of the first world
+	rounds, again := "600", "300" // the second is a line of the first world
 	if long() {
-		rounds = "1000"
+		rounds, again = "1000", "1000"
 	}
-	b := play("--stream", "segments", "--rounds", rounds, "--model", "b", "--window", "7m")
+	a := play("--stream", "segments", "--rounds", rounds, "--worlds", "2", "--model", "a")
+	b := play("--stream", "segments", "--rounds", again, "--model", "b", "--window", "7m")
 	answer, err := http.Get(url + "/v1/models/b")
 	if err != nil {
 		t.Fatal(err)
@@ -788,7 +788,7 @@ func TestLoadStreams(t *testing.T) {
 				t.Errorf("world %d: %+v, again %+v", w, first, again)
 			}
 		}
-		if !(last.Told > .4 && last.Blind < .35) { // .53 and .15 in the mean; each told share moves by about .02
+		if !(last.Told > .4 && last.Blind < .35) { // .53 and .15 in the mean of 1000 rounds, .02 up or down; the first 600 have .46 and .13
 			t.Errorf("world %d: %+v", w, last)
 		}
 	}
