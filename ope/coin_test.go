@@ -98,7 +98,7 @@ func TestCoinCoverage(t *testing.T) {
 // TestCoinUnderStop: the same of 45 or 300 loggers with a hard stop that takes actions away for money that is not there, among all of
 // their decisions: a fixed action stands for the cheapest that is left where it is away. The stop depends on what was played before.
 func TestCoinUnderStop(t *testing.T) {
-	missed, decided, stops, runs := 0, 0, 0, plays(45, 300, 300)
+	missed, decided, stops, runs := 0, 0, 0, plays(90, 300, 300)
 	for run := range runs {
 		l := &coinLogger{r: rand.New(rand.NewPCG(uint64(run), 41))}
 		budget := []float64{.5, 1.2, 2.5}[run%3]
