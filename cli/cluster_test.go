@@ -673,6 +673,26 @@ func (c *realCluster) rebuild(i, other int) {
 	}
 }
 
+// seldom returns what a test does with TROUPE_RECORD, or what it does with TROUPE_LONG; it skips a test with neither.
+func seldom(t *testing.T, record, long int) int {
+	t.Helper()
+	if os.Getenv("TROUPE_RECORD") != "" {
+		return record
+	}
+	if os.Getenv("TROUPE_LONG") == "" || long == 0 {
+		t.Skip("TROUPE_LONG or TROUPE_RECORD is not set: elections take seconds")
+	}
+	return long
+}
+
+// recordRounds returns rounds, or the number of them that TROUPE_RECORD is when that is more than 1.
+func recordRounds(rounds int) int {
+	if n, err := strconv.Atoi(os.Getenv("TROUPE_RECORD")); err == nil && n > 1 {
+		return n
+	}
+	return rounds
+}
+
 // TestCluster: three processes take decisions, repetitions and rewards at any of them while machines are killed and
 // come back. Every answered event is there once, and all nodes have the same state.
 func TestCluster(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -268,14 +267,6 @@ func TestClusterHeals(t *testing.T) {
 		t.Errorf("%d of %d faults left callers without an answer for more than %v", late, runs, most)
 	}
 	c.whole(l)
-}
-
-// recordRounds returns rounds, or the number of them that TROUPE_RECORD is when that is more than 1.
-func recordRounds(rounds int) int {
-	if n, err := strconv.Atoi(os.Getenv("TROUPE_RECORD")); err == nil && n > 1 {
-		return n
-	}
-	return rounds
 }
 
 // tell logs what callers did up to here.

@@ -21,18 +21,6 @@ import (
 
 // Lines of the fault table with real processes; the others are in clusterfaults_test.go and cluster_test.go.
 
-// seldom returns what a test does with TROUPE_RECORD, or what it does with TROUPE_LONG; it skips a test with neither.
-func seldom(t *testing.T, record, long int) int {
-	t.Helper()
-	if os.Getenv("TROUPE_RECORD") != "" {
-		return record
-	}
-	if os.Getenv("TROUPE_LONG") == "" || long == 0 {
-		t.Skip("TROUPE_LONG or TROUPE_RECORD is not set: elections take seconds")
-	}
-	return long
-}
-
 // counted returns how many decisions of the model news each node counts, which must be the same, after all have applied everything.
 func (c *realCluster) counted() int {
 	c.t.Helper()

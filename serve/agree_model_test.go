@@ -8,6 +8,14 @@ import (
 	"troupe/serve/fold"
 )
 
+// usually returns what a test does with TROUPE_LONG, or what it does without.
+func usually(inLong, otherwise int) int {
+	if long() {
+		return inLong
+	}
+	return otherwise
+}
+
 // trimWorld is a cluster on which stage and next are played: a log of trim records and statements, entries that are
 // there from first on, a store of bases, and nodes that have applied the log up to a place of their own. Nothing of
 // Server is in it.

@@ -36,14 +36,6 @@ func init() {
 	}
 }
 
-// usually returns what a test does with TROUPE_LONG, or what it does without.
-func usually(inLong, otherwise int) int {
-	if long() {
-		return inLong
-	}
-	return otherwise
-}
-
 // number returns an environment variable, or what stands for it.
 func number(t *testing.T, name string, otherwise int) int {
 	v := os.Getenv(name)
