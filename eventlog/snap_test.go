@@ -41,7 +41,11 @@ func TestHealSnapshots(t *testing.T) {
 	if testing.Short() {
 		t.Skip("elections take seconds")
 	}
-	parts(t, snapshotsOfThird, snapshotsLonger)
+	all := []func(*testing.T, *trio){snapshotsLonger}
+	if os.Getenv("TROUPE_LONG") != "" { // a node that starts alone waits for others, and then all three elect
+		all = []func(*testing.T, *trio){snapshotsOfThird, snapshotsLonger}
+	}
+	parts(t, all...)
 }
 
 func snapshotsOfThird(t *testing.T, c *trio) {
