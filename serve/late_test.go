@@ -52,7 +52,7 @@ func TestTooLate(t *testing.T) {
 	for range cap(s.choosing) { // other requests choose
 		s.choosing <- struct{}{}
 	}
-	ctx, cancel = context.WithTimeout(context.Background(), time.Millisecond)
+	ctx, cancel = context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_, err := s.Decide(ctx, "m", DecideRequest{Actions: named("a", "b")})
 	late(err)

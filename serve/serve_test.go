@@ -300,7 +300,7 @@ func TestLateRewardsReadTogether(t *testing.T) {
 	far.Hint = 999
 	done := must(s.recent.Turn(ctx, far.Hint))
 	far.Event.Batch = 77 // not in memory
-	short, cancel := context.WithTimeout(ctx, time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_, err := s.Reward(short, RewardRequest{EventID: s.keys.Format(far), Value: 0.5})
 	wantCode(t, err, Unavailable)
