@@ -18,6 +18,7 @@ import (
 
 	"troupe/cli/term"
 	"troupe/internal/golden"
+	"troupe/internal/scratch"
 	"troupe/sim"
 	"troupe/timing"
 )
@@ -52,13 +53,7 @@ func (p patient) Run() int {
 		_ = v.Set("6")
 	}
 	defer func() { _ = os.RemoveAll(natsDir) }() // of "" it does nothing
-	if dir := inMemory(); dir != "" {
-		defer func() { _ = os.RemoveAll(dir) }()
-		for _, name := range []string{"TMPDIR", "GOTMPDIR"} {
-			_ = os.Setenv(name, dir)
-		}
-	}
-	return p.M.Run()
+	return scratch.Run(p.M, 2*scratch.Enough)
 }
 
 // command runs one command line of troupe and returns the exit code.

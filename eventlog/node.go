@@ -113,8 +113,8 @@ func (n *Node) Err() error {
 	return nil
 }
 
-// InProcessConn connects to the present server, once it has begun. Before, it answers like a server without others: what
-// the log has is missing there.
+// InProcessConn connects to the present server, and is an error while that starts: a server that starts answers as if it
+// had no cluster, and finds no log. It makes a Node the nats.InProcessConnProvider of its own connections, which try again.
 func (n *Node) InProcessConn() (net.Conn, error) {
 	srv := n.serving.Load()
 	if srv == nil {

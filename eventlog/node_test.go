@@ -43,6 +43,22 @@ func oneNode(t *testing.T) (*Node, *Stream) {
 	return n, l
 }
 
+// twoNodes are the nodes a and b of a cluster.
+func twoNodes(t *testing.T) (nodes [2]*Node) {
+	t.Helper()
+	listen := freePorts(t, 2)
+	for i := range nodes {
+		n, err := StartNode(t.Context(), NodeOptions{Dir: t.TempDir(), Cluster: "c", Name: string(rune('a' + i)),
+			Listen: listen[i], Routes: listen})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.Close() })
+		nodes[i] = n
+	}
+	return nodes
+}
+
 // TestLostAnswers: what is asked of bases, and a trim, ends long before the time of the whole act when the engine does not answer. It may be done again.
 func TestLostAnswers(t *testing.T) {
 	if testing.Short() {
@@ -127,16 +143,7 @@ func TestSeenEntry(t *testing.T) {
 // before it stores batches that are not for it.
 func TestOneConnection(t *testing.T) {
 	t.Parallel()
-	var nodes [2]*Node
-	listen := freePorts(t, 2)
-	for i := range nodes {
-		n, err := StartNode(t.Context(), NodeOptions{Dir: t.TempDir(), Cluster: "c", Name: string(rune('a' + i)), Listen: listen[i], Routes: listen})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer n.Close()
-		nodes[i] = n
-	}
+	nodes := twoNodes(t)
 	for since := time.Now(); len(nodes[0].Peers())*len(nodes[1].Peers()) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Since(since) > time.Minute {
 			t.Fatal("the nodes are not connected")
@@ -212,16 +219,7 @@ func TestStartEnds(t *testing.T) {
 // its files.
 func TestTurnOfOneThatComesBack(t *testing.T) {
 	t.Parallel()
-	var nodes [2]*Node
-	listen := freePorts(t, 2)
-	for i := range nodes {
-		n, err := StartNode(t.Context(), NodeOptions{Dir: t.TempDir(), Cluster: "c", Name: string(rune('a' + i)), Listen: listen[i], Routes: listen})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer n.Close()
-		nodes[i] = n
-	}
+	nodes := twoNodes(t)
 	nodes[1].nc.Close()
 	for since := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		if _, _, err := nodes[0].askEntries(t.Context(), "b", entriesAsk{}); len(nodes[0].Peers()) > 0 && errors.Is(err, nats.ErrNoResponders) {

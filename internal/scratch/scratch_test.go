@@ -2,6 +2,7 @@ package scratch
 
 import (
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -15,7 +16,7 @@ func TestFree(t *testing.T) {
 			t.Errorf("%s has %d bytes of memory", dir, n)
 		}
 	}
-	if os.TempDir() == shared && free(t.TempDir()) == 0 {
+	if strings.HasPrefix(os.TempDir(), shared) && free(t.TempDir()) == 0 {
 		t.Error("the files of this test are not in memory")
 	}
 }

@@ -613,6 +613,18 @@ func (s *script) goesOnTo(f *fold.Fold, chain *eventlog.Chain, last uint64, want
 	}
 }
 
+// wide makes model 1 of vectors of length d, with the policy that such a model has.
+func (s *script) wide(d int) {
+	s.t.Helper()
+	c := model.Default("m")
+	c.Dim = d
+	out, err := c.Admit(model.DefaultLimits)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.entry(controlOf(s.t, eventlog.Create, 1, out.Config, true))
+}
+
 // TestDeferred: a fold that defers lags behind while a choice of λ waits, learns what queued when it is done, in slices or
 // at once, and ends with the bits of one that does not.
 func TestDeferred(t *testing.T) {
@@ -622,13 +634,7 @@ func TestDeferred(t *testing.T) {
 		if how != "plain" {
 			s.f.Defer()
 		}
-		c := model.Default("m")
-		c.Dim = d
-		out, err := c.Admit(model.DefaultLimits)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.entry(controlOf(t, eventlog.Create, 1, out.Config, true))
+		s.wide(d)
 		r := rand.New(rand.NewPCG(1, 9))
 		m := s.f.Named("m")
 		var done bandit.Work
@@ -682,13 +688,7 @@ func TestImportDefers(t *testing.T) {
 	const d = 128
 	s := newScript(t)
 	s.f.Defer()
-	c := model.Default("m")
-	c.Dim = d
-	out, err := c.Admit(model.DefaultLimits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.entry(controlOf(t, eventlog.Create, 1, out.Config, true))
+	s.wide(d)
 	m := s.f.Named("m")
 	b, err := must(t)(m.State()).Bytes()
 	if err != nil {
