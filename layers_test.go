@@ -34,6 +34,8 @@ var layers = map[string]string{
 	"internal/scratch":      "",
 	"internal/mutate":       "internal/stats",
 	"internal/future":       "",
+	"internal/worlds":       "rng",
+	"internal/worlds/play":  "rng bandit policy feature serve/model internal/worlds",
 	"internal/members":      "rng internal/linalg internal/cpu",
 	"internal/lockstep":     "rng bandit internal/linalg",
 	"actionset":             "rng bandit spec internal/linalg",

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func played(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := run(args, &out, &errs); code != 0 {
+		t.Fatalf("%v: exit code %d: %s", args, code, errs.String())
+	}
+	return regexp.MustCompile(`(?m) +[0-9]+$`).ReplaceAllString(out.String(), "") // the microseconds
+}
+
+// TestTable: all players on two kinds; a second run, one world at a time, prints the same table.
+func TestTable(t *testing.T) {
+	args := []string{"-kinds", "ids,held-cold", "-players", "uniform,table,lints,served", "-worlds", "3", "-T", "300", "-spans", "200-300"}
+	got := played(t, args...)
+	if again := played(t, append(args, "-jobs", "1")...); again != got {
+		t.Errorf("a second run printed\n%s\nafter\n%s", again, got)
+	}
+	for _, want := range []string{
+		`(?m)^kind +player +250 +200-300 +worst \(seed\) +stated +µs$`,
+		`(?m)^ids +table +\.\d\d ± \.\d\d +`,
+		`(?m)^held-cold +served +`,
+		`(?m)^means over 2 kinds$`,
+		`(?m)^served over the better rival: `,
+	} {
+		if !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("no line %s in\n%s", want, got)
+		}
+	}
+}
+
+func TestMisuse(t *testing.T) {
+	for flag, args := range map[string][]string{
+		"kinds:":   {"-kinds", "nothing"},
+		"players:": {"-players", "anyone"},
+		"client:":  {"-clients", "now,tomorrow"},
+		"worlds,":  {"-worlds", "0"},
+		"marks:":   {"-marks", "ten"},
+		"spans:":   {"-spans", "10-5"},
+		"is no":    {"ids"},
+	} {
+		var out, errs bytes.Buffer
+		if code := run(args, &out, &errs); code != 2 || !strings.Contains(errs.String(), flag) || out.Len() > 0 {
+			t.Errorf("%v: exit code %d, %q, %q", args, code, errs.String(), out.String())
+		}
+	}
+}
