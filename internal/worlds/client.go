@@ -132,6 +132,7 @@ type Sender struct {
 	random rng.Stream
 	due    map[int][]reward
 	sent   int
+	odd    int // wild values that were sent
 }
 
 type reward struct {
@@ -171,6 +172,7 @@ func (s *Sender) value(y float64) float64 {
 	c := &s.client
 	for _, w := range c.wild {
 		if w.n == s.sent {
+			s.odd++
 			return w.y
 		}
 	}

@@ -26,7 +26,9 @@ type Stater interface {
 // Result is what a player got in a world.
 type Result struct {
 	World  *World
+	Chosen []int // the place that was chosen, for each decision
 	Stated []int // decisions before which a change was stated
+	Wild   []int // decisions before which a wild value arrived
 
 	got, uniform, best []float64 // sums of the means before each decision, and in the end
 }
@@ -53,11 +55,15 @@ func Play(w *World, c Client, p Player) *Result {
 		for _, m := range d.Means {
 			sum += m
 		}
+		r.Chosen = append(r.Chosen, i)
 		r.got[t+1] = r.got[t] + d.Means[i]
 		r.uniform[t+1] = r.uniform[t] + sum/float64(len(d.Means))
 		r.best[t+1] = r.best[t] + slices.Max(d.Means)
 		s.Played(t, d.Rewards[i])
-		s.Due(t, arrives)
+		was := s.odd
+		if s.Due(t, arrives); s.odd > was {
+			r.Wild = append(r.Wild, t+1)
+		}
 		if stater != nil {
 			for now := stater.Stated(); stated < now; stated++ {
 				r.Stated = append(r.Stated, t+1)

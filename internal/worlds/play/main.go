@@ -52,6 +52,7 @@ type config struct {
 	spans   [][2]int
 	jobs    int
 	each    bool
+	wild    []string // VALUE@NUMBER: the matrix of wild values in place of the table
 }
 
 func run(args []string, out, errs io.Writer) int {
@@ -62,6 +63,13 @@ func run(args []string, out, errs io.Writer) int {
 	if err != nil {
 		fmt.Fprintf(errs, "play: %v\n", err)
 		return 2
+	}
+	if c.wild != nil {
+		if err := c.matrix(out); err != nil {
+			fmt.Fprintf(errs, "play: %v\n", err)
+			return 1
+		}
+		return 0
 	}
 	for _, client := range c.clients {
 		cells, err := c.play(client)
@@ -89,6 +97,8 @@ func parse(args []string, errs io.Writer) (*config, error) {
 	marks := f.String("marks", "250,500,1000,2000", "shares so far after these decisions")
 	spans := f.String("spans", "", "shares between two decisions, for instance 3000-3500,3500-4000")
 	jobs := f.Int("jobs", 2, "worlds at a time")
+	wild := f.String("wild", "", "instead of the table: what one wild value costs in the 1,000 decisions after it, for instance 10@1,1e6@200; all: "+
+		allWild)
 	each := f.Bool("each", false, "one line for each world, too")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -139,6 +149,19 @@ func parse(args []string, errs io.Writer) (*config, error) {
 		}
 		c.spans = append(c.spans, span)
 	}
+	if *wild == "all" {
+		*wild = allWild
+	}
+	if *wild == "" {
+		return c, nil
+	}
+	c.wild = strings.Split(*wild, ",")
+	for _, w := range c.wild {
+		_, _, numbered := strings.Cut(w, "@")
+		if _, err := worlds.ClientOf("now/wild=" + w); err != nil || !numbered {
+			return nil, fmt.Errorf("wild: %q is no VALUE@NUMBER", w)
+		}
+	}
 	return c, nil
 }
 
@@ -169,6 +192,11 @@ func (c *config) play(client string) ([][]cell, error) {
 			out[k][p] = x
 		}
 	}
+	return out, c.parallel(func(k, s int) error { return c.world(client, k, s, out[k]) })
+}
+
+// parallel calls f for each kind and seed, by their places, as many at a time as there are jobs.
+func (c *config) parallel(f func(k, s int) error) error {
 	jobs := make(chan [2]int)
 	failed := make([]error, c.jobs)
 	var group sync.WaitGroup
@@ -176,7 +204,7 @@ func (c *config) play(client string) ([][]cell, error) {
 		group.Go(func() {
 			for at := range jobs {
 				if failed[j] == nil {
-					failed[j] = c.world(client, at[0], at[1], out[at[0]])
+					failed[j] = f(at[0], at[1])
 				}
 			}
 		})
@@ -188,7 +216,7 @@ func (c *config) play(client string) ([][]cell, error) {
 	}
 	close(jobs)
 	group.Wait()
-	return out, errors.Join(failed...)
+	return errors.Join(failed...)
 }
 
 // world plays one world with all players and writes column s of their cells.

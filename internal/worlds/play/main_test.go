@@ -44,11 +44,26 @@ func TestMisuse(t *testing.T) {
 		"worlds,":  {"-worlds", "0"},
 		"marks:":   {"-marks", "ten"},
 		"spans:":   {"-spans", "10-5"},
+		"wild:":    {"-wild", "10"},
 		"is no":    {"ids"},
 	} {
 		var out, errs bytes.Buffer
 		if code := run(args, &out, &errs); code != 2 || !strings.Contains(errs.String(), flag) || out.Len() > 0 {
 			t.Errorf("%v: exit code %d, %q, %q", args, code, errs.String(), out.String())
+		}
+	}
+}
+
+// TestWild: a value of 10⁶ as the first reward spoils a table's mean, and uniform play not at all.
+func TestWild(t *testing.T) {
+	got := played(t, "-kinds", "ids", "-players", "uniform,table", "-clients", "now,late", "-worlds", "3", "-T", "1400", "-wild", "1e6@1,-10@150")
+	for _, want := range []string{
+		`(?m)^kind +client +player +1e6@1 +-10@150 +stated$`,
+		`(?m)^uniform: one wild value costs \.00 in the mean of 4 cells, \.00 in the worst; 0 cells`,
+		`(?m)^table: one wild value costs \.[3-9]\d in the mean of 4 cells`,
+	} {
+		if !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("no line %s in\n%s", want, got)
 		}
 	}
 }
