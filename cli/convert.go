@@ -234,7 +234,11 @@ func (l *linted) print(w io.Writer, r *logged.Reader) {
 		case l.kmin != l.kmax:
 			k += " to " + strconv.Itoa(l.kmax)
 		}
-		t = append(t, []string{"actions", k}, []string{"propensity", fmt.Sprintf("%.3g to %.3g", l.pmin, l.pmax)},
+		t = append(t, []string{"actions", k})
+		for i, name := range r.Arms() {
+			t = append(t, []string{"action", strconv.Itoa(i) + " " + name})
+		}
+		t = append(t, []string{"propensity", fmt.Sprintf("%.3g to %.3g", l.pmin, l.pmax)},
 			[]string{"reward", fmt.Sprintf("%g to %g", l.rmin, l.rmax)})
 		has := func(n int, what string) {
 			switch n {

@@ -147,7 +147,11 @@ func TestForeignParquet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, _, err := readAll(name, Options{Columns: columns})
+	if _, _, err := readAll(name, Options{Columns: columns}); err == nil ||
+		!strings.Contains(err.Error(), "action: b, expected a number: nothing says which column of a law is this action's") {
+		t.Errorf("names beside the columns P0 and P1: %v", err)
+	}
+	all, _, err := readAll(name, Options{Columns: columns, Names: []string{"b", "a"}})
 	if len(all) != 1 || all[0].Reward != 1 || !all[0].Time.Equal(at) || all[0].K != 2 || len(all[0].Law) != 2 || len(all[0].Context) != 2 || all[0].Chosen != 0 {
 		t.Errorf("read %+v", all)
 	}

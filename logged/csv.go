@@ -44,7 +44,9 @@ func newTable(r *Reader, b *bufio.Reader) (*table, error) {
 	if err != nil {
 		return nil, t.fault(err)
 	}
-	t.header = slices.Clone(h)
+	for _, name := range h {
+		t.header = append(t.header, strings.TrimSpace(name))
+	}
 	seen := map[string]bool{}
 	for _, name := range t.header {
 		if seen[name] && name != "" {
@@ -97,7 +99,7 @@ func (t *table) at(e *Error, column int) *Error {
 }
 
 func (t *table) number(field string, column int) (float64, *Error) {
-	s := t.record[column]
+	s := trimmed(t.record[column])
 	if x, ok := parseFloat(unsafe.Slice(unsafe.StringData(s), len(s))); ok {
 		return x, nil
 	}
@@ -105,11 +107,33 @@ func (t *table) number(field string, column int) (float64, *Error) {
 }
 
 func (t *table) whole(field string, column int) (int, *Error) {
-	n, err := strconv.Atoi(t.record[column])
-	if err != nil {
+	n, ok := wholeNumber(trimmed(t.record[column]))
+	if !ok {
 		return 0, t.at(bad(field, strconv.Quote(t.record[column]), "a whole number"), column)
 	}
 	return n, nil
+}
+
+// trimmed is a value without the blanks that some writers put behind commas.
+func trimmed(s string) string {
+	if n := len(s); n > 0 && (s[0] <= ' ' || s[n-1] <= ' ') {
+		return strings.TrimSpace(s)
+	}
+	return s
+}
+
+// reward reads a number, or True and False as 1 and 0.
+func (t *table) reward(column int) (float64, *Error) {
+	x, err := t.number("reward", column)
+	if err != nil {
+		switch strings.ToLower(trimmed(t.record[column])) {
+		case "true":
+			return 1, nil
+		case "false":
+			return 0, nil
+		}
+	}
+	return x, err
 }
 
 // csvSource reads any table whose columns the caller names.
@@ -118,7 +142,7 @@ type csvSource struct {
 	id, time, action, reward, propensity, drop, position int // columns, −1: none
 	context, law, target, q, group                       []int
 	named                                                bool // the context has texts
-	arms                                                 map[string]int
+	arms                                                 arms
 	rows                                                 int
 }
 
@@ -128,21 +152,27 @@ func newCSV(r *Reader, b *bufio.Reader) (source, error) {
 		return nil, err
 	}
 	s := &csvSource{table: t}
-	find := func(field string, lists bool, own ...string) ([]int, error) {
+	if r.o.Names != nil {
+		s.arms.set(r.o.Names, "--actions says")
+		s.arms.places = true
+	}
+	// ends are the ends of names that were found by a prefix, nil where one was found by its whole name.
+	find := func(field string, lists bool, own ...string) (out []int, ends []string, _ error) {
 		names, given := r.o.Columns[field]
 		if !given {
 			names = own
 		}
-		var out []int
+		prefixes := 0
 		for _, name := range names {
 			if prefix, all := strings.CutSuffix(name, "*"); all {
 				for i, h := range t.header {
 					if strings.HasPrefix(h, prefix) && len(h) > len(prefix) {
-						out = append(out, i)
+						out, ends = append(out, i), append(ends, h[len(prefix):])
 					}
 				}
+				prefixes++
 				if given && len(out) == 0 {
-					return nil, &Error{File: "--columns", Found: field + "=" + name, Want: "a prefix of columns of " +
+					return nil, nil, &Error{File: "--columns", Found: field + "=" + name, Want: "a prefix of columns of " +
 						r.name + ": " + strings.Join(t.header, ", "), fatal: true}
 				}
 				continue
@@ -151,28 +181,42 @@ func newCSV(r *Reader, b *bufio.Reader) (source, error) {
 			if i >= 0 {
 				out = append(out, i)
 			} else if given {
-				return nil, &Error{File: "--columns", Found: field + "=" + name + spec.Suggest(name, t.header),
+				return nil, nil, &Error{File: "--columns", Found: field + "=" + name + spec.Suggest(name, t.header),
 					fatal: true}
 			}
 		}
 		if !lists && len(out) > 1 {
 			if given {
-				return nil, &Error{File: "--columns", Found: strconv.Itoa(len(out)) + " columns for " + field,
+				return nil, nil, &Error{File: "--columns", Found: strconv.Itoa(len(out)) + " columns for " + field,
 					Want: "one", fatal: true}
 			}
 			out = out[:1]
 		}
-		return out, nil
+		if prefixes != 1 || len(names) != 1 {
+			ends = nil
+		}
+		return out, ends, nil
 	}
 	one := func(field string, into *int, own ...string) error {
-		out, err := find(field, false, own...)
+		out, _, err := find(field, false, own...)
 		if *into = -1; len(out) == 1 {
 			*into = out[0]
 		}
 		return err
 	}
+	var lists []armList
+	var of []*[]int
 	many := func(field string, into *[]int) (err error) {
-		*into, err = find(field, true, field+"_*")
+		out, ends, err := find(field, true, field+"_*")
+		if *into = out; field == "context" && ends != nil {
+			counted(out, ends)
+		} else if err == nil && len(out) > 0 {
+			l := armList{field: field, ends: ends}
+			for _, c := range out {
+				l.columns = append(l.columns, t.header[c])
+			}
+			lists, of = append(lists, l), append(of, into)
+		}
 		return err
 	}
 	if err := errors.Join(one("id", &s.id, "id"), one("time", &s.time, "time"), one("action", &s.action, "action"),
@@ -182,6 +226,16 @@ func newCSV(r *Reader, b *bufio.Reader) (source, error) {
 		many("context", &s.context), many("law", &s.law), many("target", &s.target), many("q", &s.q),
 		many("group", &s.group)); err != nil {
 		return nil, err
+	}
+	orders, err := s.arms.order(r, lists)
+	if err != nil {
+		return nil, err
+	}
+	for i, order := range orders {
+		columns := slices.Clone(*of[i])
+		for k, c := range order {
+			(*of[i])[k] = columns[c]
+		}
 	}
 	for _, need := range []struct {
 		field string
@@ -268,7 +322,6 @@ func (s *csvSource) event(e *Event) (err *Error) {
 			return err
 		}
 	}
-	e.K = kOf(e, s.r.o.Actions)
 	if err := s.chosen(e); err != nil {
 		return err
 	}
@@ -288,44 +341,70 @@ func (s *csvSource) event(e *Event) (err *Error) {
 		return err
 	}
 	e.BadReward = false
-	if e.Reward, err = s.number("reward", s.reward); err != nil {
+	if e.Reward, err = s.table.reward(s.reward); err != nil {
 		return err
 	}
 	return checkReward("reward", e.Reward, &s.r.o)
 }
 
-// chosen reads the action: a number, or an arm's name, which is numbered in the order of first sight.
+// chosen reads the action: a number or a name.
 func (s *csvSource) chosen(e *Event) *Error {
-	text := s.record[s.action]
-	n, wrong := strconv.Atoi(text)
-	if wrong == nil && s.arms == nil {
-		if s.r.o.IDs == "1" {
-			n--
-		}
-		e.Chosen = n
-		return nil
-	}
-	if s.arms == nil {
-		if s.rows > 1 {
-			return bad("action", strconv.Quote(text), "a number, as in the rows before")
-		}
-		s.arms = map[string]int{}
-		if len(e.Law)+len(e.Target)+len(e.Q) > 0 {
-			return bad("action", strconv.Quote(text), "an index: nothing says which column of the law is this arm's")
+	text := trimmed(s.record[s.action])
+	at, ok, err := s.arms.find(text, s.r.o.IDs)
+	if err == nil && !ok {
+		if err = s.collect(); err == nil {
+			at, _, err = s.arms.find(text, s.r.o.IDs)
 		}
 	}
-	i, ok := s.arms[text]
-	if !ok {
-		i = len(s.arms)
-		if s.r.o.Actions > 0 && i >= s.r.o.Actions || i >= MaxActions {
-			return bad("action", "arm number "+strconv.Itoa(i+1)+", "+strconv.Quote(text), "at most %d names",
-				s.r.o.Actions)
-		}
-		s.arms[strings.Clone(text)] = i
+	if err != nil {
+		return err
 	}
-	e.Chosen = i
+	e.Chosen = at
+	e.K = kOf(e, s.r.o.Actions)
+	s.arms.fill(e, e.K)
+	e.K = kOf(e, s.r.o.Actions)
 	return nil
 }
+
+// collect looks through the column of actions for their names.
+func (s *csvSource) collect() *Error {
+	if len(s.law)+len(s.target)+len(s.q)+len(s.group) > 0 {
+		return bad("action", strconv.Quote(s.record[s.action]), "a number: nothing says which column of a law is this "+
+			"action's (--actions NAME,NAME,… lists the actions in the order of the columns)")
+	}
+	err := s.arms.collect(s.r, func(see func(string, int) bool) error {
+		b, done, err := s.r.again()
+		if err != nil {
+			return err
+		}
+		defer done()
+		t, err := newTable(&Reader{name: s.r.name, o: s.r.o}, b)
+		for err == nil {
+			var fault *Error
+			if err = t.next(); errors.As(err, &fault) && !fault.fatal {
+				err = nil // the reading itself finds it again
+			} else if err == nil {
+				if line, _, _ := t.place(); !see(trimmed(t.record[s.action]), line) {
+					return nil
+				}
+			}
+		}
+		if err == io.EOF {
+			err = nil
+		}
+		return err
+	})
+	if err == nil {
+		return nil
+	}
+	fault, other := asFault(err)
+	if other != nil {
+		fault = &Error{Found: other.Error(), Want: "a whole file", fatal: true}
+	}
+	return fault
+}
+
+func (s *csvSource) armNames() []string { return s.arms.names }
 
 func (s *csvSource) readContext(e *Event) (err *Error) {
 	switch {
@@ -635,7 +714,7 @@ func (s *obdSource) event(e *Event) (skip string, err *Error) {
 		return "", err
 	}
 	e.BadReward = false
-	if e.Reward, err = s.number("reward", s.click); err != nil {
+	if e.Reward, err = s.reward(s.click); err != nil {
 		return "", err
 	}
 	return "", checkReward("reward", e.Reward, &s.r.o)

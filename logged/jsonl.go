@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -68,7 +69,7 @@ type jsonlSource struct {
 	row    exportRow
 	cut    bool // of an export: an open window was met, all later decisions are cut
 	at     [16]int
-	actID  string // the action as text
+	arms   arms
 }
 
 // The keys of a line, and the places of what a check may refuse.
@@ -96,8 +97,14 @@ var jsonlKeys = []string{"id", "time", "context", "actions", "action", "reward",
 
 func newJSONL(r *Reader, l *lines, export bool) source {
 	s := &jsonlSource{jsonLines: newJSONLines(r, l), export: export}
+	if r.o.Names != nil {
+		s.arms.set(r.o.Names, "--actions says")
+		s.arms.places = true
+	}
 	return s
 }
+
+func (s *jsonlSource) armNames() []string { return s.arms.names }
 
 func (s *jsonlSource) next(e *Event) error {
 	v, err := s.object(e)
@@ -137,7 +144,6 @@ func keyOf(key []byte) int {
 // event reads one line of our own form.
 func (s *jsonlSource) event(v value, e *Event) *Error {
 	s.at = [16]int{}
-	s.actID = ""
 	var reward *Error
 	var action value
 	haveReward := false
@@ -382,6 +388,20 @@ func (s *jsonlSource) finish(e *Event, action value, haveReward bool) *Error {
 				e.Chosen = i
 			}
 		}
+		if e.Chosen < 0 && len(e.Actions) == 0 {
+			at, ok, err := s.arms.find(strings.TrimSpace(id), s.r.o.IDs)
+			if err == nil && !ok {
+				err = bad("action", shown(action.raw), "an index, or an id (--actions NAME,NAME,… lists them where the lines "+
+					"have no actions)")
+			}
+			if err != nil {
+				err.Column = action.at + 1
+				return err
+			}
+			e.Chosen = at
+			s.arms.fill(e, e.K)
+			e.K = kOf(e, s.r.o.Actions)
+		}
 		if e.Chosen < 0 {
 			return action.wrong("action", "an index, or the id of one of the %d actions", len(e.Actions))
 		}
@@ -393,7 +413,10 @@ func (s *jsonlSource) finish(e *Event, action value, haveReward bool) *Error {
 		if s.r.o.IDs == "1" {
 			n--
 		}
-		e.Chosen = n
+		if e.Chosen = n; s.arms.names != nil {
+			s.arms.fill(e, e.K)
+			e.K = kOf(e, s.r.o.Actions)
+		}
 	}
 	if err := s.r.uniform(e, s.at[kPropensity]); err != nil {
 		return err

@@ -29,6 +29,9 @@ type Options struct {
 	IDs string
 	// Actions is K where a file does not say it; 0: it must.
 	Actions int
+	// Names are the ids of the actions, by their numbers, where a table has names and lists them nowhere; nil: numbers, or
+	// what the file itself has. Then Actions is 0 or their number.
+	Names []string
 	// Logger "uniform": the logger chose uniformly. Every row is checked against 1/K and gets the law.
 	Logger string
 	// Open keeps decisions of an export whose windows are open at its end, and counts no reward of theirs: for what
@@ -82,6 +85,8 @@ type Reader struct {
 	warned  map[string]int
 	model   string
 	done    error
+	stream  bool     // not a file that could be opened again
+	names   []string // of actions, once reading has ended
 }
 
 // Format returns the format that was read.
@@ -139,7 +144,7 @@ func Open(name string, o Options) (*Reader, error) {
 		r.ids = newIDSet()
 	}
 	f := os.Stdin
-	if name != "-" {
+	if r.stream = name == "-"; !r.stream {
 		var err error
 		if f, err = os.Open(name); err != nil {
 			return nil, &Error{File: name, Found: errors.Unwrap(err).Error(), Want: "a file to read", fatal: true}
@@ -162,6 +167,7 @@ func NewReader(name string, in io.Reader, o Options) (*Reader, error) {
 	if !o.Repeats {
 		r.ids = newIDSet()
 	}
+	r.stream = true
 	return r.begin(in, nil)
 }
 
@@ -187,6 +193,15 @@ func (o *Options) check() error {
 	}
 	if o.Actions < 0 || o.Actions > MaxActions {
 		return &Error{File: "--actions", Found: strconv.Itoa(o.Actions), Want: fmt.Sprintf("1 to %d", MaxActions),
+			fatal: true}
+	}
+	for i, n := range o.Names {
+		if n == "" || slices.Contains(o.Names[:i], n) {
+			return &Error{File: "--actions", Found: strconv.Quote(n), Want: "names that are not empty, each once", fatal: true}
+		}
+	}
+	if n := len(o.Names); n > 0 && o.Actions != 0 && o.Actions != n || n > MaxActions {
+		return &Error{File: "--actions", Found: strconv.Itoa(n) + " names", Want: fmt.Sprintf("1 to %d", MaxActions),
 			fatal: true}
 	}
 	return errors.Join(one("--format", o.Format, Formats), one("--ids", o.IDs, []string{"0", "1"}),
@@ -530,7 +545,7 @@ func (r *Reader) Close() error {
 	var err error
 	if r.src != nil {
 		err = r.src.close()
-		r.src = nil
+		r.names, r.src = r.Arms(), nil
 		if r.done == nil {
 			r.done = errors.New("logged: the reader is closed")
 		}

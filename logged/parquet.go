@@ -130,7 +130,8 @@ type parquetSource struct {
 	exp    exportRow
 	dec    *jsontext.Decoder
 	buf    bytes.Buffer
-	arms   map[string]int
+	arms   arms
+	looked bool // the column of actions was looked through for names
 	json   jsonlSource
 }
 
@@ -201,7 +202,12 @@ func (s *parquetSource) leaves(c *parquet.Column, top string, depth int, into ma
 
 // choose finds the columns of an event: by --columns, by our names, or by our prefixes.
 func (s *parquetSource) choose(names []string, leaves map[string][]*leaf) error {
+	if s.r.o.Names != nil {
+		s.arms.set(s.r.o.Names, "--actions says")
+		s.arms.places = true
+	}
 	used := map[string]bool{}
+	var lists []armList
 	for _, field := range parquetFields {
 		wanted, given := s.r.o.Columns[field]
 		if !given {
@@ -211,18 +217,53 @@ func (s *parquetSource) choose(names []string, leaves map[string][]*leaf) error 
 				wanted = []string{field + "_*"}
 			}
 		}
+		var columns, ends []string
 		for _, name := range wanted {
 			prefix, all := strings.CutSuffix(name, "*")
 			found := false
 			for _, n := range names {
 				if n == name || all && strings.HasPrefix(n, prefix) && len(n) > len(prefix) {
-					s.fields[field] = append(s.fields[field], leaves[n]...)
+					columns = append(columns, n)
+					if all && len(wanted) == 1 {
+						ends = append(ends, n[len(prefix):])
+					}
 					found, used[n] = true, true
 				}
 			}
 			if given && !found {
 				return &Error{File: "--columns", Found: field + "=" + name + spec.Suggest(name, names), fatal: true}
 			}
+		}
+		switch field {
+		case "law", "target", "q", "group":
+			if ends != nil || len(columns) > 1 {
+				lists = append(lists, armList{field: field, columns: columns, ends: ends})
+				continue
+			}
+		case "context":
+			if ends != nil {
+				at := make([]int, len(columns))
+				for i := range at {
+					at[i] = i
+				}
+				counted(at, ends)
+				for _, i := range at {
+					s.fields[field] = append(s.fields[field], leaves[columns[i]]...)
+				}
+				continue
+			}
+		}
+		for _, n := range columns {
+			s.fields[field] = append(s.fields[field], leaves[n]...)
+		}
+	}
+	orders, err := s.arms.order(s.r, lists)
+	if err != nil {
+		return err
+	}
+	for i, order := range orders {
+		for _, c := range order {
+			s.fields[lists[i].field] = append(s.fields[lists[i].field], leaves[lists[i].columns[c]]...)
 		}
 	}
 	if s.r.o.Columns == nil {
@@ -589,6 +630,12 @@ func (s *parquetSource) time(e *Event) error {
 
 // chosen reads the action: an index, or an id among the actions, or an arm's name.
 func (s *parquetSource) chosen(e *Event) (fault *Error, _ error) {
+	if len(e.Actions) == 0 && len(s.fields["slots"]) == 0 {
+		if err := s.collect(); err != nil {
+			return asFault(err)
+		}
+		s.arms.fill(e, s.r.o.Actions)
+	}
 	e.K = kOf(e, s.r.o.Actions)
 	if len(s.fields["action"]) == 0 {
 		return nil, nil
@@ -606,6 +653,11 @@ func (s *parquetSource) chosen(e *Event) (fault *Error, _ error) {
 		if !ok || x != math.Trunc(x) || math.Abs(x) > 1<<53 {
 			return bad("action", shown([]byte(v.String())), "a whole number or an id")
 		}
+		if s.arms.names != nil {
+			at, _, err := s.arms.find(strconv.FormatFloat(x, 'f', -1, 64), s.r.o.IDs)
+			e.Chosen = at
+			return err
+		}
 		if e.Chosen = int(x); s.r.o.IDs == "1" {
 			e.Chosen--
 		}
@@ -617,29 +669,86 @@ func (s *parquetSource) chosen(e *Event) (fault *Error, _ error) {
 	return wrong, err
 }
 
+// arm finds an action by its text.
 func (s *parquetSource) arm(e *Event, id []byte) *Error {
-	if len(e.Actions) > 0 {
-		for i := range e.Actions {
-			if e.Actions[i].ID == string(id) {
-				e.Chosen = i
-				return nil
-			}
+	for i := range e.Actions {
+		if e.Actions[i].ID == string(id) {
+			e.Chosen = i
+			return nil
 		}
+	}
+	if len(e.Actions) > 0 && s.arms.names == nil {
 		return bad("action", shown(id), "the id of one of the %d actions", len(e.Actions))
 	}
-	if s.arms == nil {
-		s.arms = map[string]int{}
+	at, ok, err := s.arms.find(strings.TrimSpace(string(id)), s.r.o.IDs)
+	if err == nil && !ok {
+		err = bad("action", shown(id), "a number: nothing says which column of a law is this action's (--actions "+
+			"NAME,NAME,… lists the actions in the order of the columns)")
 	}
-	i, ok := s.arms[string(id)]
-	if !ok {
-		if i = len(s.arms); s.r.o.Actions > 0 && i >= s.r.o.Actions || i >= MaxActions {
-			return bad("action", "arm number "+strconv.Itoa(i+1)+", "+shown(id), "at most %d names", s.r.o.Actions)
-		}
-		s.arms[string(id)] = i
-	}
-	e.Chosen = i
-	return nil
+	e.Chosen = at
+	return err
 }
+
+// collect looks through a column of texts for the names of actions, before the first row is read.
+func (s *parquetSource) collect() error {
+	if s.looked || s.arms.names != nil || !s.isText("action") {
+		return nil
+	}
+	s.looked = true
+	for _, field := range []string{"law", "target", "q", "group"} {
+		if len(s.fields[field]) > 0 {
+			return nil
+		}
+	}
+	own := s.fields["action"][0]
+	look := &leaf{f: s.f, name: own.name, path: own.path, index: own.index, rep: own.rep, null: own.null,
+		buf: make([]parquet.Value, 256)}
+	defer func() {
+		if look.pages != nil {
+			look.pages.Close()
+		}
+	}()
+	numbers, others := 0, 0
+	each := func(see func(text string, at int) bool) error {
+		for row := 1; ; row++ {
+			more := true
+			_, _, err := look.row(func(v *parquet.Value) *Error {
+				if !v.IsNull() {
+					more = see(strings.TrimSpace(string(v.ByteArray())), row)
+				}
+				return nil
+			})
+			if err == io.ErrUnexpectedEOF {
+				return nil
+			}
+			if err != nil || !more {
+				return err
+			}
+		}
+	}
+	var first string
+	if err := each(func(text string, _ int) bool {
+		if _, whole := wholeNumber(text); whole {
+			numbers++
+		} else if others++; others == 1 {
+			first = text
+		}
+		return others == 0 || numbers == 0
+	}); err != nil || others == 0 {
+		return err
+	}
+	if numbers > 0 {
+		return bad("action", strconv.Quote(first)+" beside numbers",
+			"either numbers or names (--actions NAME,NAME,… lists the actions where all are names)")
+	}
+	if look.pages != nil {
+		look.pages.Close()
+	}
+	*look = leaf{f: s.f, name: own.name, path: own.path, index: own.index, rep: own.rep, null: own.null, buf: look.buf}
+	return s.arms.collect(s.r, each)
+}
+
+func (s *parquetSource) armNames() []string { return s.arms.names }
 
 // actions reads the offered actions: a list of lists of numbers, or of groups with id, x and features.
 func (s *parquetSource) actions(e *Event, field string) (*Error, error) {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -704,7 +705,25 @@ func (s *shape) fix(e *Event) error {
 type csvWriter struct {
 	w     byteWriter
 	shape shape
+	ids   []string // of the actions, where the table has them: the same in every row
 	buf   []byte
+}
+
+// csvNamed: the ids of the actions can be values of the column action and ends of the names of columns, and would be read
+// as names.
+func csvNamed(e *Event) bool {
+	if e.Law == nil && e.Target == nil && e.Q == nil && e.Group == nil {
+		return false
+	}
+	for i := range e.Actions {
+		id := e.Actions[i].ID
+		_, whole := wholeNumber(id)
+		if id == "" || whole || strings.TrimLeft(id, "_-.: ") != id || strings.TrimSpace(id) != id ||
+			strings.ContainsAny(id, "|\r\n") || !utf8.ValidString(id) {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *csvWriter) lost(e *Event) []string {
@@ -712,7 +731,7 @@ func (c *csvWriter) lost(e *Event) []string {
 	s.no(len(e.Slots) > 0, "lists")
 	s.no(e.Named != nil, "a context with names")
 	s.no(anyNamed(e) || anyX(e), "features of actions")
-	s.no(anyID(e), "ids of actions")
+	s.no(anyID(e) && !csvNamed(e), "ids of actions that are numbers, or without a law or another list in columns")
 	s.no(e.Observed != nil, "observations")
 	s.no(e.K > 0 && e.Law == nil && e.Target == nil && e.Q == nil && e.Group == nil, "how many actions were offered")
 	return s
@@ -728,15 +747,32 @@ func (c *csvWriter) write(e *Event) error {
 		name string
 		x    []float64
 	}{{"context", e.Context}, {"law", e.Law}, {"target", e.Target}, {"q", e.Q}}
+	if first && anyID(e) && csvNamed(e) {
+		for i := range e.Actions {
+			c.ids = append(c.ids, e.Actions[i].ID)
+		}
+	}
+	for i, id := range c.ids {
+		if i >= len(e.Actions) || e.Actions[i].ID != id || len(e.Actions) != len(c.ids) {
+			return bad("actions", "other ids than in the events before", "the same: a table has the same columns in every row")
+		}
+	}
 	if first {
 		b = append(b, "id,time,action,reward,propensity,drop,position"...)
+		end := func(list string, i int) {
+			if c.ids != nil && list != "context" {
+				b = csvText(append(b, ','), list+"_"+c.ids[i])
+			} else {
+				b = strconv.AppendInt(append(append(append(b, ','), list...), '_'), int64(i), 10)
+			}
+		}
 		for _, l := range lists {
 			for i := range l.x {
-				b = strconv.AppendInt(append(append(append(b, ','), l.name...), '_'), int64(i), 10)
+				end(l.name, i)
 			}
 		}
 		for i := range e.Group {
-			b = strconv.AppendInt(append(b, ",group_"...), int64(i), 10)
+			end("group", i)
 		}
 		b = append(b, '\n')
 	}
@@ -744,7 +780,11 @@ func (c *csvWriter) write(e *Event) error {
 	if !e.Time.IsZero() {
 		b = e.Time.UTC().AppendFormat(b, time.RFC3339Nano)
 	}
-	b = strconv.AppendInt(append(b, ','), int64(e.Chosen), 10)
+	if b = append(b, ','); c.ids != nil {
+		b = csvText(b, c.ids[e.Chosen])
+	} else {
+		b = strconv.AppendInt(b, int64(e.Chosen), 10)
+	}
 	b = appendNumber(append(b, ','), e.Reward)
 	b = appendNumber(append(b, ','), e.Propensity)
 	b = appendNumber(append(b, ','), e.Drop)

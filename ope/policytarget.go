@@ -385,12 +385,13 @@ func (*btsTable) Doc() string {
 type TargetTable struct {
 	Label  string
 	Fixed  *Fixed
+	Named  Target // of kind fixed, by the ids of actions or by the number of one
 	BTS    *BTS
 	Policy policy.Options
 	Start  string // a snapshot file
 }
 
-// DecodeTarget reads the table of a target's TOML file: kind = "fixed" with p, "bts" with alpha and beta, or any
+// DecodeTarget reads the table of a target's TOML file: kind = "fixed" with p or action, "bts" with alpha and beta, or any
 // policy of the registry with start, a snapshot. name is the label where the table has none.
 func DecodeTarget(raw spec.Raw, name string) (*TargetTable, error) {
 	t := &TargetTable{Label: name}
@@ -406,6 +407,10 @@ func DecodeTarget(raw spec.Raw, name string) (*TargetTable, error) {
 	kind, _ := raw["kind"].(string)
 	switch kind {
 	case "fixed":
+		if n, ok, err := namedTarget(raw, t.Label); ok {
+			t.Named = n
+			return t, err
+		}
 		if _, ok := raw["p"]; !ok {
 			break // the policy of that name
 		}

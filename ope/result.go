@@ -61,6 +61,7 @@ type LogInfo struct {
 	Skipped   map[string]int `json:"skipped"`
 	Pending   int            `json:"pending"`
 	Actions   int            `json:"actions"`         // the largest number offered
+	Names     []string       `json:"names,omitempty"` // of actions by their numbers, where a table has names
 	Units     int            `json:"units,omitempty"` // that decisions were for, where the log has them
 	First     *time.Time     `json:"first"`
 	Last      *time.Time     `json:"last"`

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -143,6 +144,9 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 			"unknown": "log of unknown kind"}[r.Log.Adaptive]}
 	if r.Log.First != nil {
 		view.Facts = append(view.Facts, r.Log.First.Format("2 Jan 2006")+" to "+r.Log.Last.Format("2 Jan 2006"))
+	}
+	for i, name := range r.Log.Names[:min(len(r.Log.Names), 100)] {
+		view.Facts = append(view.Facts, "action "+strconv.Itoa(i)+" is "+name)
 	}
 	for _, p := range r.Pairs {
 		view.Pairs = append(view.Pairs, evaluateRow{Name: p.First + " − " + p.Second,

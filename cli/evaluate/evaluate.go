@@ -428,6 +428,8 @@ func (e *evaluation) targetFile(name string) (ope.Target, *ope.PolicyTarget, err
 	switch {
 	case t.Fixed != nil:
 		return t.Fixed, nil, nil
+	case t.Named != nil:
+		return t.Named, nil, nil
 	case t.BTS != nil:
 		return t.BTS, nil, nil
 	}
@@ -626,6 +628,9 @@ func (e *evaluation) describe(r *ope.Result, f *filtered, skip int) {
 	if e.after > 0 && (r.Log.Format == "server") {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("only decisions after entry %d of the log: a target has learned "+
 			"what came before", e.after))
+	}
+	if a, ok := f.r.(interface{ Arms() []string }); ok {
+		r.Log.Names = a.Arms()
 	}
 	for k, n := range f.r.Skipped() {
 		if k == "pending" {

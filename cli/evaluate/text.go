@@ -25,6 +25,9 @@ func printResult(w io.Writer, r *ope.Result, page, source string) {
 		fmt.Fprintf(w, "%s %s\n", term.PadRight(term.Shorten(label, 9), 9), term.Wrap(text, 10))
 	}
 	line(name, logLine(r))
+	if n := r.Log.Names; n != nil {
+		line("actions", term.Numbered(n))
+	}
 	decimals := decimalsOf(r)
 	if len(r.Targets) >= shortTable {
 		printShort(w, r, decimals)

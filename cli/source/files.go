@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ import (
 type Flags struct {
 	format, columns, ids, Logger, skipBad, position, unique, Rewards, Model string
 	Actions                                                                 int
+	names                                                                   []string // of actions
 	lists                                                                   bool
 }
 
@@ -31,7 +33,8 @@ func (f *Flags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.columns, "columns", "",
 		"columns of a table: action=arm,reward=click,propensity=prob,context=x0:x1,law=pi_*")
 	flags.StringVar(&f.ids, "ids", "", "actions are numbered from 0 or 1, where the format leaves it open")
-	flags.IntVar(&f.Actions, "actions", 0, "number of actions, where the log does not say it")
+	flags.Var((*actionsFlag)(f), "actions", "number of actions, where the log does not say it; or NAME,NAME,…: their "+
+		"names in order, where a table has names")
 	flags.StringVar(&f.Logger, "logger", "", "uniform: the logger chose uniformly; every row is checked against 1/K")
 	flags.StringVar(&f.skipBad, "skip-bad", "",
 		"leave bad events out and count them; above 1 % of all it fails, unless all")
@@ -46,9 +49,45 @@ func (f *Flags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Model, "model", "", "decisions of this model only")
 }
 
+// actionsFlag is the value of --actions: how many there are, or their names.
+type actionsFlag Flags
+
+// String implements pflag.Value.
+func (f *actionsFlag) String() string {
+	switch {
+	case f.names != nil:
+		return strings.Join(f.names, ",")
+	case f.Actions == 0:
+		return ""
+	}
+	return strconv.Itoa(f.Actions)
+}
+
+// Type implements pflag.Value.
+func (*actionsFlag) Type() string { return "K or names" }
+
+// Set implements pflag.Value.
+func (f *actionsFlag) Set(text string) error {
+	if n, err := strconv.Atoi(text); err == nil {
+		if n < 1 || n > logged.MaxActions {
+			return fmt.Errorf("%d, expected 1 to %d, or names", n, logged.MaxActions)
+		}
+		f.Actions, f.names = n, nil
+		return nil
+	}
+	f.names = strings.Split(text, ",")
+	for i, name := range f.names {
+		if f.names[i] = strings.TrimSpace(name); f.names[i] == "" || slices.Contains(f.names[:i], f.names[i]) {
+			return fmt.Errorf("the name %q, expected names that are not empty, each once", f.names[i])
+		}
+	}
+	f.Actions = len(f.names)
+	return nil
+}
+
 // Options turns the flags into reader options.
 func (f *Flags) Options() (logged.Options, error) {
-	o := logged.Options{Format: f.format, IDs: f.ids, Actions: f.Actions, Logger: f.Logger, SkipBad: f.skipBad,
+	o := logged.Options{Format: f.format, IDs: f.ids, Actions: f.Actions, Names: f.names, Logger: f.Logger, SkipBad: f.skipBad,
 		Position: f.position, Model: f.Model, Lists: f.lists}
 	var err error
 	if o.Columns, err = logged.ParseColumns(f.columns); err != nil {

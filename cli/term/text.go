@@ -230,3 +230,16 @@ func (t Terminal) Words(s string) string {
 	}
 	return s
 }
+
+// Numbered lists names with their numbers from 0: "0 news, 1 sport". Of more than 20 it has the first ones.
+func Numbered(names []string) string {
+	parts := make([]string, 0, min(len(names), 21))
+	for i, n := range names {
+		if i == 20 {
+			parts = append(parts, "… ("+Grouped(int64(len(names)))+" in all)")
+			break
+		}
+		parts = append(parts, strconv.Itoa(i)+" "+Shorten(n, 40))
+	}
+	return strings.Join(parts, ", ")
+}

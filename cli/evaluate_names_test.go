@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"troupe/ope"
+)
+
+// answer runs troupe evaluate --json.
+func answer(t *testing.T, args ...string) *ope.Result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := command(context.Background(), append([]string{"evaluate", "--json"}, args...), &out, &errs); code != 0 {
+		t.Fatalf("%q: exit %d: %s", args, code, &errs)
+	}
+	var r ope.Result
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	return &r
+}
+
+// valueOf is an estimate of the first target.
+func valueOf(t *testing.T, r *ope.Result, estimator string) float64 {
+	t.Helper()
+	for _, x := range r.Targets[0].Estimates {
+		if x.Estimator == estimator && x.Value != nil {
+			return *x.Value
+		}
+	}
+	t.Fatalf("no %s in %+v", estimator, r.Targets[0].Estimates)
+	return 0
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestEvaluateColumnsAsText: twelve actions, 11·12 uniform decisions, action 10 pays 1 and the others 0; the target is
+// always 10. Σ 12·r·[a = 10]/n = 12·11/132 = 1, in whatever order the columns are. By their places it would be 0.
+func TestEvaluateColumnsAsText(t *testing.T) {
+	for _, order := range [][]int{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9}, {11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0}} {
+		var b strings.Builder
+		b.WriteString("action,reward,propensity")
+		for _, k := range order {
+			fmt.Fprintf(&b, ",target_%d", k)
+		}
+		b.WriteString("\n")
+		for i := range 132 {
+			fmt.Fprintf(&b, "%d,%d,%v", i%12, max(0, 1-(i%12-10)*(i%12-10)), 1/12.0)
+			for _, k := range order {
+				fmt.Fprintf(&b, ",%d", max(0, 1-(k-10)*(k-10)))
+			}
+			b.WriteString("\n")
+		}
+		r := answer(t, write(t, "t.csv", b.String()), "--target", "column")
+		if v := valueOf(t, r, "ips"); math.Abs(v-1) > 1e-12 {
+			t.Errorf("order %v: ips %v, want 1", order, v)
+		}
+	}
+}
+
+// TestEvaluateArms: 200 uniform decisions between two arms, 75 of 100 of arm 1 pay and 25 of 100 of arm 0. "Always 1" earns
+// Σ 2r over the rows of arm 1 / 200 = 150/200 = .75, logged is .5; the first row is of arm 1. By first sight it was .25 and
+// "settled: worse".
+func TestEvaluateArms(t *testing.T) {
+	table := func(one, zero string) string {
+		var b strings.Builder
+		b.WriteString("action,reward,propensity\n")
+		for i := range 100 {
+			first, second := 0, 0
+			if i%4 != 3 {
+				first = 1
+			}
+			if i%4 == 3 {
+				second = 1
+			}
+			fmt.Fprintf(&b, "%s,%d,0.5\n%s,%d,0.5\n", one, first, zero, second)
+		}
+		return b.String()
+	}
+	always := write(t, "second.toml", "kind = \"fixed\"\np = [0, 1]\n")
+	for _, c := range []struct{ one, zero, target string }{
+		{"1", "0", always}, {"1.0", "0.0", always}, {"01", "00", always}, {"sport", "news", always},
+		{"sport", "news", write(t, "sport.toml", "kind = \"fixed\"\naction = \"sport\"\n")},
+		{"news", "sport", write(t, "news.toml", "kind = \"fixed\"\np = { news = 1, sport = 0 }\n")},
+		{"1.0", "0.0", write(t, "number.toml", "kind = \"fixed\"\naction = 1\n")},
+	} {
+		r := answer(t, write(t, "t.csv", table(c.one, c.zero)), "--actions", "2", "--target", c.target)
+		if v := valueOf(t, r, "ips"); math.Abs(v-0.75) > 1e-12 {
+			t.Errorf("%+v: ips %v, want .75", c, v)
+		}
+		if want := c.one == "sport" || c.one == "news"; want != (r.Log.Names != nil) {
+			t.Errorf("%+v: names %q", c, r.Log.Names)
+		}
+	}
+	named := write(t, "named.csv", table("sport", "news"))
+	var out, errs bytes.Buffer
+	code := command(context.Background(), []string{"evaluate", named, "--actions", "2", "--target", always, "--out", t.TempDir()}, &out, &errs)
+	if code != 0 || !strings.Contains(out.String(), "\nactions   0 news, 1 sport\n") {
+		t.Errorf("exit %d: the answer does not say which action is which:\n%s%s", code, &out, &errs)
+	}
+	out.Reset()
+	if code := command(context.Background(), []string{"lint", named}, &out, &errs); code != 0 ||
+		!strings.Contains(out.String(), "\n  action      0 news\n  action      1 sport\n") {
+		t.Errorf("exit %d: lint does not say which action is which:\n%s", code, &out)
+	}
+	for _, c := range []struct{ file, target, want string }{
+		{named, "kind = \"fixed\"\naction = \"sprot\"\n", `no action "sprot", expected one of news, sport`},
+		{write(t, "numbers.csv", table("1", "0")), "kind = \"fixed\"\naction = \"sport\"\n", "the actions of the log are numbers, expected the ids"},
+		{named, "kind = \"fixed\"\naction = 2\n", "2 actions, expected more than 2"},
+		{named, "kind = \"fixed\"\naction = -1\n", "t.toml:2:1: action is -1, expected the id of an action or its number from 0"},
+		{named, "kind = \"fixed\"\np = { news = 0.5 }\n", "t.toml:2:1: p sums to 0.5, expected 1"},
+		{named, "kind = \"fixed\"\naction = \"news\"\np = [1, 0]\n", "unknown key"},
+	} {
+		errs.Reset()
+		code := command(context.Background(), []string{"evaluate", c.file, "--actions", "2", "--target", write(t, "t.toml", c.target)}, &out, &errs)
+		if code != 2 || !strings.Contains(errs.String(), c.want) {
+			t.Errorf("%q: exit %d: %s\nwant 2 and %s", c.target, code, &errs, c.want)
+		}
+	}
+}
