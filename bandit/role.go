@@ -10,6 +10,7 @@ const (
 	ValueRole             // a number, standardised
 	WordRole              // a word of a text
 	FormRole              // the decimal form of a number whose scale is not known yet
+	NumberRole            // a number as it was sent
 )
 
 // TagAtom returns a hash that begins with the upper 20 bits of field, then three bits of the role, then the upper 41

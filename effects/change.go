@@ -1,0 +1,200 @@
+package effects
+
+import (
+	"slices"
+
+	"troupe/internal/logs"
+)
+
+// trial judges whether the rewards have changed, in the order of decisions: a reward that comes late is compared with
+// what was expected at its decision, and only after those of all earlier decisions.
+type trial struct {
+	queue []pending // of decisions that are not judged yet, in their order
+	first uint64    // number of the first of them since the model began
+	at    map[uint64]uint64
+	open  int // decisions in the queue that wait for a reward
+}
+
+// pending is a decision that is not judged yet.
+type pending struct {
+	key    uint64
+	t      uint64 // number of the decision
+	y      float64
+	mean   float64
+	z, q   float64 // what the model expected, and how surely
+	copies [4]expected
+	open   uint32 // decisions that waited for a reward then, this one included
+	known  bool   // the model had an estimate
+	done   bool   // nothing more comes
+	given  bool   // y is the reward
+}
+
+// expected is what a copy expected.
+type expected struct {
+	born uint64
+	z, q float64
+}
+
+const (
+	maxPending = 4096
+	period     = 500 // decisions between the births of copies
+	firstBirth = 60
+	evidence   = 1.  // of one decision at most
+	least      = -3. // evidence does not fall below it
+	takes      = 14. // evidence at which a copy becomes the model
+	plays      = 9.  // evidence at which a copy plays as often as the model
+)
+
+func newTrial() *trial { return &trial{at: map[uint64]uint64{}} }
+
+func (t *trial) full() bool { return len(t.queue) >= maxPending }
+
+func (t *trial) add(p pending) {
+	t.at[p.key] = t.first + uint64(len(t.queue))
+	t.queue = append(t.queue, p)
+	t.open++
+}
+
+// decision returns the number of the decision with a key, or otherwise the last one.
+func (t *trial) decision(key, last uint64) uint64 {
+	if at, ok := t.at[key]; ok {
+		return t.queue[at-t.first].t
+	}
+	return last
+}
+
+// settle notes what came of a decision.
+func (t *trial) settle(key uint64, given bool, y float64) {
+	at, ok := t.at[key]
+	if !ok {
+		return
+	}
+	p := &t.queue[at-t.first]
+	if !p.done {
+		p.done, p.given, p.y = true, given, y
+		t.open--
+	}
+}
+
+// births lets copies begin at fixed numbers of decisions, as many as there is room for.
+func (m *Model) births() {
+	if m.t < firstBirth || !m.h.known() {
+		return
+	}
+	for slot := range 4 {
+		per := uint64(period << (2 * (slot / 2)))
+		phase := uint64(slot%2) * per / 2
+		if m.t < phase || (m.t-phase)%per != 0 {
+			continue
+		}
+		m.copies = slices.DeleteFunc(m.copies, func(c *sums) bool { return c.slot == slot })
+		if m.has(slot) {
+			m.copies = append(m.copies, &sums{born: m.t + 1, slot: slot})
+		}
+	}
+}
+
+// has reports whether the model has room for a copy: four within 256 kB, two within 1 MB, one otherwise.
+func (m *Model) has(slot int) bool {
+	size := 0
+	for _, b := range m.main.blocks {
+		if b != nil {
+			size += 16 * len(b.a)
+		}
+	}
+	switch {
+	case 4*size <= 256<<10:
+		return true
+	case 2*size <= 1<<20:
+		return slot == 0 || slot == 2
+	}
+	return slot == 2
+}
+
+// judge compares the model with its copies on the decisions of which all that were before are settled.
+func (m *Model) judge() {
+	t := m.trial
+	for len(t.queue) > 0 && t.queue[0].done {
+		p := t.queue[0]
+		t.queue = t.queue[1:]
+		t.first++
+		delete(t.at, p.key)
+		if p.given && p.known {
+			m.weigh(&p)
+		}
+	}
+	if len(t.queue) == 0 {
+		t.queue = nil
+	}
+}
+
+func (m *Model) weigh(p *pending) {
+	for _, c := range m.copies {
+		for i := range p.copies {
+			e := &p.copies[i]
+			if e.born != c.born || e.born == 0 {
+				continue
+			}
+			c.weigh = max(least, c.weigh+m.favours(p, e))
+			break
+		}
+	}
+	for _, c := range m.copies {
+		if c.weigh > takes {
+			m.takeOver(c, p.t)
+			return
+		}
+	}
+}
+
+// favours is the evidence of one decision for a copy.
+func (m *Model) favours(p *pending, e *expected) float64 {
+	sd := sqrt(m.h.s2)
+	d := min(max((e.z-p.z)/sd, -1), 1)
+	u := (p.y - p.z) / sd
+	r := (float64(d*u) - float64(d*d)/2) / (1 + float64(float64(p.open)*max(p.q, e.q))/m.h.s2)
+	return min(max(r, -evidence), evidence)
+}
+
+// takeOver makes a copy the model.
+func (m *Model) takeOver(c *sums, seen uint64) {
+	was, is := m.main.average(), c.average()
+	m.changes = append(m.changes, Change{c.born, seen, was + m.offset, is + m.offset})
+	m.main, m.copies, m.fit = c, nil, nil
+	m.n = 0
+	for _, b := range c.blocks {
+		if b != nil {
+			m.n += uint64(b.n)
+		}
+	}
+	m.next = m.n + 1
+}
+
+// average is the mean reward of the events of a copy.
+func (s *sums) average() float64 {
+	var n, sum float64
+	for _, b := range s.blocks {
+		if b != nil {
+			n, sum = n+b.n, sum+b.sy
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / n
+}
+
+// shares returns how often each copy plays, the model first.
+func (m *Model) shares(dst []float64) []float64 {
+	dst = append(dst[:0], 1)
+	sum := 1.
+	for _, c := range m.copies {
+		w := logs.Exp(c.weigh - plays)
+		dst = append(dst, w)
+		sum += w
+	}
+	for i := range dst {
+		dst[i] /= sum
+	}
+	return dst
+}

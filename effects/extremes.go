@@ -1,0 +1,42 @@
+package effects
+
+// extremes bound what one reward can do: the largest counts as the second largest, and the smallest as the second
+// smallest. Their events are kept, so that a bound that moves corrects what was learned of them.
+type extremes struct {
+	top, low []record // at most two each: the largest first, the smallest first
+}
+
+// record is an event with an extreme reward.
+type record struct {
+	event uint64 // number of the learned event, from 1
+	t     uint64 // of its decision
+	block int32
+	raw   float64
+	y     float64 // as it was learned
+	v     vector
+}
+
+// rank puts a record in order, the best first, and keeps two. It reports whether it is among them.
+func rank(list []record, r record, before func(a, b *record) bool) []record {
+	at := len(list)
+	for at > 0 && before(&r, &list[at-1]) {
+		at--
+	}
+	if at >= 2 {
+		return list
+	}
+	list = append(list, record{})
+	copy(list[at+1:], list[at:])
+	list[at] = r
+	return list[:min(len(list), 2)]
+}
+
+func higher(a, b *record) bool { return a.raw > b.raw }
+
+func lower(a, b *record) bool { return a.raw < b.raw }
+
+// bounds returns the least and the largest reward that counts.
+func (x *extremes) bounds() (lo, hi float64) {
+	hi, lo = x.top[len(x.top)-1].raw, x.low[len(x.low)-1].raw
+	return min(lo, hi), hi
+}

@@ -1,0 +1,178 @@
+package effects
+
+import "math"
+
+func sqrt(x float64) float64 { return math.Sqrt(x) }
+
+// fit estimates the variances of all groups and of the noise, in rounds over the blocks, and then computes the
+// posteriors anew. It does a slice of that after each event.
+//
+// With P_k, m_k of block k under the variances τ, σ²:
+//
+//	γ_g = Σ_kj max(0, 1 − P_kjj/τ_g),   τ_g ← max(10⁻⁷s², (Σ m_kj² + a t_g)/(γ_g + a)),
+//	σ² ← max(10⁻³s², (RSS + 2s²)/(Σ_k max(n_k − tr(A_kP_k)/σ², .3n_k) + 2))
+//
+// over coordinates that block k has seen; t_g is the first guess and a its strength. It is the fixed point of
+// empirical Bayes (MacKay), which goes to 0 faster than EM.
+type fit struct {
+	mean, variance float64
+	s2             float64
+	tau, guess     []float64
+	size, free     []float64
+	rss, dof       float64
+	round          int
+	block          int // the next one
+	solving        []*sums
+	budget         int // work after each event
+}
+
+// estimates begins an estimate when the number of events has grown by a quarter, and goes on with one that is under
+// way.
+func (m *Model) estimates() {
+	if m.fit == nil && m.n >= m.next {
+		m.next = uint64(float64(m.n)*growth) + 1
+		m.fit = m.beginFit()
+	}
+	if m.fit == nil {
+		return
+	}
+	for left := m.fit.budget; left > 0 && m.fit != nil; {
+		left -= m.step()
+	}
+}
+
+// beginFit returns an estimate, nil while all rewards are equal.
+func (m *Model) beginFit() *fit {
+	var n, sy, syy float64
+	total := 0
+	for _, b := range m.main.blocks {
+		if b != nil {
+			n, sy, syy = n+b.n, sy+b.sy, syy+b.syy
+			total += work(b)
+		}
+	}
+	mean := sy / n
+	variance := syy/n - float64(mean*mean)
+	if !(variance > 1e-20*float64(m.offset*m.offset)+1e-300) || !(variance > 1e-14*float64(mean*mean)) {
+		return nil
+	}
+	variance *= (n + 1) / n
+	f := &fit{mean: mean, variance: variance, s2: m.h.s2, size: make([]float64, len(m.h.tau)), free: make([]float64, len(m.h.tau))}
+	h := hyper{variance: variance}
+	for i, g := range m.lay.groups {
+		f.guess = append(f.guess, h.first(g))
+		f.tau = append(f.tau, max(m.h.tau[i], 1e-7*variance))
+	}
+	if !m.h.known() {
+		f.s2, f.tau = variance, append([]float64(nil), f.guess...)
+	}
+	total *= rounds + 2 + len(m.copies)
+	f.budget = max(150_000, 2*total/int(max(1, m.next-m.n)))
+	return f
+}
+
+// step does the next slice, one block of one round, and returns its work.
+func (m *Model) step() int {
+	f := m.fit
+	if f.round == rounds {
+		return m.solveNext()
+	}
+	for f.block < len(m.main.blocks) {
+		b := m.main.blocks[f.block]
+		f.block++
+		if b == nil || b.n == 0 {
+			continue
+		}
+		m.countBlock(f, b)
+		return work(b)
+	}
+	m.countTail(f)
+	f.s2 = max((f.rss+2*f.variance)/(f.dof+2), 1e-3*f.variance)
+	for g := range f.tau {
+		f.tau[g] = max((f.size[g]+float64(strength*f.guess[g]))/(f.free[g]+strength), 1e-7*f.variance)
+	}
+	clear(f.size)
+	clear(f.free)
+	f.rss, f.dof, f.block = 0, 0, 0
+	if f.round++; f.round == rounds {
+		m.h.mean, m.h.variance, m.h.s2 = f.mean, f.variance, f.s2
+		tau := append([]float64(nil), f.tau...)
+		for _, g := range m.lay.groups[len(tau):] {
+			tau = append(tau, m.h.first(g))
+		}
+		m.h.tau = tau
+		f.solving = append([]*sums{m.main}, m.copies...)
+	}
+	return 1000
+}
+
+// countBlock adds a block to a round.
+func (m *Model) countBlock(f *fit, b *block) {
+	b.grow(&m.h, m.lay.coords)
+	s := &m.solver
+	tau := func(j int) float64 {
+		if g := m.lay.coords[j].group; int(g) < len(f.tau) {
+			return f.tau[g]
+		}
+		return m.h.tau[m.lay.coords[j].group]
+	}
+	s.factor(b, f.s2, tau)
+	s.invert()
+	diag := s.diagonal()
+	w, r := s.means(b, f.mean, f.s2)
+	rss := b.syy - float64(2*f.mean*b.sy) + float64(b.n*float64(f.mean*f.mean))
+	lost := float64(len(s.live))
+	for i, j := range s.live {
+		t := tau(j)
+		share := diag[i] / t
+		lost -= share
+		rss -= float64(w[i]*r[i]) + float64(f.s2*float64(w[i]*w[i])/t)
+		if g := m.lay.coords[j].group; int(g) < len(f.tau) {
+			f.size[g] += float64(w[i] * w[i])
+			f.free[g] += max(1-share, 0)
+		}
+	}
+	f.rss += max(rss, 0)
+	f.dof += max(b.n-lost, .3*b.n)
+}
+
+// countTail adds the tail to a round.
+func (m *Model) countTail(f *fit) {
+	for _, p := range m.main.tail.pages {
+		for i := range p.cells {
+			c := &p.cells[i]
+			if c.key == 0 || int(c.group) >= len(f.tau) {
+				continue
+			}
+			t := f.tau[c.group]
+			d := c.n + f.s2/t
+			w := c.r / d
+			f.size[c.group] += float64(w * w)
+			f.free[c.group] += max(1-f.s2/d/t, 0)
+			f.rss -= float64(w * (2*c.r - float64(c.n*w)))
+			f.dof -= c.n / d
+		}
+	}
+	f.rss = max(f.rss, 0)
+}
+
+// solveNext computes the posterior of the next block.
+func (m *Model) solveNext() int {
+	f := m.fit
+	for len(f.solving) > 0 {
+		s := f.solving[0]
+		for f.block < len(s.blocks) {
+			b := s.blocks[f.block]
+			f.block++
+			if b == nil || b.n == 0 {
+				continue
+			}
+			m.solver.into(b, &m.h, m.lay.coords)
+			b.digest()
+			return work(b) * 3 / 2
+		}
+		f.solving, f.block = f.solving[1:], 0
+	}
+	m.fit = nil
+	return 0
+}

@@ -1,0 +1,42 @@
+package effects
+
+// The constants of the model; docs/design/default.md says what was tried.
+const (
+	guess     = .2 // first guess of a variance, in units of its base and of the variance of the rewards
+	strength  = .5 // its weight, in coefficients
+	widen     = 3. // the prior that plays is so many times as wide as what was estimated
+	firstFit  = 6  // events before the first estimate
+	growth    = 1.25
+	rounds    = 3
+	narrow    = 1. / 3 // scale of a draw
+	wideShare = .05    // share of the draws of scale 1
+	voters    = 64
+	cut       = 2.5
+	maxCoords = 160
+	maxJoint  = 256
+	crossed   = .6
+	scaleSize = 30 // values after which the scale of a number is fixed
+)
+
+// hyper is what is estimated from all blocks together. Rewards are relative to the offset of the model.
+type hyper struct {
+	mean     float64   // of the rewards
+	variance float64   // of the rewards, 0 while all were equal
+	s2       float64   // of the noise
+	tau      []float64 // of each group
+}
+
+// known reports whether two rewards differed at the last estimate.
+func (h *hyper) known() bool { return h.variance > 0 }
+
+// prior is the variance of a coefficient before its first event, as it plays.
+func (h *hyper) prior(group int32) float64 { return widen * h.tau[group] }
+
+// first is the first guess of a group's variance.
+func (h *hyper) first(g group) float64 {
+	v := h.variance
+	if v == 0 {
+		v = 1
+	}
+	return guess * g.base() * v
+}

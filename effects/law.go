@@ -1,0 +1,97 @@
+package effects
+
+import (
+	"troupe/rng"
+)
+
+// drawing counts votes. It is the scratch space of one goroutine.
+type drawing struct {
+	z, s    []float64 // mean and standard deviation of each action, of the copy that draws
+	normal  []float64 // voters for each action
+	votes   []uint64
+	pick    [voters]int
+	scale   [voters]float64
+	winner  [voters]int
+	weights []float64
+	ready   []bool
+}
+
+// Votes returns how many of 64 draws prefer each action of a decision, and which each prefers. prices, if not nil, are
+// taken off the expected rewards. Draws are keyed by the number of the decision and the ids of the actions.
+func (m *Model) Votes(context []Atom, actions func(i int) []Atom, count int, prices func(i int) float64, number uint64) (votes []uint64, winner []int) {
+	d := &m.drawing
+	stream := m.keys.Sub(number)
+	d.weights = m.shares(d.weights)
+	m.toss(d, stream.Round(^uint64(0)))
+	d.normal = resize(d.normal, voters*count)
+	for i := range count {
+		stream.Round(actions(i)[0].Hash).Normals(d.normal[i*voters:(i+1)*voters], 0)
+	}
+	d.z, d.s = resize(d.z, count*len(d.weights)), resize(d.s, count*len(d.weights))
+	wanted := make([]bool, len(d.weights))
+	for _, c := range d.pick {
+		wanted[c] = true
+	}
+	for i := range count {
+		var v *vector
+		var k int32
+		if i == 0 || m.lay.joint {
+			k, v = m.read(context, actions(i), false)
+		} else {
+			k, v = m.blockAt(actions(i)[0].Hash, false), &m.reading.vector
+		}
+		for c := range d.weights {
+			if !wanted[c] {
+				continue
+			}
+			s := m.main
+			if c > 0 {
+				s = m.copies[c-1]
+			}
+			z, q := m.estimate(s, k, v)
+			if prices != nil {
+				z -= prices(i)
+			}
+			d.z[c*count+i], d.s[c*count+i] = z, sqrt(q)
+		}
+	}
+	d.votes = d.votes[:0]
+	for range count {
+		d.votes = append(d.votes, 0)
+	}
+	for j := range voters {
+		z, s := d.z[d.pick[j]*count:][:count], d.s[d.pick[j]*count:][:count]
+		best, at := 0., 0
+		for i := range count {
+			if v := z[i] + float64(float64(d.scale[j]*s[i])*d.normal[i*voters+j]); i == 0 || v > best {
+				best, at = v, i
+			}
+		}
+		d.votes[at]++
+		d.winner[j] = at
+	}
+	return d.votes, d.winner[:]
+}
+
+// toss draws the copy and the scale of each draw.
+func (m *Model) toss(d *drawing, source rng.Source) {
+	for j := range voters {
+		u := source.Float64(2 * j)
+		c := 0
+		for c+1 < len(d.weights) && u >= d.weights[c] {
+			u -= d.weights[c]
+			c++
+		}
+		d.pick[j], d.scale[j] = c, narrow
+		if source.Float64(2*j+1) < wideShare {
+			d.scale[j] = 1
+		}
+	}
+}
+
+// Estimate returns the expected reward of an action.
+func (m *Model) Estimate(context, action []Atom) float64 {
+	k, v := m.read(context, action, false)
+	z, _ := m.estimate(m.main, k, v)
+	return z + m.offset
+}

@@ -1,0 +1,440 @@
+package effects
+
+import (
+	"math"
+	"slices"
+
+	"troupe/bandit"
+	"troupe/rng"
+)
+
+// Atom is a value of a request: the upper 53 bits of its hash (bandit.TagAtom), which say its field and its role, and
+// the value itself: that of a number, 1 for a word or an id.
+type Atom struct {
+	Hash  uint64
+	Value float64
+}
+
+func (a *Atom) field() fieldKey {
+	f, _ := bandit.FieldOf(a.Hash)
+	return fieldKey(f)
+}
+
+func (a *Atom) number() bool {
+	_, role := bandit.FieldOf(a.Hash)
+	return role == bandit.NumberRole
+}
+
+// Model is one Gaussian model of random effects. See the package comment.
+type Model struct {
+	lay  layout
+	find index
+	h    hyper
+	keys rng.Stream // of the draws
+
+	main   *sums
+	copies []*sums // at most four
+	trial  *trial  // of changes
+	fit    *fit    // an estimate that is under way, nil otherwise
+
+	offset   float64 // the first reward; sums are of rewards less it
+	events   uint64  // learned events
+	n        uint64  // those that the main sums have
+	t        uint64  // decisions
+	next     uint64  // events at the next estimate
+	extremes extremes
+	numbers  map[fieldKey][]float64 // first values of numbers whose scale is not fixed
+	seen     sketch
+	early    []event // the first events, which are learned again when scales are fixed
+	grown    bool    // there are no early events any more
+	changes  []Change
+
+	reading reading
+	scratch scratch
+	solver  solver
+	drawing drawing
+}
+
+// event is one of the first events.
+type event struct {
+	context, action []Atom
+	y               float64
+	t               uint64
+}
+
+// sums are what a copy of the model knows: blocks, and the tail.
+type sums struct {
+	blocks []*block // by layout.ids, nil without events
+	tail   tail
+	born   uint64 // decision
+	slot   int
+	weigh  float64 // evidence for a copy
+}
+
+// Change is a change of the rewards that was noticed.
+type Change struct {
+	Born, Seen uint64 // decision after which the new model learns, decision at which it took over
+	Before     float64
+	Since      float64 // mean rewards
+}
+
+// New returns a model without events.
+func New(key rng.Key) *Model {
+	m := &Model{find: newIndex(), h: hyper{s2: 1}, keys: key.Stream(rng.Init), main: &sums{}, next: firstFit,
+		numbers: map[fieldKey][]float64{}, trial: newTrial()}
+	return m
+}
+
+// blockOf returns the place of the block that an action is in.
+func (m *Model) blockOf(id uint64) int32 {
+	if m.lay.joint {
+		id = 0
+	}
+	k, ok := m.find.blocks[id]
+	if !ok {
+		k = int32(len(m.lay.ids))
+		m.lay.ids = append(m.lay.ids, id)
+		m.find.blocks[id] = k
+	}
+	return k
+}
+
+// at returns block k of a copy, made if it is not there.
+func (s *sums) at(k int32, h *hyper) *block {
+	for int(k) >= len(s.blocks) {
+		s.blocks = append(s.blocks, nil)
+	}
+	if s.blocks[k] == nil {
+		s.blocks[k] = &block{post: &posterior{mean: h.mean, s2: h.s2}}
+	}
+	return s.blocks[k]
+}
+
+// estimate returns the mean and the variance of the expected reward of a vector in block k, relative to the offset.
+func (m *Model) estimate(s *sums, k int32, v *vector) (z, q float64) {
+	var p *posterior
+	if k >= 0 && int(k) < len(s.blocks) && s.blocks[k] != nil {
+		p = s.blocks[k].post
+	} else {
+		p = &posterior{mean: m.h.mean, s2: m.h.s2}
+	}
+	z = p.mean + p.estimate(v)
+	q = p.quadratic(v, &m.h, m.lay.coords, &m.scratch)
+	if len(v.tail) > 0 {
+		tz, tq := tailEstimate(&s.tail, k, v, &m.h, p.s2)
+		z, q = z+tz, q+tq
+	}
+	return z, q
+}
+
+// The methods of learner.
+
+func (m *Model) see(f fieldKey, v float64) {
+	if m.lay.fields[m.find.fields[f]].number || !m.grown {
+		return
+	}
+	if m.numbers[f] = append(m.numbers[f], v); len(m.numbers[f]) >= scaleSize {
+		m.ownFields()[m.find.fields[f]].scale(m.numbers[f])
+		delete(m.numbers, f)
+	}
+}
+
+// ownFields returns the fields for a change: readers have the list as it was.
+func (m *Model) ownFields() []field {
+	m.lay.fields = slices.Clone(m.lay.fields)
+	return m.lay.fields
+}
+
+func (m *Model) field(f fieldKey, _ bool) int32 {
+	at := int32(len(m.lay.fields))
+	m.lay.fields = append(m.lay.fields, field{key: f})
+	m.find.fields[f] = at
+	return at
+}
+
+func (m *Model) group(g group) int32 {
+	at, ok := m.find.groups[g]
+	if !ok {
+		at = int32(len(m.lay.groups))
+		m.lay.groups = append(m.lay.groups, g)
+		m.find.groups[g] = at
+		m.h.tau = append(slices.Clip(m.h.tau), m.h.first(g))
+	}
+	return at
+}
+
+func (m *Model) again(key uint64) bool { return m.seen.again(key) }
+
+func (m *Model) room(g group) bool {
+	limit := m.limit()
+	if g.kind == ofProducts || g.kind == ofIDs {
+		limit = int(crossed * float64(limit))
+	}
+	return len(m.lay.coords) < limit
+}
+
+// limit is how many coordinates a block may have.
+func (m *Model) limit() int {
+	if m.lay.joint {
+		return maxJoint
+	}
+	return min(maxCoords, int(math.Cbrt(4e7/float64(max(1, len(m.lay.ids))))))
+}
+
+func (m *Model) place(key uint64, g int32) int32 {
+	at := int32(len(m.lay.coords))
+	m.lay.coords = append(m.lay.coords, coord{key, g})
+	m.find.coords[key] = at
+	return at
+}
+
+// read makes the vector of an action, and learns what is new in it if so.
+func (m *Model) read(context, action []Atom, learns bool) (k int32, v *vector) {
+	var to learner
+	if learns {
+		to = m
+	}
+	id := action[0].Hash
+	k = m.blockAt(id, learns)
+	m.reading.context(&m.lay, &m.find, context, to)
+	if m.lay.joint {
+		m.reading.action(&m.lay, &m.find, id, action[1:], to)
+	}
+	return k, &m.reading.vector
+}
+
+func (m *Model) blockAt(id uint64, learns bool) int32 {
+	if learns {
+		return m.blockOf(id)
+	}
+	if m.lay.joint {
+		id = 0
+	}
+	if k, ok := m.find.blocks[id]; ok && int(k) < len(m.lay.ids) {
+		return k
+	}
+	return -1
+}
+
+// Decided notes a decision that is to be judged when it is settled: its key, and the action that was played. Decisions
+// are noted in their order.
+func (m *Model) Decided(key uint64, context, action []Atom) {
+	m.births()
+	m.t++
+	if m.trial.full() {
+		return
+	}
+	p := pending{key: key, t: m.t, known: m.h.known(), open: uint32(m.trial.open + 1)}
+	if p.known {
+		k, v := m.read(context, action, false)
+		p.z, p.q = m.estimate(m.main, k, v)
+		p.mean = m.h.mean
+		for i, c := range m.copies {
+			p.copies[i].born = c.born
+			p.copies[i].z, p.copies[i].q = m.estimate(c, k, v)
+		}
+	}
+	m.trial.add(p)
+}
+
+// largest bounds the size of a reward.
+const largest = 1e100
+
+// Learn moves the model by the reward of a decision that was noted with this key, or of one that was not.
+func (m *Model) Learn(key uint64, context, action []Atom, y float64) {
+	y = min(max(y, -largest), largest)
+	if m.events == 0 {
+		m.offset = y
+	}
+	m.events++
+	y = m.learn(context, action, y-m.offset, m.trial.decision(key, m.t))
+	m.trial.settle(key, true, y)
+	m.judge()
+}
+
+// Dropped notes that a decision gets no reward.
+func (m *Model) Dropped(key uint64) {
+	m.trial.settle(key, false, 0)
+	m.judge()
+}
+
+// earlyFits are the numbers of early events after which the scales of numbers are found, and all is learned again.
+var earlyFits = [...]int{8, 16, 32}
+
+// learn learns a reward relative to the offset, of decision t, and returns what it counted as.
+func (m *Model) learn(context, action []Atom, y float64, t uint64) float64 {
+	if !m.grown {
+		m.early = append(m.early, event{slices.Clone(context), slices.Clone(action), y, t})
+	}
+	features := len(action) > 1 && !m.lay.joint
+	if features || !m.grown && slices.Contains(earlyFits[:], len(m.early)) {
+		m.lay.joint = m.lay.joint || features
+		return m.again32(context, action, y, t)
+	}
+	return m.take(context, action, y, t)
+}
+
+// again32 learns the early events again, with what is known of the scales of numbers by now. When they are not kept any
+// more the model begins with this event.
+func (m *Model) again32(context, action []Atom, y float64, t uint64) float64 {
+	m.lay = layout{joint: m.lay.joint}
+	m.find = newIndex()
+	m.h = hyper{s2: 1}
+	m.main, m.copies, m.fit = &sums{}, nil, nil
+	m.n, m.next, m.extremes, m.seen = 0, firstFit, extremes{}, sketch{}
+	if m.grown {
+		m.numbers = map[fieldKey][]float64{}
+		return m.take(context, action, y, t)
+	}
+	m.scales()
+	for _, e := range m.early {
+		y = m.take(e.context, e.action, e.y, e.t)
+	}
+	if m.grown = len(m.early) >= earlyFits[len(earlyFits)-1]; m.grown {
+		m.early = nil
+	}
+	return y
+}
+
+// scales fixes the scale of each number of which the early events have some values.
+func (m *Model) scales() {
+	m.numbers = map[fieldKey][]float64{}
+	var order []fieldKey
+	note := func(side fieldKey, atoms []Atom) {
+		for _, a := range atoms {
+			if a.number() {
+				f := a.field() | side
+				if m.numbers[f] == nil {
+					order = append(order, f)
+				}
+				m.numbers[f] = append(m.numbers[f], a.Value)
+			}
+		}
+	}
+	for _, e := range m.early {
+		note(0, e.context)
+		note(actionField, e.action[1:])
+	}
+	for _, f := range order {
+		if v := m.numbers[f]; len(v) >= fewValues {
+			m.lay.fields[m.field(f, true)].scale(v)
+			delete(m.numbers, f)
+		}
+	}
+}
+
+// fewValues is how many values of a number fix its scale among the early events.
+const fewValues = 6
+
+// take learns an event.
+func (m *Model) take(context, action []Atom, y float64, t uint64) float64 {
+	k, v := m.read(context, action, true)
+	m.n++
+	y = m.bound(record{event: m.events, t: t, block: k, raw: y}, v)
+	m.main.learn(m, k, v, y)
+	for _, c := range m.copies {
+		if c.born <= t {
+			c.learn(m, k, v, y)
+		}
+	}
+	m.estimates()
+	return y
+}
+
+// bound returns what the reward of an event counts as, and corrects what earlier ones counted as.
+func (m *Model) bound(r record, v *vector) float64 {
+	x := &m.extremes
+	var was [2]*record
+	for i, list := range [][]record{x.top, x.low} {
+		if len(list) > 0 {
+			c := list[0]
+			was[i] = &c
+		}
+	}
+	top, low := rank(x.top, r, higher), rank(x.low, r, lower)
+	kept := false
+	for _, list := range [][]record{top, low} {
+		for i := range list {
+			if list[i].event == r.event {
+				if !kept {
+					r.v, kept = v.clone(), true
+				}
+				list[i].v = r.v
+			}
+		}
+	}
+	x.top, x.low = top, low
+	lo, hi := x.bounds()
+	done := map[uint64]bool{r.event: true}
+	fix := func(c *record) {
+		if y := min(max(c.raw, lo), hi); !done[c.event] {
+			done[c.event] = true
+			if y != c.y {
+				m.correct(c, y)
+			}
+		}
+	}
+	for _, c := range was {
+		if c != nil {
+			fix(c)
+		}
+	}
+	for _, list := range [][]record{x.top, x.low} {
+		for i := range list {
+			if list[i].event == r.event {
+				list[i].y = min(max(r.raw, lo), hi)
+				continue
+			}
+			fix(&list[i])
+			list[i].y = min(max(list[i].raw, lo), hi)
+		}
+	}
+	return min(max(r.raw, lo), hi)
+}
+
+// correct changes what the reward of an event counts as.
+func (m *Model) correct(r *record, y float64) {
+	for _, s := range append([]*sums{m.main}, m.copies...) {
+		if s != m.main && s.born > r.t {
+			continue
+		}
+		b := s.at(r.block, &m.h)
+		b.grow(&m.h, m.lay.coords)
+		b.correct(&r.v, r.y, y, m.h.known(), &m.scratch)
+		if m.h.known() {
+			for i := range r.v.tail {
+				l := &r.v.tail[i]
+				c := s.tail.change(tailKey(r.block, l.key), l.group)
+				c.r += float64(l.x * (y - r.y))
+				s.tail.settle(c)
+			}
+		}
+		b.digest()
+	}
+}
+
+// learn moves a copy by one event.
+func (s *sums) learn(m *Model, k int32, v *vector, y float64) {
+	b := s.at(k, &m.h)
+	b.grow(&m.h, m.lay.coords)
+	known := m.h.known()
+	var expects float64
+	if len(v.tail) > 0 {
+		expects, _ = tailEstimate(&s.tail, k, v, &m.h, b.post.s2)
+	}
+	b.learn(v, y-expects, y, known, &m.scratch)
+	var e float64
+	if known {
+		e = y - b.post.mean - expects - b.post.estimate(v)
+	}
+	for i := range v.tail {
+		l := &v.tail[i]
+		c := s.tail.change(tailKey(k, l.key), l.group)
+		own := float64(l.x*c.r) / (c.n + b.post.s2/m.h.prior(l.group))
+		c.r += float64(l.x * (e + own))
+		c.n += float64(l.x * l.x)
+		c.last = uint32(m.events)
+		s.tail.settle(c)
+	}
+	b.digest()
+}
