@@ -61,6 +61,18 @@ type Pender interface {
 	Pend(a Action) error
 }
 
+// Witness is implemented by policies that look at decisions when they are made, and not only at their rewards: how many
+// are open, and what the policy expected of them. A caller that has the decisions in their order calls Decided for each,
+// and then, for each at most once and in any order, Settled in place of Update, or Dropped. event names the decision.
+type Witness interface {
+	// Decided notes the action that was played in a decision. It does not change what is chosen next.
+	Decided(event uint64, a Action) error
+	// Settled is Update for a decision that was noted; for one that was not, it is one without its circumstances.
+	Settled(event uint64, a Action, y float64) error
+	// Dropped says that nothing is learned of a decision.
+	Dropped(event uint64)
+}
+
 // Additive is implemented by policies that know whether their state is a sum over events into which an event enters by
 // x and y alone. Where it is, n events as x√ρ and y√ρ leave what ρn events of the same kind leave.
 type Additive interface {

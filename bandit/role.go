@@ -5,12 +5,12 @@ type Role uint8
 
 // The roles of atoms.
 const (
-	LevelRole Role = iota // a string, a boolean or an id: one of the values of its field
-	BinRole               // the part of the range of a number in which a value lies, or a value of a number with few
-	ValueRole             // a number, standardised
-	WordRole              // a word of a text
-	FormRole              // the decimal form of a number whose scale is not known yet
-	NumberRole            // a number as it was sent
+	LevelRole  Role = iota // a string, a boolean or an id: one of the values of its field
+	BinRole                // the part of the range of a number in which a value lies, or a value of a number with few
+	ValueRole              // a number, standardised
+	WordRole               // a word of a text
+	FormRole               // the decimal form of a number whose scale is not known yet
+	NumberRole             // a number as it was sent
 )
 
 // TagAtom returns a hash that begins with the upper 20 bits of field, then three bits of the role, then the upper 41

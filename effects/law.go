@@ -18,14 +18,14 @@ type drawing struct {
 
 // Votes returns how many of 64 draws prefer each action of a decision, and which each prefers. prices, if not nil, are
 // taken off the expected rewards. Draws are keyed by the number of the decision and the ids of the actions.
-func (m *Model) Votes(context []Atom, actions func(i int) []Atom, count int, prices func(i int) float64, number uint64) (votes []uint64, winner []int) {
-	d := &m.drawing
+func (m *Model) Votes(context []Atom, actions [][]Atom, prices func(i int) float64, number uint64) (votes []uint64, winner []int) {
+	d, count := &m.drawing, len(actions)
 	stream := m.keys.Sub(number)
 	d.weights = m.shares(d.weights)
 	m.toss(d, stream.Round(^uint64(0)))
 	d.normal = resize(d.normal, voters*count)
 	for i := range count {
-		stream.Round(actions(i)[0].Hash).Normals(d.normal[i*voters:(i+1)*voters], 0)
+		stream.Round(actions[i][0].Hash).Normals(d.normal[i*voters:(i+1)*voters], 0)
 	}
 	d.z, d.s = resize(d.z, count*len(d.weights)), resize(d.s, count*len(d.weights))
 	wanted := make([]bool, len(d.weights))
@@ -36,9 +36,9 @@ func (m *Model) Votes(context []Atom, actions func(i int) []Atom, count int, pri
 		var v *vector
 		var k int32
 		if i == 0 || m.lay.joint {
-			k, v = m.read(context, actions(i), false)
+			k, v = m.read(context, actions[i], false)
 		} else {
-			k, v = m.blockAt(actions(i)[0].Hash, false), &m.reading.vector
+			k, v = m.blockAt(actions[i][0].Hash, false), &m.reading.vector
 		}
 		for c := range d.weights {
 			if !wanted[c] {

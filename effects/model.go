@@ -79,8 +79,10 @@ type Change struct {
 }
 
 // New returns a model without events.
-func New(key rng.Key) *Model {
-	m := &Model{find: newIndex(), h: hyper{s2: 1}, keys: key.Stream(rng.Init), main: &sums{}, next: firstFit,
+func New(key rng.Key) *Model { return newModel(key.Stream(rng.Init)) }
+
+func newModel(init rng.Stream) *Model {
+	m := &Model{find: newIndex(), h: hyper{s2: 1}, keys: init, main: &sums{}, next: firstFit,
 		numbers: map[fieldKey][]float64{}, trial: newTrial()}
 	return m
 }

@@ -41,7 +41,7 @@ func TestSegments(t *testing.T) {
 		for n := range 2000 {
 			g := r.IntN(segments)
 			ctx := []Atom{word(1, fmt.Sprint("s", g)), num(2, float64(18+r.IntN(62)))}
-			votes, winner := m.Votes(ctx, func(i int) []Atom { return acts[i] }, actions, nil, uint64(n))
+			votes, winner := m.Votes(ctx, acts, nil, uint64(n))
 			k := winner[r.IntN(voters)]
 			if votes[k] == 0 {
 				t.Fatal("no vote")

@@ -23,6 +23,9 @@ type HashedOptions struct {
 	// List lets a vector end with the atoms that it was made of (bandit.Atoms), for policies that read fields: the
 	// dimension is 3·2^bits. It needs Fields.
 	List bool
+	// Raw keeps numbers as they were sent, each one atom (bandit.NumberRole), and lets a vector be the list of its atoms
+	// and nothing else, for a policy that finds the scales of numbers and its own coordinates. It implies Fields and List.
+	Raw bool
 }
 
 // Hashed is the encoder of models without a schema: every value of any name, type and level has a
@@ -58,6 +61,7 @@ type Hashed struct {
 	bits         int
 	limits       Limits
 	fields, list bool
+	raw          bool
 }
 
 // MaxPairs is the largest number of pairs in the vector of an action, maxCrossed that of other
@@ -75,7 +79,8 @@ func NewHashed(o HashedOptions) (*Hashed, error) {
 	if o.Bits < 10 || o.Bits > 28 {
 		return nil, &Error{Code: Value, Path: "bits", Value: strconv.Itoa(o.Bits), Problem: "expected 10 to 28"}
 	}
-	return &Hashed{bits: o.Bits, limits: o.Limits.filled(), fields: o.Fields, list: o.Fields && o.List}, nil
+	o.Fields, o.List = o.Fields || o.Raw, o.List || o.Raw
+	return &Hashed{bits: o.Bits, limits: o.Limits.filled(), fields: o.Fields, list: o.Fields && o.List, raw: o.Raw}, nil
 }
 
 // Bits returns the logarithm of the number of coordinates.
@@ -111,7 +116,7 @@ func HasField(id uint64) bool { return id>>41 == bandit.TagAtom(mix(seedID), ban
 // Atom is one value of a request.
 type Atom struct {
 	Hash  uint64
-	Value float64 // exact in float32
+	Value float64
 }
 
 // mix is the finaliser of MurmurHash3 (64 bits), a bijection.
@@ -146,6 +151,9 @@ func crossHash(c, a uint64) uint64 {
 // first atom of the action is its id. context must be in ascending order of hashes, as HashedBatch gives
 // it. The result depends on nothing else: a log keeps atoms, not vectors.
 func (h *Hashed) AppendVector(at []uint32, x []float64, context, action []Atom) ([]uint32, []float64) {
+	if h.raw {
+		return h.appendList(at, x, context, action)
+	}
 	if h.fields {
 		return h.appendTagged(at, x, context, action)
 	}
@@ -273,6 +281,19 @@ func (h *Hashed) appendTagged(at []uint32, x []float64, context, action []Atom) 
 	return l.At, l.X
 }
 
+// appendList is AppendVector with Raw.
+func (h *Hashed) appendList(at []uint32, x []float64, context, action []Atom) ([]uint32, []float64) {
+	l := bandit.AtomList{At: at, X: x, First: 2 << h.bits}
+	for _, a := range context {
+		l.Append(a.Hash, a.Value)
+	}
+	for _, a := range action {
+		l.Append(a.Hash, a.Value)
+	}
+	l.End(len(context), len(action), 0)
+	return l.At, l.X
+}
+
 // Coordinate returns the coordinate in AppendVector of the product of an action's atom with none, one or two atoms of
 // the context, by their hashes. Other numbers of them panic.
 func (h *Hashed) Coordinate(action uint64, context ...uint64) uint32 {
@@ -362,7 +383,7 @@ func (h *Hashed) LevelAtom(s *Statistics, feature uint64, x float64) uint64 {
 }
 
 // AppendAtoms appends atoms for a log: the count (uvarint), then for each its hash as 8 bytes,
-// little-endian, and a byte that is 0 for value 1 and 1 for a float32 that follows.
+// little-endian, and a byte that is 0 for value 1, 1 for a float32 that follows, and 2 for a float64.
 func AppendAtoms(b []byte, atoms []Atom) []byte {
 	b = binary.AppendUvarint(b, uint64(len(atoms)))
 	for _, a := range atoms {
@@ -371,8 +392,13 @@ func AppendAtoms(b []byte, atoms []Atom) []byte {
 			b = append(b, 0)
 			continue
 		}
-		b = append(b, 1)
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(a.Value)))
+		if v := float32(a.Value); float64(v) == a.Value {
+			b = append(b, 1)
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+			continue
+		}
+		b = append(b, 2)
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(a.Value))
 	}
 	return b
 }
@@ -388,13 +414,17 @@ func ReadAtoms(dst []Atom, b []byte) (atoms []Atom, rest []byte, err error) {
 	}
 	b = b[k:]
 	for range n {
-		if len(b) < 9 || b[8] > 1 || b[8] == 1 && len(b) < 13 {
+		if len(b) < 9 || b[8] > 2 || b[8] == 1 && len(b) < 13 || b[8] == 2 && len(b) < 17 {
 			return dst, b, errors.New("feature: an atom is cut short or of an unknown form")
 		}
 		a := Atom{binary.LittleEndian.Uint64(b), 1}
-		if b[8] == 1 {
+		switch b[8] {
+		case 1:
 			a.Value = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[9:])))
 			b = b[4:]
+		case 2:
+			a.Value = math.Float64frombits(binary.LittleEndian.Uint64(b[9:]))
+			b = b[8:]
 		}
 		if a.Value-a.Value != 0 {
 			return dst, b, fmt.Errorf("feature: an atom has the value %v, expected a finite number", a.Value)
@@ -938,6 +968,10 @@ func (b *HashedBatch) decimal(x float64) []byte {
 // number reads a number.
 func (b *HashedBatch) number(seed uint64, x float64) {
 	b.note(seed, 'n', x)
+	if b.enc.raw {
+		b.push(seed, bandit.NumberRole, 0, x+0) // −0 is 0
+		return
+	}
 	s, ok := b.stats.Of(seed)
 	if !ok || s.Deviation == 0 {
 		b.level(seed, seed, bandit.FormRole, b.decimal(x))
