@@ -141,7 +141,7 @@ func (m *Model) countTail(f *fit) {
 	for _, p := range m.main.tail.pages {
 		for i := range p.cells {
 			c := &p.cells[i]
-			if c.key == 0 || int(c.group) >= len(f.tau) {
+			if c.key == 0 || c.n == 0 || int(c.group) >= len(f.tau) {
 				continue
 			}
 			t := f.tau[c.group]

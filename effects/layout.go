@@ -129,6 +129,7 @@ type loose struct {
 	key   uint64
 	group int32
 	x     float64
+	value bool // of a field, or an id: it counts only once it was learned
 }
 
 func (v *vector) reset() { v.at, v.x, v.tail = v.at[:0], v.x[:0], v.tail[:0] }
@@ -280,11 +281,11 @@ func (r *reading) put(l *layout, x *index, key uint64, g group, v float64, to le
 		r.place[j] = int32(len(r.vector.at))
 		return
 	}
-	r.loose(l, x, key, g, v, to)
+	r.loose(l, x, key, g, v, g.kind == ofAction, to)
 }
 
 // loose adds a value without a coordinate to the vector.
-func (r *reading) loose(l *layout, x *index, key uint64, g group, v float64, to learner) {
+func (r *reading) loose(l *layout, x *index, key uint64, g group, v float64, value bool, to learner) {
 	at, known := x.groups[g]
 	switch {
 	case known && int(at) < len(l.groups):
@@ -299,7 +300,7 @@ func (r *reading) loose(l *layout, x *index, key uint64, g group, v float64, to 
 			return
 		}
 	}
-	r.vector.tail = append(r.vector.tail, loose{key, at, v})
+	r.vector.tail = append(r.vector.tail, loose{key, at, v, value})
 }
 
 // side adds the values and numbers of one side to the vector.
@@ -310,7 +311,7 @@ func (r *reading) side(l *layout, x *index, levels []level, spans []span, number
 		case v.core:
 			r.put(l, x, v.key, g, v.x, to)
 		case v.x != 0:
-			r.loose(l, x, v.key, g, v.x, to)
+			r.loose(l, x, v.key, g, v.x, true, to)
 		}
 	}
 	for _, s := range spans {

@@ -82,9 +82,18 @@ type Change struct {
 func New(key rng.Key) *Model { return newModel(key.Stream(rng.Init)) }
 
 func newModel(init rng.Stream) *Model {
-	m := &Model{find: newIndex(), h: hyper{s2: 1}, keys: init, main: &sums{}, next: firstFit,
-		numbers: map[fieldKey][]float64{}, trial: newTrial()}
+	m := &Model{keys: init, next: firstFit, numbers: map[fieldKey][]float64{}, trial: newTrial()}
+	m.empty(false)
 	return m
+}
+
+// empty gives the model a layout that has no more than the action itself, and no sums.
+func (m *Model) empty(joint bool) {
+	m.lay, m.find, m.h, m.main = layout{joint: joint}, newIndex(), hyper{s2: 1}, &sums{}
+	m.place(oneKey, m.group(group{kind: ofAction}))
+	if joint {
+		m.group(group{kind: ofAction, a: actionField})
+	}
 }
 
 // blockOf returns the place of the block that an action is in.
@@ -279,10 +288,8 @@ func (m *Model) learn(context, action []Atom, y float64, t uint64) float64 {
 // again32 learns the early events again, with what is known of the scales of numbers by now. When they are not kept any
 // more the model begins with this event.
 func (m *Model) again32(context, action []Atom, y float64, t uint64) float64 {
-	m.lay = layout{joint: m.lay.joint}
-	m.find = newIndex()
-	m.h = hyper{s2: 1}
-	m.main, m.copies, m.fit = &sums{}, nil, nil
+	m.empty(m.lay.joint)
+	m.copies, m.fit = nil, nil
 	m.n, m.next, m.extremes, m.seen = 0, firstFit, extremes{}, sketch{}
 	if m.grown {
 		m.numbers = map[fieldKey][]float64{}
@@ -437,6 +444,11 @@ func (s *sums) learn(m *Model, k int32, v *vector, y float64) {
 		c.n += float64(l.x * l.x)
 		c.last = uint32(m.events)
 		s.tail.settle(c)
+		if l.value && !m.lay.joint {
+			any := s.tail.change(tailKey(anyBlock, l.key), l.group)
+			any.last = uint32(m.events)
+			s.tail.settle(any)
+		}
 	}
 	b.digest()
 }

@@ -138,12 +138,18 @@ func (t *tail) share(on bool) []*page {
 // tailKey is the key of a value in a block.
 func tailKey(block int32, key uint64) uint64 { return mix2(key, uint64(block)+7) | 1 }
 
+// anyBlock has a cell for each value that was learned in any block, without events.
+const anyBlock = -1
+
 // tailEstimate returns mean and variance of the sum of a vector's loose values in a block.
 func tailEstimate(t *tail, block int32, v *vector, h *hyper, s2 float64) (z, q float64) {
 	for i := range v.tail {
 		l := &v.tail[i]
 		prior := h.prior(l.group)
 		c := t.find(tailKey(block, l.key))
+		if c == nil && l.value && t.find(tailKey(anyBlock, l.key)) == nil {
+			continue
+		}
 		if c == nil {
 			q += float64(float64(l.x*l.x) * prior)
 			continue
