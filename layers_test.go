@@ -40,6 +40,7 @@ var layers = map[string]string{
 	"internal/lockstep":     "rng bandit internal/linalg",
 	"actionset":             "rng bandit spec internal/linalg",
 	"policy":                "rng bandit spec budget internal/linalg internal/logs internal/members internal/paged theory internal/lockstep",
+	"effects":               "rng bandit internal/linalg internal/logs",
 	"bandittest":            "rng bandit",
 	"feature":               "bandit spec internal/logs internal/decimal",
 	"dataset":               "bandit actionset spec",

@@ -15,29 +15,29 @@ type block struct {
 	n, sy, syy float64   // events, Σ y, Σ y²
 	a          []float64 // A = Σ xxᵀ
 	b          []float64 // Σ x·(y − tail)
-	post       *posterior
+	post       posterior
 	sum        uint64 // of the posterior, for the digest
+	shared     bool   // readers have it: it is copied before it changes
 }
 
-// posterior is that of the coefficients of a block: N(m, P). Readers share it; it is copied before it changes.
+// posterior is that of the coefficients of a block: N(m, P).
 type posterior struct {
 	m, p     []float64
 	mean, s2 float64 // the mean of the rewards and the noise variance with which they were computed
-	shared   bool
 }
 
 func (p *posterior) dim() int { return len(p.m) }
 
-// own returns a posterior that may be changed.
-func (b *block) own() *posterior {
-	if b.post.shared {
-		p := *b.post
-		p.m, p.p = append(make([]float64, 0, cap(p.m)), p.m...), append(make([]float64, 0, cap(p.p)), p.p...)
-		p.shared = false
-		b.post = &p
-	}
-	return b.post
+// clone returns a block that shares nothing.
+func (b *block) clone() *block {
+	c := *b
+	c.a, c.b = copied(b.a), copied(b.b)
+	c.post.m, c.post.p = copied(b.post.m), copied(b.post.p)
+	c.shared = false
+	return &c
 }
+
+func copied(x []float64) []float64 { return append(make([]float64, 0, cap(x)), x...) }
 
 // grow gives the block the coordinates of a layout.
 func (b *block) grow(h *hyper, coords []coord) {
@@ -45,7 +45,7 @@ func (b *block) grow(h *hyper, coords []coord) {
 	if b.post.dim() == d {
 		return
 	}
-	p := b.own()
+	p := &b.post
 	for j := len(b.b); j < d; j++ {
 		b.b = append(b.b, 0)
 		b.a = append(b.a, make([]float64, j+1)...)
@@ -156,7 +156,7 @@ func (b *block) learn(v *vector, y, full float64, known bool, s *scratch) {
 		}
 		b.b[j] += float64(v.x[i] * y)
 	}
-	p := b.own()
+	p := &b.post
 	w := p.times(v.at, v.x, s)
 	var q float64
 	for i, j := range v.at {
@@ -183,7 +183,7 @@ func (b *block) correct(v *vector, was, is float64, known bool, s *scratch) {
 	if !known {
 		return
 	}
-	p := b.own()
+	p := &b.post
 	w := p.times(v.at, v.x, s)
 	linalg.Axpy(delta/p.s2, w, p.m)
 }

@@ -20,7 +20,6 @@ type pending struct {
 	key    uint64
 	t      uint64 // number of the decision
 	y      float64
-	mean   float64
 	z, q   float64 // what the model expected, and how surely
 	copies [4]expected
 	open   uint32 // decisions that waited for a reward then, this one included
@@ -32,6 +31,7 @@ type pending struct {
 // expected is what a copy expected.
 type expected struct {
 	born uint64
+	slot int
 	z, q float64
 }
 
@@ -76,20 +76,25 @@ func (t *trial) settle(key uint64, given bool, y float64) {
 	}
 }
 
-// births lets copies begin at fixed numbers of decisions, as many as there is room for.
-func (m *Model) births() {
+// bear lets copies begin after fixed numbers of decisions, as many as there is room for.
+func (m *Model) bear() {
 	if m.t < firstBirth || !m.h.known() {
 		return
 	}
-	for slot := range 4 {
+	for slot := range m.births {
 		per := uint64(period << (2 * (slot / 2)))
 		phase := uint64(slot%2) * per / 2
-		if m.t < phase || (m.t-phase)%per != 0 {
+		if m.t < phase {
 			continue
 		}
-		m.copies = slices.DeleteFunc(m.copies, func(c *sums) bool { return c.slot == slot })
+		due := m.t - (m.t-phase)%per
+		if due < firstBirth || due <= m.births[slot] {
+			continue
+		}
+		m.births[slot] = due
+		m.copies = slices.DeleteFunc(slices.Clone(m.copies), func(c *sums) bool { return c.slot == slot })
 		if m.has(slot) {
-			m.copies = append(m.copies, &sums{born: m.t + 1, slot: slot})
+			m.copies = append(m.copies, &sums{born: m.t, slot: slot})
 		}
 	}
 }
@@ -132,7 +137,7 @@ func (m *Model) weigh(p *pending) {
 	for _, c := range m.copies {
 		for i := range p.copies {
 			e := &p.copies[i]
-			if e.born != c.born || e.born == 0 {
+			if e.born != c.born || e.slot != c.slot || e.born == 0 {
 				continue
 			}
 			c.weigh = max(least, c.weigh+m.favours(p, e))

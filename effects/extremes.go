@@ -1,5 +1,7 @@
 package effects
 
+import "slices"
+
 // extremes bound what one reward can do: the largest counts as the second largest, and the smallest as the second
 // smallest. Their events are kept, so that a bound that moves corrects what was learned of them.
 type extremes struct {
@@ -16,7 +18,8 @@ type record struct {
 	v     vector
 }
 
-// rank puts a record in order, the best first, and keeps two. It reports whether it is among them.
+// rank returns a list with a record in its order, the best first: two at most. The list itself does not change, unless
+// it is returned.
 func rank(list []record, r record, before func(a, b *record) bool) []record {
 	at := len(list)
 	for at > 0 && before(&r, &list[at-1]) {
@@ -25,9 +28,7 @@ func rank(list []record, r record, before func(a, b *record) bool) []record {
 	if at >= 2 {
 		return list
 	}
-	list = append(list, record{})
-	copy(list[at+1:], list[at:])
-	list[at] = r
+	list = slices.Insert(slices.Clone(list), at, r)
 	return list[:min(len(list), 2)]
 }
 

@@ -1,6 +1,9 @@
 package effects
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 func sqrt(x float64) float64 { return math.Sqrt(x) }
 
@@ -21,9 +24,18 @@ type fit struct {
 	size, free     []float64
 	rss, dof       float64
 	round          int
-	block          int // the next one
-	solving        []*sums
-	budget         int // work after each event
+	block          int   // the next one
+	solving        []int // copies whose blocks are computed anew, 0 for the model itself
+	budget         int   // work after each event
+	shared         bool
+}
+
+// clone returns a copy that shares nothing that changes.
+func (f *fit) clone() *fit {
+	c := *f
+	c.tau, c.size, c.free = slices.Clone(f.tau), slices.Clone(f.size), slices.Clone(f.free)
+	c.shared = false
+	return &c
 }
 
 // estimates begins an estimate when the number of events has grown by a quarter, and goes on with one that is under
@@ -73,6 +85,9 @@ func (m *Model) beginFit() *fit {
 
 // step does the next slice, one block of one round, and returns its work.
 func (m *Model) step() int {
+	if m.fit.shared {
+		m.fit = m.fit.clone()
+	}
 	f := m.fit
 	if f.round == rounds {
 		return m.solveNext()
@@ -101,14 +116,16 @@ func (m *Model) step() int {
 			tau = append(tau, m.h.first(g))
 		}
 		m.h.tau = tau
-		f.solving = append([]*sums{m.main}, m.copies...)
+		f.solving = nil
+		for i := range len(m.copies) + 1 {
+			f.solving = append(f.solving, i)
+		}
 	}
 	return 1000
 }
 
 // countBlock adds a block to a round.
 func (m *Model) countBlock(f *fit, b *block) {
-	b.grow(&m.h, m.lay.coords)
 	s := &m.solver
 	tau := func(j int) float64 {
 		if g := m.lay.coords[j].group; int(g) < len(f.tau) {
@@ -156,17 +173,29 @@ func (m *Model) countTail(f *fit) {
 	f.rss = max(f.rss, 0)
 }
 
+// copyAt returns the model's own sums, or those of a copy from 1 on.
+func (m *Model) copyAt(i int) *sums {
+	if i == 0 {
+		return m.main
+	}
+	return m.copies[i-1]
+}
+
 // solveNext computes the posterior of the next block.
 func (m *Model) solveNext() int {
 	f := m.fit
 	for len(f.solving) > 0 {
-		s := f.solving[0]
+		if f.solving[0] > len(m.copies) {
+			break
+		}
+		s := m.copyAt(f.solving[0])
 		for f.block < len(s.blocks) {
 			b := s.blocks[f.block]
 			f.block++
 			if b == nil || b.n == 0 {
 				continue
 			}
+			b = s.own(f.block - 1)
 			m.solver.into(b, &m.h, m.lay.coords)
 			b.digest()
 			return work(b) * 3 / 2

@@ -150,7 +150,8 @@ type reading struct {
 // learner is what reading needs of a model that learns: it may add to the layout.
 type learner interface {
 	see(f fieldKey, v float64) // a number
-	field(f fieldKey, number bool) int32
+	field(f fieldKey) int32
+	level(field int32) // one more of its values has a coordinate
 	group(g group) int32
 	again(key uint64) bool // whether a value was seen before
 	room(g group) bool     // whether one more coordinate of the group has room
@@ -201,11 +202,11 @@ func (r *reading) scan(l *layout, x *index, side fieldKey, atoms []Atom, to lear
 		f := a.field() | side
 		number := a.number()
 		at, ok := x.fields[f]
-		if !ok {
+		if ok = ok && int(at) < len(l.fields); !ok {
 			if to == nil {
 				continue
 			}
-			at = to.field(f, number)
+			at = to.field(f)
 		}
 		if number {
 			if to != nil {
@@ -217,7 +218,8 @@ func (r *reading) scan(l *layout, x *index, side fieldKey, atoms []Atom, to lear
 			continue
 		}
 		key := mix2(a.Hash, uint64(side))
-		_, core := x.coords[key]
+		j, core := x.coords[key]
+		core = core && int(j) < len(l.coords)
 		if to != nil && !core {
 			if !to.again(key) {
 				levels = append(levels, level{at, key, 0, false}) // it counts from its second sighting on
@@ -230,7 +232,7 @@ func (r *reading) scan(l *layout, x *index, side fieldKey, atoms []Atom, to lear
 			}
 			if g := (group{kind: kind, a: f}); l.fields[at].levels < limit && to.room(g) {
 				to.place(key, to.group(g))
-				l.fields[at].levels++
+				to.level(at)
 				core = true
 			}
 		}

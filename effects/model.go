@@ -1,6 +1,7 @@
 package effects
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -27,14 +28,24 @@ func (a *Atom) number() bool {
 
 // Model is one Gaussian model of random effects. See the package comment.
 type Model struct {
-	lay  layout
-	find index
-	h    hyper
-	keys rng.Stream // of the draws
+	state
+	keys  rng.Stream // of the draws
+	find  index
+	trial *trial
+
+	reading reading
+	scratch scratch
+	solver  solver
+	drawing drawing
+}
+
+// state is what a model has learned. What others share of it is copied before it changes.
+type state struct {
+	lay layout
+	h   hyper
 
 	main   *sums
 	copies []*sums // at most four
-	trial  *trial  // of changes
 	fit    *fit    // an estimate that is under way, nil otherwise
 
 	offset   float64 // the first reward; sums are of rewards less it
@@ -48,11 +59,9 @@ type Model struct {
 	early    []event // the first events, which are learned again when scales are fixed
 	grown    bool    // there are no early events any more
 	changes  []Change
-
-	reading reading
-	scratch scratch
-	solver  solver
-	drawing drawing
+	births   [4]uint64 // decisions at which the last copy of each slot began
+	life     *byte     // of the layout: another one begins another life
+	shared   bool      // the map of numbers is
 }
 
 // event is one of the first events.
@@ -82,7 +91,8 @@ type Change struct {
 func New(key rng.Key) *Model { return newModel(key.Stream(rng.Init)) }
 
 func newModel(init rng.Stream) *Model {
-	m := &Model{keys: init, next: firstFit, numbers: map[fieldKey][]float64{}, trial: newTrial()}
+	m := &Model{keys: init, trial: newTrial()}
+	m.next, m.numbers = firstFit, map[fieldKey][]float64{}
 	m.empty(false)
 	return m
 }
@@ -90,6 +100,7 @@ func newModel(init rng.Stream) *Model {
 // empty gives the model a layout that has no more than the action itself, and no sums.
 func (m *Model) empty(joint bool) {
 	m.lay, m.find, m.h, m.main = layout{joint: joint}, newIndex(), hyper{s2: 1}, &sums{}
+	m.life = new(byte)
 	m.place(oneKey, m.group(group{kind: ofAction}))
 	if joint {
 		m.group(group{kind: ofAction, a: actionField})
@@ -110,13 +121,21 @@ func (m *Model) blockOf(id uint64) int32 {
 	return k
 }
 
-// at returns block k of a copy, made if it is not there.
+// at returns block k of a copy for a change; it is made if it is not there.
 func (s *sums) at(k int32, h *hyper) *block {
 	for int(k) >= len(s.blocks) {
 		s.blocks = append(s.blocks, nil)
 	}
 	if s.blocks[k] == nil {
-		s.blocks[k] = &block{post: &posterior{mean: h.mean, s2: h.s2}}
+		s.blocks[k] = &block{post: posterior{mean: h.mean, s2: h.s2}}
+	}
+	return s.own(int(k))
+}
+
+// own returns block k for a change.
+func (s *sums) own(k int) *block {
+	if s.blocks[k].shared {
+		s.blocks[k] = s.blocks[k].clone()
 	}
 	return s.blocks[k]
 }
@@ -125,7 +144,7 @@ func (s *sums) at(k int32, h *hyper) *block {
 func (m *Model) estimate(s *sums, k int32, v *vector) (z, q float64) {
 	var p *posterior
 	if k >= 0 && int(k) < len(s.blocks) && s.blocks[k] != nil {
-		p = s.blocks[k].post
+		p = &s.blocks[k].post
 	} else {
 		p = &posterior{mean: m.h.mean, s2: m.h.s2}
 	}
@@ -144,7 +163,10 @@ func (m *Model) see(f fieldKey, v float64) {
 	if m.lay.fields[m.find.fields[f]].number || !m.grown {
 		return
 	}
-	if m.numbers[f] = append(m.numbers[f], v); len(m.numbers[f]) >= scaleSize {
+	if m.shared {
+		m.numbers, m.shared = maps.Clone(m.numbers), false
+	}
+	if m.numbers[f] = append(slices.Clip(m.numbers[f]), v); len(m.numbers[f]) >= scaleSize {
 		m.ownFields()[m.find.fields[f]].scale(m.numbers[f])
 		delete(m.numbers, f)
 	}
@@ -156,7 +178,9 @@ func (m *Model) ownFields() []field {
 	return m.lay.fields
 }
 
-func (m *Model) field(f fieldKey, _ bool) int32 {
+func (m *Model) level(at int32) { m.ownFields()[at].levels++ }
+
+func (m *Model) field(f fieldKey) int32 {
 	at := int32(len(m.lay.fields))
 	m.lay.fields = append(m.lay.fields, field{key: f})
 	m.find.fields[f] = at
@@ -230,7 +254,6 @@ func (m *Model) blockAt(id uint64, learns bool) int32 {
 // Decided notes a decision that is to be judged when it is settled: its key, and the action that was played. Decisions
 // are noted in their order.
 func (m *Model) Decided(key uint64, context, action []Atom) {
-	m.births()
 	m.t++
 	if m.trial.full() {
 		return
@@ -239,9 +262,8 @@ func (m *Model) Decided(key uint64, context, action []Atom) {
 	if p.known {
 		k, v := m.read(context, action, false)
 		p.z, p.q = m.estimate(m.main, k, v)
-		p.mean = m.h.mean
 		for i, c := range m.copies {
-			p.copies[i].born = c.born
+			p.copies[i].born, p.copies[i].slot = c.born, c.slot
 			p.copies[i].z, p.copies[i].q = m.estimate(c, k, v)
 		}
 	}
@@ -258,15 +280,15 @@ func (m *Model) Learn(key uint64, context, action []Atom, y float64) {
 		m.offset = y
 	}
 	m.events++
+	m.bear()
 	y = m.learn(context, action, y-m.offset, m.trial.decision(key, m.t))
 	m.trial.settle(key, true, y)
 	m.judge()
 }
 
-// Dropped notes that a decision gets no reward.
+// Dropped notes that a decision gets no reward. What is chosen next does not change before the next reward.
 func (m *Model) Dropped(key uint64) {
 	m.trial.settle(key, false, 0)
-	m.judge()
 }
 
 // earlyFits are the numbers of early events after which the scales of numbers are found, and all is learned again.
@@ -280,19 +302,19 @@ func (m *Model) learn(context, action []Atom, y float64, t uint64) float64 {
 	features := len(action) > 1 && !m.lay.joint
 	if features || !m.grown && slices.Contains(earlyFits[:], len(m.early)) {
 		m.lay.joint = m.lay.joint || features
-		return m.again32(context, action, y, t)
+		return m.restart(context, action, y, t)
 	}
 	return m.take(context, action, y, t)
 }
 
-// again32 learns the early events again, with what is known of the scales of numbers by now. When they are not kept any
+// restart learns the early events again, with what is known of the scales of numbers by now. When they are not kept any
 // more the model begins with this event.
-func (m *Model) again32(context, action []Atom, y float64, t uint64) float64 {
+func (m *Model) restart(context, action []Atom, y float64, t uint64) float64 {
 	m.empty(m.lay.joint)
 	m.copies, m.fit = nil, nil
 	m.n, m.next, m.extremes, m.seen = 0, firstFit, extremes{}, sketch{}
 	if m.grown {
-		m.numbers = map[fieldKey][]float64{}
+		m.numbers, m.shared = map[fieldKey][]float64{}, false
 		return m.take(context, action, y, t)
 	}
 	m.scales()
@@ -307,7 +329,7 @@ func (m *Model) again32(context, action []Atom, y float64, t uint64) float64 {
 
 // scales fixes the scale of each number of which the early events have some values.
 func (m *Model) scales() {
-	m.numbers = map[fieldKey][]float64{}
+	m.numbers, m.shared = map[fieldKey][]float64{}, false
 	var order []fieldKey
 	note := func(side fieldKey, atoms []Atom) {
 		for _, a := range atoms {
@@ -326,7 +348,7 @@ func (m *Model) scales() {
 	}
 	for _, f := range order {
 		if v := m.numbers[f]; len(v) >= fewValues {
-			m.lay.fields[m.field(f, true)].scale(v)
+			m.lay.fields[m.field(f)].scale(v)
 			delete(m.numbers, f)
 		}
 	}
@@ -342,7 +364,7 @@ func (m *Model) take(context, action []Atom, y float64, t uint64) float64 {
 	y = m.bound(record{event: m.events, t: t, block: k, raw: y}, v)
 	m.main.learn(m, k, v, y)
 	for _, c := range m.copies {
-		if c.born <= t {
+		if c.born < t {
 			c.learn(m, k, v, y)
 		}
 	}
@@ -404,7 +426,7 @@ func (m *Model) bound(r record, v *vector) float64 {
 // correct changes what the reward of an event counts as.
 func (m *Model) correct(r *record, y float64) {
 	for _, s := range append([]*sums{m.main}, m.copies...) {
-		if s != m.main && s.born > r.t {
+		if s != m.main && s.born >= r.t {
 			continue
 		}
 		b := s.at(r.block, &m.h)

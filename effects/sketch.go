@@ -1,10 +1,14 @@
 package effects
 
+import "slices"
+
 // sketch remembers which values were seen, as hashes at places of their own: the newest of each place. It has up to
 // 8,192 places.
 type sketch struct {
 	keys []uint64
 	used int
+
+	shared bool
 }
 
 const maxSketch = 8192
@@ -17,6 +21,10 @@ func (s *sketch) again(key uint64) bool {
 	at := &s.keys[key&uint64(len(s.keys)-1)]
 	if *at == key {
 		return true
+	}
+	if s.shared {
+		s.keys, s.shared = slices.Clone(s.keys), false
+		at = &s.keys[key&uint64(len(s.keys)-1)]
 	}
 	if *at == 0 {
 		s.used++

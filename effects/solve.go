@@ -92,7 +92,7 @@ func (s *solver) into(b *block, h *hyper, coords []coord) {
 	b.grow(h, coords)
 	s.factor(b, h.s2, func(j int) float64 { return h.prior(coords[j].group) })
 	s.invert()
-	p := b.own()
+	p := &b.post
 	clear(p.m)
 	clear(p.p)
 	for j := range p.m {

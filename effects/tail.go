@@ -127,14 +127,6 @@ func (t *tail) double() {
 	}
 }
 
-// share returns the tail as it is now, for readers.
-func (t *tail) share(on bool) []*page {
-	for _, p := range t.pages {
-		p.shared = on
-	}
-	return append([]*page(nil), t.pages...)
-}
-
 // tailKey is the key of a value in a block.
 func tailKey(block int32, key uint64) uint64 { return mix2(key, uint64(block)+7) | 1 }
 
