@@ -39,6 +39,7 @@ var players = []struct {
 	{"lints", "Thompson sampling on one-hot features, told the scales", true,
 		func(w *worlds.World, seed uint64) (worlds.Player, error) { return worlds.NewLinTS(w, seed), nil }},
 	{"served", "the model that a server makes from a name alone", false, newServed},
+	{"effects", "one model of random effects", false, newRandom},
 }
 
 // config is the flags.

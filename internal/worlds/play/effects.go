@@ -1,0 +1,79 @@
+package main
+
+import (
+	"troupe/bandit"
+	"troupe/effects"
+	"troupe/feature"
+	"troupe/internal/worlds"
+	"troupe/rng"
+)
+
+// random is the model of random effects with the encoder and the floor of a server.
+type random struct {
+	policy *effects.Policy
+	batch  *feature.HashedBatch
+	key    rng.Key
+	made   int
+	open   map[int]bandit.Action
+	action bandit.Action
+	law    bandit.Law
+	out    []float64
+	text   []byte
+}
+
+func newRandom(w *worlds.World, seed uint64) (worlds.Player, error) {
+	h, err := feature.NewHashed(feature.HashedOptions{Raw: true})
+	if err != nil {
+		return nil, err
+	}
+	key := rng.NewKey(seed).Child("player").Child("effects").At(w.Seed)
+	return &random{policy: effects.NewPolicy(key.Stream(rng.Init)), batch: feature.NewHashedBatch(h, nil), key: key,
+		open: map[int]bandit.Action{}}, nil
+}
+
+const floor = .01 // of a server
+
+// Decide implements worlds.Player.
+func (p *random) Decide(context worlds.Object, actions []worlds.Action) (int, []float64) {
+	p.text = context.AppendJSON(p.text[:0])
+	must(p.batch.Begin(p.text))
+	for i := range actions {
+		var features []byte
+		if actions[i].Features != nil {
+			features = actions[i].Features.AppendJSON(nil)
+		}
+		must(p.batch.Add(actions[i].ID, features))
+	}
+	draw := p.key.Stream(rng.Select).Round(uint64(p.made))
+	must(p.policy.SelectProb(&p.action, &p.law, p.batch, draw.Sub(0)))
+	i, k := p.action.Index, len(actions)
+	if draw.Float64(0) < floor {
+		i = draw.Intn(2, k)
+	}
+	p.out = p.out[:0]
+	for j := range actions {
+		p.out = append(p.out, (1-floor)*p.law.Atoms[j].P+floor/float64(k))
+	}
+	at, x := p.batch.Nonzeros(i)
+	var a bandit.Action
+	a.SetSparse(at, x, i)
+	p.open[p.made] = a
+	must(p.policy.Decided(uint64(p.made), a))
+	p.made++
+	return i, p.out
+}
+
+// Reward implements worlds.Player.
+func (p *random) Reward(decision int, y float64) {
+	must(p.policy.Settled(uint64(decision), p.open[decision], y))
+	delete(p.open, decision)
+}
+
+// Skip implements worlds.Player.
+func (p *random) Skip(decision int) {
+	p.policy.Dropped(uint64(decision))
+	delete(p.open, decision)
+}
+
+// Stated implements worlds.Stater.
+func (p *random) Stated() int { return p.policy.Model.Stated() }
