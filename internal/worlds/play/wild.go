@@ -15,6 +15,9 @@ const allWild = "10@1,10@200,10@2000,-10@1,-10@200,-10@2000,1e6@1,1e6@200,1e6@20
 // after is over how many decisions after a wild value its cost is measured.
 const after = 1000
 
+// allowed is what a wild value may cost.
+const allowed = .05
+
 // matrix plays each kind, client and player without and with each wild value, and prints the share in the decisions
 // after its arrival: what the client sends otherwise, and what is played, is the same world.
 func (c *config) matrix(out io.Writer) error {
@@ -29,6 +32,7 @@ func (c *config) matrix(out io.Writer) error {
 	type sum struct {
 		falls   float64
 		n, deep int
+		sure    int // falls by more than the allowed one by two standard errors
 		worst   float64
 	}
 	sums := make([]sum, len(c.players))
@@ -52,8 +56,16 @@ func (c *config) matrix(out io.Writer) error {
 					s.n++
 					s.falls += without - with
 					s.worst = max(s.worst, without-with)
-					if without-with > .05 {
+					falls := make([]float64, len(c.seeds))
+					for i := range falls {
+						falls[i] = x.without[w][i] - x.with[w][i]
+					}
+					m, se := mean(falls)
+					if m > allowed {
 						s.deep++
+					}
+					if m-2*se > allowed {
+						s.sure++
 					}
 				}
 				stated := 0
@@ -69,8 +81,8 @@ func (c *config) matrix(out io.Writer) error {
 	}
 	fmt.Fprintln(out)
 	for p, s := range sums {
-		fmt.Fprintf(out, "%s: one wild value costs %s in the mean of %d cells, %s in the worst; %d cells fall by more than .05\n",
-			players[c.players[p]].name, number(s.falls/float64(s.n)), s.n, number(s.worst), s.deep)
+		fmt.Fprintf(out, "%s: one wild value costs %s in the mean of %d cells, %s in the worst; %d cells fall by more than %s, %d by two "+
+			"standard errors more\n", players[c.players[p]].name, number(s.falls/float64(s.n)), s.n, number(s.worst), s.deep, number(allowed), s.sure)
 	}
 	return nil
 }
