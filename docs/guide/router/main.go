@@ -7,7 +7,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -16,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"mime"
 	"net/http"
 	"os"
 	"slices"
@@ -120,25 +120,27 @@ func (r *router) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		cost := u.cost(in, out)
 		ask.Actions = append(ask.Actions, client.Action{ID: u.ID, Cost: &cost})
 	}
-	order := slices.Clone(r.upstreams)
+	order, stated := slices.Clone(r.upstreams), 0.
 	event := ""
 	if d, err := r.troupe.Decide(q.Context(), r.model, ask); err != nil {
 		log.Printf("troupe: %v; the first model answers", err) // a router that cannot choose still answers
 	} else {
 		event = d.EventID
 		chosen := order[d.Action.Index]
+		stated = *ask.Actions[d.Action.Index].Cost
 		order = slices.Insert(slices.Delete(order, d.Action.Index, d.Action.Index+1), 0, chosen)
 	}
 	for i := range order {
-		usage, err := r.forward(w, q, &order[i], whole, c.Stream, event)
-		cost := order[i].cost(usage.in, usage.out)
+		a, err := r.forward(w, q, &order[i], whole, c.Stream, event)
 		if i == 0 && event != "" {
-			r.report(q.Context(), event, cost, err)
+			r.report(q.Context(), event, a.cost(&order[i], stated), a.fault(err))
 		}
-		if err == nil || usage.began {
+		if err != nil {
+			log.Printf("%s: %v", order[i].ID, err)
+		}
+		if err == nil || a.began {
 			return
 		}
-		log.Printf("%s: %v", order[i].ID, err)
 	}
 	http.Error(w, "no model answers", http.StatusBadGateway)
 }
@@ -159,66 +161,89 @@ func (r *router) report(ctx context.Context, event string, cost float64, failed 
 	}
 }
 
-// usage is what an answer took.
-type usage struct {
-	in, out float64 // tokens
-	began   bool    // a part of the answer went to the caller
+// answer is what is known of an answer when it ended.
+type answer struct {
+	began   bool  // a part of it went to the caller
+	left    bool  // the caller did not wait for its end
+	refused bool  // the upstream refused the request, which costs nothing
+	usage   usage // what the upstream charges for
 }
 
+// cost is what an answer cost at an upstream. Where the upstream did not say, and may have charged, it is the cost that
+// was stated for the decision: a cost of 0 would let the budget never bind.
+func (a *answer) cost(u *Upstream, stated float64) float64 {
+	if a.began && !a.refused && !a.usage.known {
+		return stated
+	}
+	return u.cost(a.usage.in, a.usage.out)
+}
+
+// fault is the error of the upstream: a caller that left is none.
+func (a *answer) fault(err error) error {
+	if a.left {
+		return nil
+	}
+	return err
+}
+
+// errNoUsage is the error of an answer whose cost is not known. The upstream is one that a budget cannot use.
+var errNoUsage = errors.New("the answer has no usage with prompt_tokens and completion_tokens: its cost is taken to be as stated")
+
 // forward sends the request to an upstream and its answer to the caller, as it comes.
-func (r *router) forward(w http.ResponseWriter, q *http.Request, u *Upstream, whole map[string]any, stream bool, event string) (usage,
-	error) {
+func (r *router) forward(w http.ResponseWriter, q *http.Request, u *Upstream, whole map[string]any, stream bool,
+	event string) (out answer, err error) {
 	whole["model"] = u.ID
 	if stream {
 		whole["stream_options"] = map[string]any{"include_usage": true}
 	}
 	body, err := json.Marshal(whole)
 	if err != nil {
-		return usage{}, err
+		return out, err
 	}
 	up, err := http.NewRequestWithContext(q.Context(), http.MethodPost, u.URL, bytes.NewReader(body))
 	if err != nil {
-		return usage{}, err
+		return out, err
 	}
 	up.Header.Set("Content-Type", "application/json")
 	if key := q.Header.Get("Authorization"); key != "" {
 		up.Header.Set("Authorization", key)
 	}
-	answer, err := http.DefaultClient.Do(up)
+	res, err := http.DefaultClient.Do(up)
 	if err != nil {
-		return usage{}, err
+		return out, err
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode >= 500 || answer.StatusCode == http.StatusTooManyRequests {
-		return usage{}, fmt.Errorf("status %d", answer.StatusCode)
+	defer res.Body.Close()
+	if res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests {
+		return out, fmt.Errorf("status %d", res.StatusCode)
 	}
-	w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
+	w.Header().Set("Content-Type", res.Header.Get("Content-Type"))
 	w.Header().Set("Troupe-Event", event) // for the reward
 	w.Header().Set("Troupe-Model", u.ID)
-	w.WriteHeader(answer.StatusCode)
-	out := usage{began: true}
-	lines := bufio.NewReaderSize(answer.Body, 1<<16)
+	w.WriteHeader(res.StatusCode)
+	out.began, out.refused = true, res.StatusCode >= 400
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	m := meter{events: kind == "text/event-stream"}
+	chunk := make([]byte, 1<<15)
 	for {
-		line, err := lines.ReadBytes('\n')
-		var part struct {
-			Usage *struct {
-				In  float64 `json:"prompt_tokens"`
-				Out float64 `json:"completion_tokens"`
-			} `json:"usage"`
+		n, err := res.Body.Read(chunk)
+		m.add(chunk[:n])
+		if _, failed := w.Write(chunk[:n]); failed != nil {
+			out.left = true
+			return out, failed
 		}
-		if json.Unmarshal(bytes.TrimPrefix(line, []byte("data: ")), &part) == nil && part.Usage != nil {
-			out.in, out.out = part.Usage.In, part.Usage.Out
-		}
-		if _, err := w.Write(line); err != nil {
-			return out, err
-		}
-		if f, ok := w.(http.Flusher); ok && stream {
+		if f, ok := w.(http.Flusher); ok && m.events {
 			f.Flush()
 		}
-		if err == io.EOF {
-			return out, nil
-		} else if err != nil {
-			return out, err
+		if err == nil {
+			continue
 		}
+		out.usage = m.end()
+		out.left = q.Context().Err() != nil
+		if err == io.EOF && (out.usage.known || out.refused) {
+			return out, nil
+		} else if err == io.EOF {
+			return out, errNoUsage
+		}
+		return out, err
 	}
 }
