@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"troupe/eventlog"
+	"troupe/serve"
+	"troupe/serve/model"
 )
 
 // TestLogCommand: verify, dump and repair on a log made here, whole and damaged.
@@ -86,5 +88,68 @@ func TestLogCommand(t *testing.T) {
 	run(0, "1 of them from a copy", "log", "repair", dir, "--from", backup)
 	if got := run(0, "", "log", "dump", dir); got != whole {
 		t.Error("repaired from the backup, and different")
+	}
+}
+
+// TestLogVerifyKeys: a data directory is whole only with the keys without which a server would not start on it.
+func TestLogVerifyKeys(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	s, err := serve.Open(t.Context(), serve.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.CreateModel(t.Context(), model.Default("m"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, serve.KeyFile)
+	good, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := func(from, to string) []byte { return []byte(strings.Replace(string(good), from, to, 1)) }
+	for _, c := range []struct {
+		what string
+		keys []byte // nil: no file
+		ok   bool
+	}{
+		{"whole", good, true}, {"missing", nil, false}, {"empty", []byte{}, false}, {"cut", good[:len(good)/2], false},
+		{"zeros", make([]byte, len(good)), false}, {"another number", changed(`"current":1`, `"current":2`), false},
+		{"another check", changed(`"check":"`, `"check":"f`), false}, {"no JSON", []byte("hello"), false},
+		{"another member", changed(`"current"`, `"curent"`), false}, {"new keys are asked for", []byte("{}\n"), true},
+	} {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		if c.keys != nil {
+			if err := os.WriteFile(name, c.keys, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var out, errs, asJSON bytes.Buffer
+		code, want := command(t.Context(), []string{"log", "verify", dir}, &out, &errs), 1
+		if c.ok {
+			want = 0
+		}
+		if code != want || c.ok != strings.Contains(out.String(), "verdict  whole") || !c.ok && !strings.Contains(out.String(), "damaged  ../keys.json") {
+			t.Errorf("%s: exit code %d\n%s%s", c.what, code, &out, &errs)
+		}
+		if code := command(t.Context(), []string{"log", "verify", "--json", dir}, &asJSON, &errs); code != want {
+			t.Errorf("%s: exit code %d with --json\n%s", c.what, code, &asJSON)
+		}
+		if s, err := serve.Open(t.Context(), serve.Options{Dir: dir}); (err == nil) != c.ok { // as a start does
+			t.Errorf("%s: a start: %v", c.what, err)
+		} else if err == nil {
+			if err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.keys == nil {
+			if err := os.WriteFile(name, nil, 0o600); err != nil { // for the next
+				t.Fatal(err)
+			}
+		}
 	}
 }

@@ -45,33 +45,48 @@ func loadKeys(dir string, empty bool) (eventlog.IDKeys, error) {
 	if dir == "" {
 		return eventlog.IDKeys{}, errors.New("serve: Keys is empty and there is no Dir to keep them in")
 	}
+	k, fresh, err := keysThere(dir, empty)
+	if err != nil || !fresh {
+		return k, err
+	}
+	b, err := NewKeys()
+	if err == nil {
+		err = fold.WriteDurable(dir, KeyFile, bytes.NewReader(b))
+	}
+	if err != nil {
+		return k, err
+	}
+	return parseKeyFile(b)
+}
+
+// CheckKeys returns why a server would not start on the KeyFile of a data directory, whose log has entries unless it is
+// empty. It changes nothing.
+func CheckKeys(dir string, empty bool) error {
+	_, _, err := keysThere(dir, empty)
+	return err
+}
+
+// keysThere reads the keys of event ids. With fresh they are to be made.
+func keysThere(dir string, empty bool) (k eventlog.IDKeys, fresh bool, err error) {
 	name := filepath.Join(dir, KeyFile)
-	fail := func(format string, a ...any) (eventlog.IDKeys, error) {
-		return eventlog.IDKeys{}, fmt.Errorf("%s: %w: without it no event id that was given out is recognised; "+
-			"restore it from a backup, or put {} in its place to begin with new keys",
-			name, fmt.Errorf(format, a...))
+	fail := func(why error) error {
+		return fmt.Errorf("%s: %w: without it no event id that was given out is recognised; "+
+			"restore it from a backup, or put {} in its place to begin with new keys", name, why)
 	}
 	b, err := os.ReadFile(name)
 	missing := errors.Is(err, os.ErrNotExist)
 	switch {
 	case missing && !empty:
-		return fail("it is not there, and the log has entries")
-	case err != nil && !missing:
-		return eventlog.IDKeys{}, err
+		return k, false, fail(errors.New("it is not there, and the log has entries"))
+	case missing || err == nil && string(bytes.TrimSpace(b)) == "{}":
+		return k, true, nil
+	case err != nil:
+		return k, false, err
 	}
-	if missing || string(bytes.TrimSpace(b)) == "{}" {
-		if b, err = NewKeys(); err == nil {
-			err = fold.WriteDurable(dir, KeyFile, bytes.NewReader(b))
-		}
-		if err != nil {
-			return eventlog.IDKeys{}, err
-		}
+	if k, err = parseKeyFile(b); err != nil {
+		return eventlog.IDKeys{}, false, fail(err)
 	}
-	k, err := parseKeyFile(b)
-	if err != nil {
-		return fail("%w", err)
-	}
-	return k, nil
+	return k, false, nil
 }
 
 // NewKeys returns the contents of a KeyFile with a new key.

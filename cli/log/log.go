@@ -49,8 +49,8 @@ func logVerifyCommand() *cobra.Command {
 		Use:   "verify [DIR]",
 		Short: "Check that everything that was acknowledged is there and whole",
 		Long: `Reads the whole event log and checks the engine's checksums, ours, the numbers and hashes of
-every writer, the end of what was acknowledged, and of a log that was trimmed its base. Nothing is
-written. Exit code 1 when something is missing or changed; the place is named.`,
+every writer, the end of what was acknowledged, of a log that was trimmed its base, and of a data
+directory the keys of its event ids. Nothing is written. Exit code 1 when something is missing or changed; the place is named.`,
 		Example: `  troupe log verify
   troupe log verify troupe-data --json`,
 		Args: term.Arguments(0, 1),
@@ -60,20 +60,19 @@ written. Exit code 1 when something is missing or changed; the place is named.`,
 			if err != nil {
 				return source.Error(err)
 			}
-			if source.Dir(dir) != dir && r.OK() { // not the log alone
-				if _, err := serve.Base(dir, r.Shards[0].First); err != nil {
-					r.Damage = append(r.Damage, eventlog.Damage{File: "../snapshots", What: err.Error()})
-				}
+			beside := 0
+			if source.Dir(dir) != dir { // not the log alone
+				beside = checkBeside(dir, r)
 			}
 			if asJSON {
 				enc := json.NewEncoder(cmd.OutOrStdout())
 				enc.SetIndent("", "  ")
 				err = enc.Encode(r)
 			} else {
-				err = printReport(cmd.OutOrStdout(), r)
+				err = printReport(cmd.OutOrStdout(), r, beside)
 			}
 			if err == nil && !r.OK() {
-				err = term.Silently(term.Failed, errors.New("the event log is damaged"))
+				err = term.Silently(term.Failed, errors.New("the data directory is damaged"))
 			}
 			return err
 		},
@@ -82,7 +81,29 @@ written. Exit code 1 when something is missing or changed; the place is named.`,
 	return c
 }
 
-func printReport(w io.Writer, r *eventlog.Report) error {
+// checkBeside adds to the report of a log what a start needs of the files beside it, and returns how many damages they have.
+func checkBeside(dir string, r *eventlog.Report) (damages int) {
+	add := func(file string, err error) {
+		if err != nil {
+			r.Damage = append(r.Damage, eventlog.Damage{File: "../" + file, What: err.Error()})
+			damages++
+		}
+	}
+	empty := true
+	for _, s := range r.Shards {
+		empty = empty && s.Last == 0
+	}
+	whole := r.OK()
+	add(serve.KeyFile, serve.CheckKeys(dir, empty))
+	if whole {
+		_, err := serve.Base(dir, r.Shards[0].First)
+		add("snapshots", err)
+	}
+	return damages
+}
+
+// printReport prints a report, in which so many damages are of files beside the log.
+func printReport(w io.Writer, r *eventlog.Report, beside int) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "log      %s, id %v\n", r.Dir, r.ID)
 	for _, s := range r.Shards {
@@ -115,6 +136,8 @@ func printReport(w io.Writer, r *eventlog.Report) error {
 	}
 	if r.OK() {
 		fmt.Fprintln(b, "verdict  whole: everything that was acknowledged is there")
+	} else if len(r.All()) == beside {
+		fmt.Fprintln(b, "verdict  damaged: the log is whole, and a server would not start without the files named above")
 	} else {
 		fmt.Fprintln(b, "verdict  damaged: see troupe help log repair")
 	}
