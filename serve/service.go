@@ -68,7 +68,7 @@ type ModelService interface {
 type DecisionService interface {
 	// Decide chooses an action.
 	Decide(ctx context.Context, model string, r DecideRequest) (Decision, error)
-	// DecideBatch decides several requests on one state of the model (except for items with MinSeq)
+	// DecideBatch decides several requests on one state of the model, which has the largest MinSeq of all,
 	// and returns when all are durable. One item's error does not concern the others. An
 	// IdempotencyKey belongs to its item. At most Limits.Batch requests.
 	DecideBatch(ctx context.Context, model string, rs []DecideRequest) ([]DecideItem, error)

@@ -26,7 +26,8 @@ var hotOperations = [...]op{
 	hotDecides: {id: "decideBatch", method: "POST", path: "/v1/models/{model}:decideBatch", scope: Decide,
 		body:    decideBatchBody{},
 		summary: "Choose many actions on one state",
-		doc: "At most 256. A bad request among them gets a problem of its own. With the header Idempotency-Key " +
+		doc: "At most 256, decided on one state: basis_seq is the same in all, and at least the largest min_seq among them. " +
+			"A bad request gets a problem of its own. With the header Idempotency-Key " +
 			"item i has the key KEY/i, so a repeated batch makes no new decisions."},
 	hotReward: {id: "reward", method: "POST", path: "/v1/events/{event}:reward", scope: Reward, body: rewardBody{},
 		summary: "Send a reward",

@@ -17,18 +17,26 @@ type batch struct {
 	rs    []Request
 	out   []Item
 	held  []*reservation // of rs, nil for one without a key, and when it is released or on its way
-	last  Model          // that decided last
+	model Model
+	on    *choose.Version // that decides all, nil when there is none; its state is held
 	ready []Chosen
 	at    []int    // their places in out
 	also  Measured // goes into the log behind what is ready
 	size  int
 }
 
-// Batch decides several requests on one version (except for those with MinSeq) and returns when all are durable.
+// Batch decides several requests on one version, which has the largest MinSeq of all, and returns when all are durable.
+// A request whose MinSeq cannot be had gets an error, and the others are decided without it.
 func (d *Decider) Batch(ctx context.Context, name string, rs []Request) []Item {
 	out := make([]Item, len(rs))
-	held, same := d.reserveAll(ctx, name, rs, out)
-	b := &batch{d: d, ctx: ctx, name: name, rs: rs, out: out, held: held}
+	b := &batch{d: d, ctx: ctx, name: name, rs: rs, out: out}
+	b.settle()
+	if b.on == nil {
+		return out
+	}
+	defer b.on.State.Release()
+	var same map[int]int
+	b.held, same = d.reserveAll(ctx, b.on, rs, out)
 	defer func() { // those that were not sent
 		for _, use := range b.held {
 			d.keys.pending.release(use)
@@ -44,29 +52,51 @@ func (d *Decider) Batch(ctx context.Context, name string, rs []Request) []Item {
 	return out
 }
 
-// decide makes the decisions, and writes them where they are many.
-func (b *batch) decide() {
-	var m Model
-	var v *choose.Version
-	for i := range b.rs {
-		r := &b.rs[i]
-		if r.IdempotencyKey != "" && b.held[i] == nil {
-			continue // it has its answer, or will have that of an earlier item
-		}
-		var err error
-		if m == nil || r.MinSeq > 0 {
-			if m, v, err = b.d.versions.Ready(b.ctx, b.name, r.MinSeq); err != nil {
-				m, b.out[i].Err = nil, err
-				continue
+// settle finds the version for all, and gives those for which there is none their error.
+func (b *batch) settle() {
+	for ctx := b.ctx; ; {
+		least, left := uint64(0), false
+		for i := range b.rs {
+			if b.out[i].Err == nil {
+				least, left = max(least, b.rs[i].MinSeq), true
 			}
 		}
+		if !left {
+			return
+		}
+		m, v, err := b.d.versions.Ready(ctx, b.name, least)
+		switch {
+		case err == nil && v.State.Hold():
+			b.model, b.on = m, v
+			return
+		case err == nil: // there is a newer one already
+			continue
+		}
+		for i := range b.rs {
+			if b.out[i].Err == nil && b.rs[i].MinSeq == least {
+				b.out[i].Err = err
+			}
+		}
+		waited, cancel := context.WithCancel(b.ctx) // the others do not wait again
+		cancel()
+		ctx = waited
+	}
+}
+
+// decide makes the decisions, and writes them where they are many.
+func (b *batch) decide() {
+	for i := range b.rs {
+		r := &b.rs[i]
+		if b.out[i].Err != nil || r.IdempotencyKey != "" && b.held[i] == nil {
+			continue // it has its answer, or will have that of an earlier item
+		}
 		var c Chosen
-		if err = r.assign(v, b.d.opt.Limits.Bytes, b.d.opt.Keys); err == nil {
+		err := r.assign(b.on, b.d.opt.Limits.Bytes, b.d.opt.Keys)
+		if err == nil {
 			err = r.check(&b.d.opt.Limits)
 		}
 		if err == nil {
-			b.last = m
-			c, err = b.d.Choose(b.ctx, m, v, r)
+			c, err = b.d.Choose(b.ctx, b.model, b.on, r)
 			b.also = append(b.also, c.Measured...)
 		}
 		if err != nil {
@@ -110,7 +140,7 @@ func (b *batch) write() {
 		}
 		c := &b.ready[k]
 		key := d.answer(c, receipt, k)
-		d.recent.Put(b.last, b.name, &b.rs[i], c.Record, key, receipt.Seq)
+		d.recent.Put(b.model, b.name, &b.rs[i], c.Record, key, receipt.Seq)
 		if err := d.keys.first(keys[k], &c.Decision, key); err != nil {
 			b.out[i] = Item{Err: err}
 		} else {
@@ -122,20 +152,14 @@ func (b *batch) write() {
 
 // reserveAll takes the idempotency keys of a batch. held has the reservations of the items that are to
 // be decided; what is known already goes into out; same are the items that repeat an earlier one.
-func (d *Decider) reserveAll(ctx context.Context, name string, rs []Request,
+func (d *Decider) reserveAll(ctx context.Context, v *choose.Version, rs []Request,
 	out []Item) (held []*reservation, same map[int]int) {
 	held = make([]*reservation, len(rs))
-	var v *choose.Version
 	var order []int
 	first := map[[16]byte]int{}
 	for i := range rs {
-		if rs[i].IdempotencyKey == "" {
+		if rs[i].IdempotencyKey == "" || out[i].Err != nil {
 			continue
-		}
-		if v == nil {
-			if _, v, out[i].Err = d.versions.Ready(ctx, name, rs[i].MinSeq); out[i].Err != nil {
-				continue
-			}
 		}
 		if out[i].Err = rs[i].assign(v, d.opt.Limits.Bytes, d.opt.Keys); out[i].Err != nil {
 			continue

@@ -21,7 +21,8 @@ var keys = eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: []byte("01234567
 // fake is a server with one model: its versions, its log in memory, and its newest decisions.
 type fake struct {
 	v      *choose.Version
-	forgot int // measures that were taken back
+	newer  *choose.Version // for a MinSeq above that of v, nil for none
+	forgot int             // measures that were taken back
 
 	mu      sync.Mutex
 	entries [][]eventlog.Record
@@ -32,8 +33,14 @@ type fake struct {
 	settled chan struct{}
 }
 
-func (f *fake) Ready(context.Context, string, uint64) (decide.Model, *choose.Version, error) {
-	return f, f.v, nil
+func (f *fake) Ready(_ context.Context, _ string, min uint64) (decide.Model, *choose.Version, error) {
+	if f.newer == nil || min <= f.v.Seq {
+		return f, f.v, nil
+	}
+	if min > f.newer.Seq {
+		return nil, nil, &fault.Error{Code: fault.Unavailable, Field: "min_seq", Want: "is not here yet"}
+	}
+	return f, f.newer, nil
 }
 
 func (f *fake) Worker(v *choose.Version) (*choose.Worker, error) { return v.Worker(nil) }
@@ -274,5 +281,46 @@ func TestBatch(t *testing.T) {
 	id, err := keys.Parse(out[2].Decision.EventID)
 	if err != nil || id.Event != f.puts[1] || id.Hint != 1 {
 		t.Errorf("the id is %+v, %v, want that of %+v", id, err, f.puts[1])
+	}
+}
+
+// TestBatchOneVersion: all items are decided on one version, that of the largest MinSeq, wherever it stands; an item whose
+// MinSeq cannot be had fails alone; a version that is gone is not used.
+func TestBatchOneVersion(t *testing.T) {
+	for _, c := range []struct {
+		min  []uint64
+		want []uint64 // the basis of each item, 0 for an error
+	}{
+		{[]uint64{0, 0, 0}, []uint64{3, 3, 3}},
+		{[]uint64{0, 7, 0}, []uint64{9, 9, 9}},
+		{[]uint64{9, 0, 4}, []uint64{9, 9, 9}},
+		{[]uint64{0, 3, 0}, []uint64{3, 3, 3}},
+		{[]uint64{0, 10, 0}, []uint64{3, 0, 3}},
+		{[]uint64{12, 5, 11, 0}, []uint64{0, 9, 0, 9}},
+		{[]uint64{10, 11}, []uint64{0, 0}},
+	} {
+		for _, key := range []string{"", "k"} {
+			f, d := open(t)
+			f.v.Seq = 3
+			newer := *f.v
+			newer.Seq = 9
+			f.newer = &newer
+			var rs []decide.Request
+			for i, min := range c.min {
+				r := request("0.5", "")
+				if r.MinSeq = min; key != "" {
+					r.IdempotencyKey = key + string(rune('0'+i))
+				}
+				rs = append(rs, *r)
+			}
+			for i, it := range d.Batch(t.Context(), "m", rs) {
+				if it.Decision.BasisSeq != c.want[i] || (it.Err == nil) != (c.want[i] > 0) {
+					t.Errorf("min_seq %v, keys %q: item %d on %d, %v, want %v", c.min, key, i, it.Decision.BasisSeq, it.Err, c.want)
+				}
+			}
+			if n := f.v.State.Holders(); n != 1 || d.Held() != 0 {
+				t.Errorf("min_seq %v: %d hold the state, %d keys are held", c.min, n, d.Held())
+			}
+		}
 	}
 }
