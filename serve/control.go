@@ -159,12 +159,16 @@ func (s *control) configure(name string, version uint64, config ModelConfig, cal
 	if version != 0 && version != v.Number {
 		return nil, errOldVersion
 	}
+	asked := config
 	config.Keep(v.Compiled.Config)
 	cfg, err := config.Compile(s.opt.Limits.model())
 	if err != nil {
 		return nil, err
 	}
 	if err := v.Compiled.SameShape(cfg); err != nil {
+		return nil, err
+	}
+	if err := asked.Lost(cfg.Config, func() (model.Config, error) { return s.configAt(v, 1) }); err != nil {
 		return nil, err
 	}
 	if !model.SameJSON(v.Compiled.Config.Actions, cfg.Config.Actions) {

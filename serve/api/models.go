@@ -242,18 +242,12 @@ func (a *modelCalls) change(ctx context.Context, in *changeIn) (*modelOut, error
 		return nil, err
 	}
 	return answerModel(a.edit(ctx, in.Model, version, func(c *serve.ModelConfig) error {
-		old, err := c.MarshalJSON()
-		if err != nil {
-			return err
-		}
-		merged, err := mergePatch(old, patch)
-		if err != nil {
-			return err
-		}
 		before := c.Actions
-		if *c, err = readConfig(merged); err != nil {
-			return err
+		changed, err := c.Patch(patch)
+		if err != nil {
+			return serve.ConfigError(err)
 		}
+		*c = changed
 		return cleanCatalogue(c.Actions, before)
 	}))
 }
@@ -391,31 +385,4 @@ func (a *modelCalls) edit(ctx context.Context, model string, version uint64,
 		}
 		return changed(version, m, err)
 	}
-}
-
-// mergePatch applies a JSON merge patch (RFC 7396).
-func mergePatch(target, patch []byte) ([]byte, error) {
-	var p map[string]json.RawMessage
-	if err := json.Unmarshal(patch, &p); err != nil || p == nil {
-		if len(patch) > 0 && patch[0] == '{' && err != nil {
-			return nil, err
-		}
-		return patch, nil // not an object: replaces the target
-	}
-	var t map[string]json.RawMessage
-	if json.Unmarshal(target, &t) != nil || t == nil {
-		t = map[string]json.RawMessage{}
-	}
-	for name, v := range p {
-		if string(v) == "null" {
-			delete(t, name)
-			continue
-		}
-		merged, err := mergePatch(t[name], v)
-		if err != nil {
-			return nil, err
-		}
-		t[name] = merged
-	}
-	return json.Marshal(t)
 }

@@ -33,6 +33,10 @@ func (c *Config) checkEntered() error {
 			return Invalid(at("until"), e.Until, "expected at least 0")
 		case e.Left && e.Floor > 0:
 			return Invalid(at("floor"), e.Floor, "expected none: %q has left", e.ID)
+		case e.Until > 0 && e.Floor == 0:
+			return Invalid(at("until"), e.Until, "expected a floor with it, which ends then")
+		case p.Events == 0 && p.Mean != 0:
+			return Invalid(at("prior.events"), p.Events, "expected 1 to %d: as how many events the mean counts", MaxPriorEvents)
 		case p.Events < 0 || p.Events > MaxPriorEvents:
 			return Invalid(at("prior.events"), p.Events, "expected 0 to %d", MaxPriorEvents)
 		case !(math.Abs(p.Mean) < math.MaxFloat64/4):

@@ -20,6 +20,7 @@ func (c Config) compile(limits Limits, known *Shapes) (*Compiled, error) {
 	if c.Policy.Options == nil {
 		return nil, Invalid("config.policy", "", "is missing; Admit fills in what is not set")
 	}
+	c.said = nil
 	out := &Compiled{Config: c, Catalogue: make(map[string]int, len(c.Actions)), unit: pathOf(c.Unit)}
 	for i, a := range c.Actions {
 		out.Catalogue[a.ID] = i

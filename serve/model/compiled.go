@@ -118,19 +118,18 @@ func (c *Compiled) Shape() ([]byte, error) {
 func (c *Compiled) SameShape(n *Compiled) error {
 	switch {
 	case c.Config.ID != n.Config.ID:
-		return Invalid("config.id", n.Config.ID, "cannot change from %q", c.Config.ID)
+		return Invalid("config.id", n.Config.ID, "cannot change from %q%s", c.Config.ID, way("config.id"))
 	case !SameJSON(c.Config.Policy.Raw, n.Config.Policy.Raw):
-		return Invalid("config.policy", "", "cannot change; make another model")
+		return Invalid("config.policy", "", "cannot change%s", way("config.policy"))
 	case !SameJSON(c.Config.Features.Hashed, n.Config.Features.Hashed), c.Encoder != nil &&
 		(n.Encoder == nil || c.Encoder.ID() != n.Encoder.ID()):
-		return Invalid("config.features", "", "cannot change; make another model")
+		return Invalid("config.features", "", "cannot change%s", way("config.features"))
 	case c.folds() && (c.Config.Reward.Adapt != n.Config.Reward.Adapt || c.Config.Reward.Min != n.Config.Reward.Min ||
 		c.Config.Reward.Max != n.Config.Reward.Max):
-		return Invalid("config.reward", "", "the range cannot change: the policy folds rewards by it; make another "+
-			"model")
+		return Invalid("config.reward", "", "the range cannot change from %s%s", c.Config.Reward.span(), way("config.reward"))
 	case c.Problem(rng.Key{}).Sigma != n.Problem(rng.Key{}).Sigma:
 		return Invalid("config.sigma", n.Config.Sigma,
-			"cannot change (it is half the range of rewards unless it is set)")
+			"cannot change (it is half the range of rewards unless it is set)%s", way("config.sigma"))
 	}
 	return nil
 }

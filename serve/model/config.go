@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"troupe/budget"
@@ -31,8 +32,8 @@ type Config struct {
 	Entered       []Entered   `key:"entered" doc:"actions that have entered since the model was made, or left; :enter and :leave write it"`
 	LogCandidates string      `key:"log_candidates" doc:"full: keep every candidate's vector, so that a decision can be replayed; none"`
 
-	noFloor bool // Decode found none; see Keep
-
+	noFloor bool     // Decode found none; see Keep
+	said    spec.Raw // what Decode or Patch was given; see Lost
 }
 
 // Reward is the range of rewards and when they count.
@@ -43,6 +44,14 @@ type Reward struct {
 	Rule    Rule     `key:"rule" doc:"first: the first one, at once; sum, last: all of the window, when it closes"`
 	Window  Duration `key:"window" doc:"how long after the decision rewards count, such as 10m"`
 	Default Maybe    `key:"default" doc:"reward of an event that got none in the window: a number; none: it teaches nothing; auto: none, until the data look as if only successes are sent, then min" default:"auto"`
+}
+
+// span describes the range.
+func (r *Reward) span() string {
+	if r.Adapt {
+		return fmt.Sprintf("[%v, %v], which rewards outside widen,", r.Min, r.Max)
+	}
+	return fmt.Sprintf("[%v, %v]", r.Min, r.Max)
 }
 
 // DecodeSpec implements spec.Decoder.

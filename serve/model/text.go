@@ -23,7 +23,7 @@ func Decode(v any, path string) (Config, error) {
 		return c, err
 	}
 	_, floor := raw["floor"]
-	c.noFloor = !floor
+	c.noFloor, c.said = !floor, raw
 	return c, nil
 }
 
