@@ -21,8 +21,11 @@ type EventID struct {
 	Token bool
 }
 
-// ErrForged is the error of an event id that was not made with one of our keys, or was changed.
+// ErrForged is the error of a text in the form of an event id that was not made with one of our keys, or was changed.
 var ErrForged = errors.New("event id: not one of ours")
+
+// ErrNotID is the error of a text that is no event id of any server, such as one that was cut off.
+var ErrNotID = errors.New("event id: not in the form of one")
 
 // IDKeys are the secrets that event ids are made with, by the number that is their first byte. Old
 // ones stay to be recognised; Current makes new ids.
@@ -113,28 +116,36 @@ func (k IDKeys) Format(id EventID) string {
 	return string(base32id.AppendEncode(text[:0], append(b, sum[:]...)))
 }
 
-// Parse returns the id of a text that Format made with one of the keys; every other text is
-// ErrForged. The comparison takes the same time wherever the difference is.
+// Parse returns the id of a text that Format made with one of the keys. A text that Format cannot have made is
+// ErrNotID, every other one ErrForged. The comparison takes the same time wherever the difference is.
 func (k IDKeys) Parse(text string) (EventID, error) {
 	if len(text) > idMax {
-		return EventID{}, ErrForged
+		return EventID{}, ErrNotID
 	}
 	var in, room, again [idMax]byte
 	n, err := base32id.Decode(room[:], in[:copy(in[:], text)])
 	b := room[:n]
 	if err != nil || n < 2+8+4+macSize || string(base32id.AppendEncode(again[:0], b)) != text {
-		return EventID{}, ErrForged
+		return EventID{}, ErrNotID
+	}
+	body, sum := b[:len(b)-macSize], b[len(b)-macSize:]
+	id, err := parseBody(body)
+	if err != nil {
+		return EventID{}, err
 	}
 	key, ok := k.Keys[b[0]]
-	body, sum := b[:len(b)-macSize], b[len(b)-macSize:]
 	if !ok || len(key) < 16 {
 		return EventID{}, ErrForged
 	}
 	if want := mac(key, body); !hmac.Equal(want[:], sum) {
 		return EventID{}, ErrForged
 	}
+	return id, nil
+}
+
+func parseBody(body []byte) (EventID, error) {
 	if body[1]&^idToken != 0 {
-		return EventID{}, ErrForged
+		return EventID{}, ErrNotID
 	}
 	id := EventID{Token: body[1] == idToken}
 	id.Event.Epoch = ID(binary.LittleEndian.Uint64(body[2:]))
@@ -143,16 +154,16 @@ func (k IDKeys) Parse(text string) (EventID, error) {
 	for i := range v {
 		n := 0
 		if v[i], n = uvarint(rest); n == 0 {
-			return EventID{}, ErrForged
+			return EventID{}, ErrNotID
 		}
 		rest = rest[n:]
 	}
 	if len(rest) > 0 || v[0] > 0xffff || v[2] >= MaxEvents {
-		return EventID{}, ErrForged
+		return EventID{}, ErrNotID
 	}
 	id.Shard, id.Event.Batch, id.Event.Index, id.Hint = uint16(v[0]), v[1], uint32(v[2]), v[3]
 	if id.Event.check("event") != nil {
-		return EventID{}, ErrForged
+		return EventID{}, ErrNotID
 	}
 	return id, nil
 }

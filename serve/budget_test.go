@@ -273,7 +273,7 @@ func TestBudgetRefused(t *testing.T) {
 		`{"budget":{}}`:                                              "budget: is empty",
 		`{"budget":{"mean":-1}}`:                                     "budget: is -1",
 		`{"budget":{"mean":1e999}}`:                                  "",
-		`{"budget":{"mean":0}}`:                                      "budget: is empty",
+		`{"budget":{"mean":0}}`:                                      "budget.mean: is 0",
 		`{"budget":{"mean":1,"total":2}}`:                            "expected one of them",
 		`{"budget":{"mean":1,"carry":true}}`:                         "carry",
 		`{"budget":{"mean":1,"per":"day"}}`:                          `budget.per: is "day", expected "decision"`,

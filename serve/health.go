@@ -17,7 +17,7 @@ func (s *Server) Health() Health {
 		Committer: stats,
 		Full:      s.full.Load(), Models: s.names.len(), Open: uint64(max(0, s.open.Load())),
 		Keys: uint64(s.known.Load()), Refused: s.refused.Load(),
-		Forged: s.recent.Forged(), Missing: s.recent.Missing(), Started: s.started, Recovery: s.recovery,
+		Forged: s.recent.Forged(), Malformed: s.recent.Malformed(), Missing: s.recent.Missing(), Started: s.started, Recovery: s.recovery,
 	}
 	h.Lag, _ = bits.Sub64(max(h.Log, h.Applied), h.Applied, 0)
 	h.Snapshot, h.SnapshotError = s.snapshots.status()

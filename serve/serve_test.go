@@ -194,7 +194,7 @@ func TestWalk(t *testing.T) {
 	}
 	_, err = s.GetModel(ctx, "news")
 	wantCode(t, err, NotFound)
-	if h := s.Health(); !h.Ready || h.Lag != 0 || h.Missing != 0 || h.Forged != 1 {
+	if h := s.Health(); !h.Ready || h.Lag != 0 || h.Missing != 0 || h.Forged != 0 || h.Malformed != 1 {
 		t.Fatalf("health: %+v", h)
 	}
 	if err := s.Close(ctx); err != nil {

@@ -186,7 +186,7 @@ func modelWarnings(m *fold.Model, seen *observed) []string {
 	if x.RangeSeq > 0 {
 		lo, hi := m.Range()
 		out = append(out, fmt.Sprintf("rewards outside [%v, %v] widened the range to [%v, %v], last in entry %d; "+
-			"give reward.min and reward.max where they are known", r.Min, r.Max, lo, hi, x.RangeSeq))
+			"a model that is made with reward.min and reward.max refuses them", r.Min, r.Max, lo, hi, x.RangeSeq))
 	}
 	if c := m.Noticed(); c.Seen > 0 && m.Counts.Learned < c.Seen+noticedFor {
 		text := fmt.Sprintf("the rewards changed at about event %d (posterior %.2f)", c.At, c.Posterior)

@@ -220,9 +220,10 @@ type Health struct {
 	InFlight      int64  `json:"inflight"` // calls
 	// Followers are the backups that follow the log and have asked this server within a day.
 	Followers []Follower `json:"followers,omitempty"`
-	Refused   uint64     `json:"refused"` // calls answered TooBusy
-	Forged    uint64     `json:"forged"`  // event ids that were not ours
-	Missing   uint64     `json:"missing"` // ids of ours whose decision is not in the log: an alarm
+	Refused   uint64     `json:"refused"`   // calls answered TooBusy
+	Forged    uint64     `json:"forged"`    // event ids of another server, or changed
+	Malformed uint64     `json:"malformed"` // texts sent as event ids that are none
+	Missing   uint64     `json:"missing"`   // ids of ours whose decision is not in the log: an alarm
 	Started   time.Time  `json:"started"`
 	Recovery  Recovery   `json:"recovery"`
 	// Cluster is how this node sees the others, nil on a single machine.

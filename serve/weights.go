@@ -48,7 +48,7 @@ func (o *observed) dictionary(h *feature.Hashed, known *feature.Statistics) (con
 			}
 			own = append(own, word{atom, name, "=" + string(l.text), l.n})
 		}
-		if strings.HasPrefix(name, "action") {
+		if strings.HasPrefix(name, "action") { // the namespace, context or action, with which the path of every value begins
 			action = append(action, own...)
 		} else {
 			context = append(context, own...)

@@ -246,6 +246,8 @@ func Number(v any) (float64, bool) {
 // Show prints a raw value with its type, for messages.
 func Show(v any) string {
 	switch v := v.(type) {
+	case nil:
+		return "null"
 	case string:
 		return fmt.Sprintf("the string %q", v)
 	case bool:

@@ -245,7 +245,7 @@ func (d *directoryReader) Bad() (int, []string) { return 0, nil }
 
 func (d *directoryReader) Warnings() []string {
 	out := endedWarnings(d.j.Ended(), d.j.Pending())
-	if n := d.j.Skipped["(counted as 0) no reward and no default"]; n > 0 {
+	if n := d.j.Skipped[joined.CountedAsZero]; n > 0 {
 		text := "decisions without a reward and without a default count as reward 0"
 		if n > 1 {
 			text += fmt.Sprintf(" (%d events)", n)

@@ -1,39 +1,57 @@
 package api
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 )
 
-// readBody reads a body within the limit, for the routes that are not huma's.
-func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
-	var b bytes.Buffer
-	_, err := io.Copy(&b, http.MaxBytesReader(w, r.Body, most))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, problem("too_large", "", fmt.Sprintf("the body has more than %d bytes", large.Limit))
-	case err != nil:
-		return nil, problem("malformed", "", "the body ended early")
-	}
-	return b.Bytes(), nil
+// body is the body of a request within a limit. What is wrong with it is an error of a type of its own, so that the
+// answer need not look at texts: a fault of the client is not one of the server.
+type body struct {
+	io.ReadCloser
+	left, limit int64
 }
 
-// readForm reads the body of a form within the limit, or answers why not.
-func (f *faults) readForm(w http.ResponseWriter, r *http.Request, most int64) bool {
-	r.Body = http.MaxBytesReader(w, r.Body, 3*most) // a form writes a byte as up to three
-	err := r.ParseForm()
-	var large *http.MaxBytesError
-	switch {
-	case err == nil:
-		return true
-	case errors.As(err, &large):
-		f.fail(w, r, problem("too_large", "", fmt.Sprintf("the form has more than %d bytes", large.Limit)))
-	default:
-		f.fail(w, r, problem("malformed", "", "the form cannot be read"))
+// largeBody is the error of a body that is larger than its limit.
+type largeBody struct{ limit int64 }
+
+func (e *largeBody) Error() string { return fmt.Sprintf("the body has more than %d bytes", e.limit) }
+
+// brokenBody is the error of a body that is not as the headers of its request say.
+type brokenBody struct{ err error }
+
+func (e *brokenBody) Error() string { return e.err.Error() }
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
 	}
-	return false
+	n, err := b.ReadCloser.Read(p)
+	if int64(n) > b.left {
+		return int(b.left), &largeBody{b.limit}
+	}
+	b.left -= int64(n)
+	if err != nil && err != io.EOF && !late(err) {
+		err = &brokenBody{err}
+	}
+	return n, err
+}
+
+// late reports whether a body did not come in time.
+func late(err error) bool {
+	var e net.Error
+	return errors.As(err, &e) && e.Timeout()
+}
+
+// within bounds the body of a request, and refuses one that says that it is larger.
+func within(r *http.Request, limit int64) error {
+	if r.ContentLength > limit {
+		return &largeBody{limit}
+	}
+	r.Body = &body{ReadCloser: r.Body, left: limit, limit: limit}
+	return nil
 }

@@ -44,7 +44,7 @@ func (b *decideBody) request(most int, field, key, caller string) (serve.DecideR
 		"available": len(b.Available), "exclude": len(b.Exclude)} {
 		if n > most {
 			return serve.DecideRequest{}, problem("too_large", field+name,
-				fmt.Sprintf("has %d entries, at most %d are allowed", n, most))
+				fmt.Sprintf("has %d entries, at most %d are allowed (--max-actions of the server)", n, most))
 		}
 	}
 	switch {

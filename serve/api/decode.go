@@ -1,6 +1,8 @@
 package api
 
 import (
+	"bytes"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -25,18 +27,25 @@ func decodeJSON(body []byte, into any) error {
 	if tooDeep(body) {
 		return &fieldError{Code: "too_deep", Want: fmt.Sprintf("the body is nested deeper than %d", maxDepth)}
 	}
-	err := json.Unmarshal(body, into, json.RejectUnknownMembers(true))
+	if _, raw := into.(*jsontext.Value); !raw && string(bytes.TrimSpace(body)) == "null" {
+		return &fieldError{Want: "is null, expected a JSON object"}
+	}
+	err := json.Unmarshal(body, into, strictly)
 	if err == nil {
 		return nil
 	}
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) {
-		field := dotted(string(semantic.JSONPointer))
+		field, null := dotted(string(semantic.JSONPointer)), (*nullEntry)(nil)
 		switch {
+		case errors.As(err, &null):
+			return &fieldError{Field: field, Want: "is null, expected " + typeName(null.wanted)}
+		case errors.Is(err, errNoID):
+			return &fieldError{Field: field, Want: "is empty, expected an id"}
 		case errors.Is(err, json.ErrUnknownName):
 			return &fieldError{Field: field, Code: "unknown_field", Want: "is not a field of this request"}
 		case semantic.GoType != nil:
-			return &fieldError{Field: field, Want: "is " + kindName(semantic.JSONKind) + ", expected " +
+			return &fieldError{Field: field, Want: "is " + kindName(semantic.JSONKind, semantic.GoType) + ", expected " +
 				typeName(semantic.GoType)}
 		}
 		return &fieldError{Field: field, Want: "cannot be read"}
@@ -51,6 +60,41 @@ func decodeJSON(body []byte, into any) error {
 		return f
 	}
 	return &fieldError{Code: "malformed", Want: "is not JSON"}
+}
+
+// strictly are the rules of decodeJSON.
+var strictly = json.JoinOptions(json.RejectUnknownMembers(true),
+	json.WithUnmarshalers(json.UnmarshalFromFunc(checkEntry)))
+
+// nullEntry is the error of null in a list of something else.
+type nullEntry struct{ wanted reflect.Type }
+
+func (e *nullEntry) Error() string { return "null in a list" }
+
+var errNoID = errors.New("an empty id")
+
+// checkEntry refuses null as an entry of a list, which package json would read as an empty entry, and an action whose
+// id is an empty text, which is no id and not none. A member that is null is one that is not there.
+func checkEntry(dec *jsontext.Decoder, v any) error {
+	at, names := dec.StackIndex(dec.StackDepth())
+	_, raw := v.(*stdjson.RawMessage)
+	_, cost := v.(**float64) // looked at elsewhere
+	if at == '[' && dec.PeekKind() == 'n' && !raw && !cost {
+		return &nullEntry{reflect.TypeOf(v)}
+	}
+	// names counts the names and values of the object around it that were read; the last one is a name.
+	if _, ok := v.(*string); !ok || at != '{' || dec.StackDepth() < 2 || names%2 == 0 || dec.PeekKind() != '"' ||
+		dec.StackPointer().LastToken() != "id" {
+		return json.SkipFunc
+	}
+	text, err := dec.ReadValue()
+	if err == nil && string(text) == `""` {
+		err = errNoID
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v)
 }
 
 // fieldError refuses a field, as serve.Error does below the edge.
@@ -87,7 +131,7 @@ func dotted(pointer string) string {
 	return b.String()
 }
 
-func kindName(k jsontext.Kind) string {
+func kindName(k jsontext.Kind, wanted reflect.Type) string {
 	switch k {
 	case 'n':
 		return "null"
@@ -96,7 +140,14 @@ func kindName(k jsontext.Kind) string {
 	case '"':
 		return "a string"
 	case '0':
-		return "a number that does not fit"
+		for wanted.Kind() == reflect.Pointer {
+			wanted = wanted.Elem()
+		}
+		switch wanted.Kind() {
+		case reflect.Float64, reflect.Int, reflect.Int64, reflect.Int32, reflect.Uint, reflect.Uint64, reflect.Uint32:
+			return "a number that does not fit"
+		}
+		return "a number"
 	case '{':
 		return "an object"
 	case '[':

@@ -21,6 +21,7 @@ func (f *faults) fail(w http.ResponseWriter, r *http.Request, p *Problem) {
 	}
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
+		// A page asks a browser for a name and a key; paths are what routes go by.
 		if r.URL.Path == "/" || r.URL.Path == "/models" ||
 			strings.HasPrefix(r.URL.Path, "/models/") {
 			w.Header().Set("WWW-Authenticate", `Basic realm="troupe: any name, a key as the password"`)

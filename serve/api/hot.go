@@ -4,16 +4,12 @@ import (
 	"bytes"
 	"context"
 	stdjson "encoding/json"
-	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"troupe/serve"
 )
@@ -26,6 +22,7 @@ import (
 
 // scratch is what a hot request needs and gives back.
 type scratch struct {
+	from      body
 	body, out []byte
 	scan      scan
 }
@@ -36,6 +33,7 @@ const mostScratch = 1 << 20 // larger buffers are not kept
 
 func (s *scratch) release() {
 	s.scan.end()
+	s.from = body{}
 	if cap(s.body) <= mostScratch && cap(s.out) <= mostScratch {
 		scratches.Put(s)
 	}
@@ -56,7 +54,7 @@ type hotCalls struct {
 func (a *hotCalls) serve(w http.ResponseWriter, r *http.Request, info *request, route hotRoute, name string,
 	left time.Duration) bool {
 	key, ok := plainHeaders(r.Header, hotPaths[route].key)
-	if !ok || r.ContentLength >= a.opts.MaxBody || a.origin.Check(r) != nil {
+	if !ok || r.ContentLength > a.opts.MaxBody || a.origin.Check(r) != nil {
 		return false
 	}
 	s := scratches.Get().(*scratch)
@@ -67,16 +65,15 @@ func (a *hotCalls) serve(w http.ResponseWriter, r *http.Request, info *request, 
 	} else {
 		s.body = s.body[:n]
 	}
-	n, err := io.ReadFull(r.Body, s.body)
+	s.from = body{ReadCloser: r.Body, left: r.ContentLength, limit: r.ContentLength}
+	n, err := io.ReadFull(&s.from, s.body)
 	if err != nil {
-		// As huma answers it. Its way would begin to wait for the body again.
-		r.Body.Close()
-		status, message := http.StatusInternalServerError, "cannot read request body"
-		var late net.Error
-		if errors.As(err, &late) && late.Timeout() {
-			status, message = http.StatusRequestTimeout, "request body read timeout"
+		r.Body.Close() // the other way would begin to wait for it again
+		var failed error = bodyProblem(err)
+		if failed == (*Problem)(nil) {
+			failed = err
 		}
-		a.fail(r.Context(), w, info, huma.NewError(status, message, err))
+		a.fail(r.Context(), w, info, failed)
 		return true
 	}
 	if !s.scan.begin(s.body) || !a.scan(&s.scan, route) {

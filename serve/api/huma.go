@@ -91,12 +91,12 @@ func register[I, O any](d *document, o op, handle func(context.Context, *I) (*O,
 	operation := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary,
 		Description: strings.TrimSpace(o.doc + "\n\nScope: " + string(o.scope) + "."), DefaultStatus: o.status,
-		MaxBodyBytes: d.opts.MaxBody, BodyReadTimeout: d.opts.Timeout,
+		MaxBodyBytes: -1, BodyReadTimeout: d.opts.Timeout, // bounded below
 		Tags: []string{strings.Split(strings.TrimPrefix(o.path, "/v1/"), "/")[0]},
 	}
+	operation.Middlewares = huma.Middlewares{d.faults.bounded(max(d.opts.MaxBody, o.bytes))}
 	if o.bytes > 0 {
-		operation.MaxBodyBytes = max(operation.MaxBodyBytes, o.bytes)
-		operation.Middlewares = huma.Middlewares{inTurn(o.turns)}
+		operation.Middlewares = append(operation.Middlewares, inTurn(o.turns))
 	}
 	operation.Tags[0], _, _ = strings.Cut(operation.Tags[0], ":")
 	huma.Register(d.huma, operation, func(ctx context.Context, in *I) (*O, error) {

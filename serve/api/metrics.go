@@ -189,7 +189,9 @@ var healthNumbers = []number[serve.Health]{
 		func(h *serve.Health) float64 { return float64(h.InFlight) }},
 	{"troupe_calls_refused_total", "Calls answered too busy.", prometheus.CounterValue,
 		func(h *serve.Health) float64 { return float64(h.Refused) }},
-	{"troupe_forged_event_ids_total", "Event ids that this server did not make.", prometheus.CounterValue,
+	{"troupe_malformed_event_ids_total", "Texts sent as event ids that are none.", prometheus.CounterValue,
+		func(h *serve.Health) float64 { return float64(h.Malformed) }},
+	{"troupe_forged_event_ids_total", "Event ids that this server did not make, or that were changed.", prometheus.CounterValue,
 		func(h *serve.Health) float64 { return float64(h.Forged) }},
 	{"troupe_log_missing_acked_total", "Event ids of this server whose decision is not in the log. Anything but 0 is " +
 		"an alarm.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Missing) }},

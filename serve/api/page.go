@@ -393,7 +393,9 @@ func logFacts(h *serve.Health) []named {
 		{"Last start", fmt.Sprintf("%s batches folded in %v, after a snapshot of entry %s", grouped(h.Recovery.Batches),
 			h.Recovery.Took.Round(time.Millisecond), grouped(h.Recovery.Snapshot))},
 		{"Writer", h.Epoch.String()},
-		{"Event ids", fmt.Sprintf("%s forged, %s missing", grouped(h.Forged), grouped(h.Missing))},
+		{"Refused event ids", fmt.Sprintf("%s not in the form of one, %s not from this server", grouped(h.Malformed),
+			grouped(h.Forged))},
+		{"Event ids without their decision", grouped(h.Missing)},
 	}
 	for _, f := range h.Followers {
 		text := fmt.Sprintf("up to entry %s, asked on %s", grouped(f.Last), f.Time.UTC().Format("2006-01-02 15:04:05"))

@@ -47,6 +47,7 @@ var problems = []struct {
 	{"not_found", 404, "There is no such thing", "Check the name of the model or the path."},
 	{"method_not_allowed", 405, "This path has other methods", "See the header Allow and the page /docs."},
 	{"not_acceptable", 406, "There is no such form of the answer", "See the header Accept of the path in /docs."},
+	{"request_timeout", 408, "The request did not come in time", "Send the body within the time of --timeout."},
 	{"conflict", 409, "It changed, or it is there already",
 		"Read it again and decide anew; an Idempotency-Key belongs to one request."},
 	{"paused", 409, "The model is paused", "Use the default of your application until the model is resumed."},
@@ -128,7 +129,9 @@ func problemOf(err error) *Problem {
 			return problem("internal", "", "look at the server's log")
 		}
 		detail := e.Want
-		if e.Value != "" && (e.Tell || strings.HasPrefix(e.Field, "config.")) { // a configuration is its operator's own
+		// A path that begins with config is of a configuration, which is its operator's own, so its value is shown. Package
+		// model makes these paths, and no part of them comes from a request.
+		if e.Value != "" && (e.Tell || strings.HasPrefix(e.Field, "config.")) {
 			detail = "is " + e.Value + ", " + e.Want
 		}
 		p = problem(string(e.Code), requestField(e.Field), detail)
@@ -158,6 +161,21 @@ func requestField(field string) string {
 	return strings.TrimPrefix(field, "config.")
 }
 
+// bodyProblem returns the answer to a body that cannot be read, nil for other errors.
+func bodyProblem(err error) *Problem {
+	var large *largeBody
+	var broken *brokenBody
+	switch {
+	case errors.As(err, &large):
+		return problem("too_large", "", large.Error())
+	case errors.As(err, &broken):
+		return problem("malformed", "", "the body is not as the headers say: it ended early, or is not in valid chunks")
+	case late(err):
+		return problem("request_timeout", "", "the body did not come in time")
+	}
+	return nil
+}
+
 // setErrors makes huma's own errors problems of ours. huma has one hook for the whole process; its
 // default repeats the request in its answer.
 var setErrors = sync.OnceFunc(func() {
@@ -170,11 +188,12 @@ var setErrors = sync.OnceFunc(func() {
 				}
 				return problem("invalid", d.Location, d.Message)
 			}
+			if p := bodyProblem(err); p != nil {
+				return p
+			}
 		}
 		detail := ""
-		if limit, ok := strings.CutPrefix(message, "request body is too large limit="); ok {
-			detail = "the body has more than " + limit
-		} else if message == "request body is required" {
+		if message == "request body is required" { // huma says it in no other way, and only the words depend on it
 			detail = emptyBody
 		}
 		for _, p := range problems {

@@ -452,9 +452,8 @@ func (s *scan) action(depth int) bool {
 		if !s.id(nil) {
 			return false
 		}
-		if len(s.ids) == n { // no id
-			s.pieces = s.pieces[:len(s.pieces)-1]
-			return true
+		if len(s.ids) == n { // refused, with its field
+			return false
 		}
 		a.ID = someID
 		return true

@@ -284,7 +284,7 @@ func (o *Offer) mask(r *Request) error {
 
 // packedError is model.FeatureError for a packed matrix and its ids.
 func packedError(err error) error {
-	e := model.FeatureError(err)
+	e := model.FeatureError(err) // its path is read as its parts, and only the name of the field depends on them
 	row, rest, _ := strings.Cut(strings.TrimPrefix(e.Field, "actions"), "]")
 	switch {
 	case rest == ".id":

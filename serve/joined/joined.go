@@ -86,6 +86,9 @@ func (d *Decided) Became() State {
 // Played reports whether the model's own choice was played: in the modes online and frozen.
 func (d *Decided) Played() bool { return played(d.Record) }
 
+// CountedAsZero is what Skipped calls the events that are not left out: they have no reward and no default, and count as 0.
+const CountedAsZero = "(counted as 0) no reward and no default"
+
 // Baseline is what Skipped calls decisions of this one's mode.
 func (d *Decided) Baseline() string {
 	return "mode " + Mode(d.Record) + ": a baseline was played"
@@ -551,7 +554,7 @@ func (j *Joiner) Event(e *Decided) (*logged.Event, error) {
 		out.ID = j.o.ID(e.Key, e.Seq)
 	}
 	if e.State == None {
-		j.Skipped["(counted as 0) no reward and no default"]++
+		j.Skipped[CountedAsZero]++
 	}
 	return out, nil
 }

@@ -47,6 +47,12 @@ func (b *Budget) DecodeSpec(v any, path string) error {
 	if err := spec.DecodeStruct(b, raw, path); err != nil {
 		return err
 	}
+	for key, money := range map[string]float64{"mean": b.Mean, "total": b.Total} {
+		if _, said := raw[key]; said && money == 0 {
+			return spec.Errorf(spec.Join(path, key), "is 0, expected money, from %v to %v; without a budget leave it out",
+				budget.Least, budget.Most)
+		}
+	}
 	if err := b.Limit().Check(); err != nil {
 		return spec.Errorf(path, "%v", err)
 	}

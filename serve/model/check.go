@@ -18,7 +18,11 @@ func (c Config) check(limits Limits) error {
 	if err := CheckName("config.id", c.ID); err != nil {
 		return err
 	}
-	if c.Reward.Min >= c.Reward.Max || c.Reward.Max-c.Reward.Min > math.MaxFloat64/4 {
+	if width := c.Reward.Max - c.Reward.Min; width > math.MaxFloat64/4 {
+		return Invalid("config.reward.max", c.Reward.Max, "is too far from min, which is %v: expected a range of at most %.3g",
+			c.Reward.Min, math.MaxFloat64/4)
+	}
+	if c.Reward.Min >= c.Reward.Max {
 		return Invalid("config.reward.min", c.Reward.Min, "expected less than max, which is %v", c.Reward.Max)
 	}
 	if d := c.Reward.Default; d.Set && !c.Reward.Adapt && (d.Value < c.Reward.Min || d.Value > c.Reward.Max) {

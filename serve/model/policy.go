@@ -1,7 +1,10 @@
 package model
 
 import (
+	"sync"
+
 	"troupe/policy"
+	"troupe/rng"
 	"troupe/spec"
 )
 
@@ -19,11 +22,31 @@ type PolicySpec struct {
 
 // DecodeSpec implements spec.Decoder.
 func (p *PolicySpec) DecodeSpec(v any, path string) (err error) {
+	if raw, ok := v.(spec.Raw); ok {
+		kind, named := raw["kind"].(string)
+		if _, known := policy.Kinds[kind]; named && !known {
+			return spec.Errorf(spec.Join(path, "kind"), "unknown kind %q%s", kind, spec.Suggest(kind, served()))
+		}
+	}
 	if p.Options, err = spec.DecodeTable(policy.Kinds, v, path); err == nil {
 		p.Raw = v.(spec.Raw)
 	}
 	return err
 }
+
+// served are the kinds that a model may have, with default options: those of which an error may suggest one.
+var served = sync.OnceValue(func() (kinds []string) {
+	for _, kind := range spec.Names(policy.Kinds) {
+		p, err := policy.Kinds[kind]().New(policy.Problem{Dim: 2, Sigma: 1, Init: rng.NewKey(0).Stream(rng.Init), High: 1, Timed: true})
+		if err != nil {
+			continue // hashed features have a dimension of their own, and needs no options
+		}
+		if _, ok := p.(Policy); ok {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+})
 
 // ExpandSpec implements spec.Decoder: a model has no sweeps.
 func (p *PolicySpec) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}} }

@@ -31,7 +31,12 @@ func (c Config) Patch(patch []byte) (Config, error) {
 	if v, err = decodeJSON(own); err != nil {
 		return c, err
 	}
-	t := merge(v.(spec.Raw), p)
+	t := v.(spec.Raw)
+	was, _ := t["policy"].(spec.Raw)
+	if other, ok := p["policy"].(spec.Raw); ok && other["kind"] != nil && other["kind"] != was["kind"] {
+		delete(t, "policy") // its options belong to its kind
+	}
+	t = merge(t, p)
 	reward, _ := p["reward"].(spec.Raw)
 	if has := func(key string) bool { return reward[key] != nil }; (has("min") || has("max")) && !has("adapt") {
 		delete(t["reward"].(spec.Raw), "adapt")

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -33,8 +34,11 @@ func (c *Compiled) tryPolicy() error {
 	}
 	var law bandit.Law
 	if err := p.Prob(&law, set, rng.Source{}); err != nil {
-		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"],
-			"it cannot state its law (bandit.Prober): %v; use ensemble", err)
+		if errors.Is(err, bandit.ErrUnsupported) {
+			return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"],
+				"it cannot state its law (bandit.Prober): %v; use ensemble", err)
+		}
+		return Invalid("config.policy", short(c.Config.Policy.Raw), "cannot decide with these options: %v", err)
 	}
 	b, err := p.AppendSnapshot(nil)
 	if err != nil {

@@ -44,6 +44,7 @@ var theirFields = map[string]string{
 	"context": "contextFeatures",
 }
 
+// theirField returns the name that a field of ours has in the other API. Only the words of an error depend on it.
 func theirField(field string) string {
 	if rest, ok := strings.CutPrefix(field, "context."); ok {
 		return "contextFeatures." + rest

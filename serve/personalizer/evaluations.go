@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"troupe/serve/api"
@@ -260,7 +259,7 @@ func (a *evaluationCalls) evaluate(job *evaluationJob) (results []policyResult, 
 	}
 	for _, why := range slices.Sorted(maps.Keys(j.Skipped)) {
 		left := "left out: "
-		if strings.HasPrefix(why, "(") { // (counted as 0)
+		if why == joined.CountedAsZero {
 			left = ""
 		}
 		notes = append(notes, fmt.Sprintf("%d %s%s", j.Skipped[why], left, why))

@@ -111,8 +111,8 @@ func (b *rankBody) request(ctx context.Context, edge api.Edge, keyed bool) (serv
 		return none, refuse("actions", "is empty, expected at least one action")
 	}
 	if n := len(b.Actions); n > edge.MaxActions() {
-		return none, api.Refuse("too_large", "actions", fmt.Sprintf("has %d entries, at most %d are allowed", n,
-			edge.MaxActions()))
+		return none, api.Refuse("too_large", "actions",
+			fmt.Sprintf("has %d entries, at most %d are allowed (--max-actions of the server)", n, edge.MaxActions()))
 	}
 	if len(b.EventID) > 256 {
 		return none, refuse("eventId", "has more than 256 bytes")

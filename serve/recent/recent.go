@@ -154,8 +154,9 @@ type Decisions struct {
 	turns  turns
 	wanted wanted
 
-	forged  atomic.Uint64
-	missing atomic.Uint64
+	forged    atomic.Uint64
+	malformed atomic.Uint64
+	missing   atomic.Uint64
 }
 
 // New returns Decisions that remember none.
@@ -180,8 +181,12 @@ func (d *Decisions) Forget() {
 	}
 }
 
-// Forged counts event ids that this server did not make, Missing those whose decision the log has lost.
+// Forged counts event ids that this server did not make, Malformed texts that are no event ids, Missing the event ids
+// whose decision the log has lost.
 func (d *Decisions) Forged() uint64 { return d.forged.Load() }
+
+// Malformed is explained at Forged.
+func (d *Decisions) Malformed() uint64 { return d.malformed.Load() }
 
 // Missing is explained at Forged.
 func (d *Decisions) Missing() uint64 { return d.missing.Load() }
@@ -250,7 +255,11 @@ func (d *Decisions) Whole(ctx context.Context, text string) (eventlog.EventID, *
 func (d *Decisions) parse(text string) (eventlog.EventID, error) {
 	id, err := d.opt.Keys.Parse(text)
 	if err != nil || id.Shard != 0 || id.Token {
-		d.forged.Add(1)
+		if err == eventlog.ErrNotID {
+			d.malformed.Add(1)
+		} else {
+			d.forged.Add(1)
+		}
 		return id, &fault.Error{Code: fault.BadEventID, Field: "event_id", Want: "expected an event id of this server", Err: err}
 	}
 	return id, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,7 +118,13 @@ func TestLost(t *testing.T) {
 	}
 	changed := good
 	changed.Event.Index = 7
-	fails("not an id", fault.BadEventID, 1, 0)
+	for i, text := range []string{"", "xx", "not an id", ids[0][0] + "0", ids[0][0][:len(ids[0][0])-3], strings.ToUpper(ids[0][0]), strings.Repeat("0", 200)} {
+		if fails(text, fault.BadEventID, 0, 0); d.Malformed() != uint64(i+1) {
+			t.Errorf("%q: %d are malformed, want %d", text, d.Malformed(), i+1)
+		}
+	}
+	other := eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: []byte("another key, of another server..")}}
+	fails(other.Format(good), fault.BadEventID, 1, 0)
 	fails(keys.Format(eventlog.EventID{Event: good.Event, Hint: good.Hint, Shard: 1}), fault.BadEventID, 2, 0)
 	fails(keys.Format(changed), fault.NotFound, 2, 1)
 	if err := log.Trim(ctx, 0, 1); err != nil {
@@ -126,6 +133,9 @@ func TestLost(t *testing.T) {
 	fails(ids[0][0], fault.Gone, 2, 1)
 	log.fails = errors.New("the disk does not answer")
 	fails(ids[1][0], fault.Unavailable, 2, 1)
+	if d.Malformed() != 7 {
+		t.Errorf("%d are malformed, want 7", d.Malformed())
+	}
 }
 
 // TestTurn: one caller at a time reads an entry, and one whose time is over does not wait for its turn.
