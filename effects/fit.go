@@ -12,7 +12,7 @@ func sqrt(x float64) float64 { return math.Sqrt(x) }
 //
 // With P_k, m_k of block k under the variances τ, σ²:
 //
-//	γ_g = Σ_kj max(0, 1 − P_kjj/τ_g),   τ_g ← max(10⁻⁷s², (Σ m_kj² + a t_g)/(γ_g + a)),
+//	γ_g = Σ_kj max(0, 1 − P_kjj/τ_g),   τ_g ← (Σ m_kj² + a t_g)/(γ_g + a), between 10⁻⁷s² and 4s²,
 //	σ² ← max(10⁻³s², (RSS + 2s²)/(Σ_k max(n_k − tr(A_kP_k)/σ², .3n_k) + 2))
 //
 // over coordinates that block k has seen; t_g is the first guess and a its strength. It is the fixed point of
@@ -73,7 +73,7 @@ func (m *Model) beginFit() *fit {
 	h := hyper{variance: variance}
 	for i, g := range m.lay.groups {
 		f.guess = append(f.guess, h.first(g))
-		f.tau = append(f.tau, max(m.h.tau[i], 1e-7*variance))
+		f.tau = append(f.tau, min(max(m.h.tau[i], leastShare*variance), mostShare*variance))
 	}
 	if !m.h.known() {
 		f.s2, f.tau = variance, append([]float64(nil), f.guess...)
@@ -104,7 +104,8 @@ func (m *Model) step() int {
 	m.countTail(f)
 	f.s2 = max((f.rss+2*f.variance)/(f.dof+2), 1e-3*f.variance)
 	for g := range f.tau {
-		f.tau[g] = max((f.size[g]+float64(strength*f.guess[g]))/(f.free[g]+strength), 1e-7*f.variance)
+		t := (f.size[g] + float64(strength*f.guess[g])) / (f.free[g] + strength)
+		f.tau[g] = min(max(t, leastShare*f.variance), mostShare*f.variance)
 	}
 	clear(f.size)
 	clear(f.free)

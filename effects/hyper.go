@@ -2,20 +2,25 @@ package effects
 
 // The constants of the model; docs/design/default.md says what was tried.
 const (
-	guess     = .2 // first guess of a variance, in units of its base and of the variance of the rewards
-	strength  = .5 // its weight, in coefficients
-	widen     = 3. // the prior that plays is so many times as wide as what was estimated
-	firstFit  = 6  // events before the first estimate
-	growth    = 1.25
-	rounds    = 3
-	narrow    = 1. / 3 // scale of a draw
-	wideShare = .05    // share of the draws of scale 1
-	voters    = 64
-	cut       = 2.5
-	maxCoords = 160
-	maxJoint  = 256
-	crossed   = .6
-	scaleSize = 30 // values after which the scale of a number is fixed
+	guess      = .2 // first guess of a variance, in units of its base and of the variance of the rewards
+	strength   = .5 // its weight, in coefficients
+	widen      = 3. // the prior that plays is so many times as wide as what was estimated
+	firstFit   = 6  // events before the first estimate
+	growth     = 1.25
+	rounds     = 3
+	leastShare = 1e-7   // a group's variance is at least so much of the variance of the rewards,
+	mostShare  = 4      // and at most so much: with few events its fixed point may diverge
+	narrow     = 1. / 3 // scale of a draw
+	wideShare  = .05    // share of the draws of scale 1
+	cut        = 2.5
+	maxCoords  = 160
+	crossed    = .6
+	scaleSize  = 30 // values after which the scale of a number is fixed
+)
+
+const (
+	voters   = 64
+	maxJoint = 256
 )
 
 // hyper is what is estimated from all blocks together. Rewards are relative to the offset of the model.
