@@ -42,6 +42,7 @@ type Proposal struct {
 type Reason struct {
 	Feature string // a name, or two with × between
 	Words   string
+	Lacks   bool // the requests have it, and the schema does not, or less of it
 }
 
 // Learn proposes a schema from a sample of requests. Equal samples give equal proposals, in any
@@ -311,7 +312,13 @@ func (o *observed) scalar(v any) {
 }
 
 func (l *learner) because(name, format string, args ...any) {
-	l.reasons = append(l.reasons, Reason{name, fmt.Sprintf(format, args...)})
+	l.reasons = append(l.reasons, Reason{Feature: name, Words: fmt.Sprintf(format, args...)})
+}
+
+// lacks is because for what the requests have and the schema does not.
+func (l *learner) lacks(name, format string, args ...any) {
+	l.because(name, format, args...)
+	l.reasons[len(l.reasons)-1].Lacks = true
 }
 
 func (l *learner) propose() *Proposal {
@@ -348,18 +355,18 @@ func (l *learner) choose(prefix string, side map[string]*observed) {
 		switch {
 		case o.object:
 			if o.present > 0 {
-				l.because(name, "left out: sometimes a value, sometimes an object")
+				l.lacks(name, "left out: sometimes a value, sometimes an object")
 			}
 			continue
 		case whole && path != "":
-			l.because(name, "left out: other requests give the whole %s as a vector", prefix)
+			l.lacks(name, "left out: other requests give the whole %s as a vector", prefix)
 			continue
 		case o.present == 0 || len(o.values) == 0:
-			l.because(name, "left out: always null or empty")
+			l.lacks(name, "left out: always null or empty")
 			continue
 		case strings.Contains(name, "*") || slices.ContainsFunc(strings.Split(path, "."),
 			func(s string) bool { return path != "" && (s == "" || s[0] == '_') }):
-			l.because(name, "left out: a name with * or with an empty part cannot be declared")
+			l.lacks(name, "left out: a name with * or with an empty part cannot be declared")
 			continue
 		}
 		if k := l.kind(name, path, o); k != nil {
@@ -372,7 +379,7 @@ func (l *learner) choose(prefix string, side map[string]*observed) {
 func (l *learner) kind(name, path string, o *observed) Kind {
 	distinct, total := len(o.values), o.numbers+o.strings+o.booleans
 	if distinct == 1 && total >= 8 {
-		l.because(name, "left out: all %d values are the same", total)
+		l.lacks(name, "left out: all %d values are the same", total)
 		return nil
 	}
 	if total == o.numbers && o.lists == 0 && !isID(path) {
@@ -383,7 +390,7 @@ func (l *learner) kind(name, path string, o *observed) Kind {
 	}
 	if total == o.numbers && o.lists == o.present && o.size > 0 {
 		if o.size > l.options.MaxDim {
-			l.because(name, "left out: lists of %d numbers, d is to be at most %d", o.size, l.options.MaxDim)
+			l.lacks(name, "left out: lists of %d numbers, d is to be at most %d", o.size, l.options.MaxDim)
 			return nil
 		}
 		bound := 1.0
@@ -395,7 +402,7 @@ func (l *learner) kind(name, path string, o *observed) Kind {
 		return &Vector{Size: o.size, Bound: bound, Outside: "clamp"}
 	}
 	if path == "" {
-		l.because(name, "left out: lists of different lengths")
+		l.lacks(name, "left out: lists of different lengths")
 		return nil
 	}
 	if total == o.booleans && o.lists == 0 {
@@ -407,7 +414,7 @@ func (l *learner) kind(name, path string, o *observed) Kind {
 		return &Text{Buckets: 32, Bigrams: true}
 	}
 	if distinct == total && total >= 8 {
-		l.because(name, "left out: all %d values are different, like those of an identifier; what never comes again "+
+		l.lacks(name, "left out: all %d values are different, like those of an identifier; what never comes again "+
 			"teaches nothing", total)
 		return nil
 	}
@@ -457,10 +464,10 @@ func (l *learner) chooseID(haveFeatures bool) {
 	switch {
 	case l.ids.present < l.actions:
 		if l.ids.present > 0 {
-			l.because("id", "left out: %d of %d actions have no id", l.actions-l.ids.present, l.actions)
+			l.lacks("id", "left out: %d of %d actions have no id", l.actions-l.ids.present, l.actions)
 		}
 	case haveFeatures && (l.ids.present < 2*distinct || distinct > l.options.MaxLevels):
-		l.because("id", "left out: %d different ids among %d actions, which have features", distinct, l.ids.present)
+		l.lacks("id", "left out: %d different ids among %d actions, which have features", distinct, l.ids.present)
 	default:
 		l.features = append(l.features, Feature{Name: "id", Weight: 1,
 			Kind: l.category("id", l.ids.values, l.ids.present)})
@@ -504,10 +511,10 @@ func (l *learner) fit(s *Schema, contexts int) int {
 			return contexts
 		case buckets != nil:
 			*buckets /= 2
-			l.because(s.Features[at].Name, "only %d buckets, so that d stays at most %d with the crosses", *buckets,
+			l.lacks(s.Features[at].Name, "only %d buckets, so that d stays at most %d with the crosses", *buckets,
 				l.options.MaxDim)
 		default:
-			l.because(s.Features[widest].Name, "left out: its %d coordinates do not fit into d = %d with the others",
+			l.lacks(s.Features[widest].Name, "left out: its %d coordinates do not fit into d = %d with the others",
 				most, l.options.MaxDim)
 			s.Features = slices.Delete(s.Features, widest, widest+1)
 			if widest < contexts {
@@ -557,14 +564,14 @@ func (l *learner) cross(s *Schema, contexts int) {
 	var kept []Feature
 	for c, f := range s.Features[:contexts] {
 		if len(with[c]) == 0 {
-			l.because(f.Name, "left out: the same for every action, and no cross fits into d = %d", l.options.MaxDim)
+			l.lacks(f.Name, "left out: the same for every action, and no cross fits into d = %d", l.options.MaxDim)
 			continue
 		}
 		kept = append(kept, f)
 		l.because(f.Name, "crossed, since it changes a ranking only through a cross, with %s",
 			strings.Join(with[c], ", "))
 		if len(without[c]) > 0 {
-			l.because(f.Name, "not crossed with %s: d would be above %d", strings.Join(without[c], ", "),
+			l.lacks(f.Name, "not crossed with %s: d would be above %d", strings.Join(without[c], ", "),
 				l.options.MaxDim)
 		}
 	}

@@ -24,6 +24,7 @@ type accumulator struct {
 	noGroup                    int
 	kMin, kMax                 int
 	slots, slotsMin, slotsAll  int
+	vMost                      float64    // the largest weight of an event that stands for dropped ones too
 	powers                     [4]float64 // Σ r'^j, j = 1 … 4, of rewards that are not damaged
 	first, last                time.Time
 	actions                    []actionSums
@@ -31,7 +32,8 @@ type accumulator struct {
 	loggerUnits                *units
 	targets                    []targetSums
 	pairs                      []duel
-	kept                       [][]sides // of each target, while the references are not chosen
+	kept                       [][]sides  // of each target, while the references are not chosen
+	near                       []likeness // of every two targets then, in the order of everyPair
 	keep                       bool
 	segments                   map[string]*segmentSums
 	model                      sums
@@ -53,7 +55,9 @@ type targetSums struct {
 	single                 moments // of events, at the end
 	tallies                []tally
 	ips, dr, uplift, plain twoSided
-	w1, w2, wr1, wr2       sum // Σ v w, Σ (v w)², Σ |v w r|, Σ (v w r)²
+	weights                *capital // of w, whose mean is at most 1
+	like                   likeness // to the logger
+	w1, w2, wr1, wr2       sum      // Σ v w, Σ (v w)², Σ |v w r|, Σ (v w r)²
 	v                      sum
 	wMax                   float64
 	heaviest               Heaviest
@@ -90,6 +94,7 @@ func newAccumulator(p *plan, e *engine) *accumulator {
 		}
 		ta.ips = newTwoSided(0)
 		ta.plain = newTwoSided(1)
+		ta.weights = newCapital(0)
 		ta.dr = newTwoSided(clips[:]...)
 		var shift []float64
 		for _, k := range clips {
@@ -105,7 +110,7 @@ func newAccumulator(p *plan, e *engine) *accumulator {
 	}
 	if e != nil {
 		if a.keep = len(p.o.Targets) > allPairs && !e.chosen; a.keep {
-			a.kept = make([][]sides, len(p.o.Targets))
+			a.kept, a.near = make([][]sides, len(p.o.Targets)), make([]likeness, len(p.o.Targets)*(len(p.o.Targets)-1)/2)
 		}
 		for _, x := range e.duels {
 			a.pairs = append(a.pairs, newDuel(x[0], x[1]))
@@ -159,6 +164,7 @@ func (a *accumulator) see(p *plan, ev *logged.Event) {
 		a.actions = append(a.actions, actionSums{})
 	}
 	v := 1 / (1 - ev.Drop)
+	a.vMost = max(a.vMost, v)
 	if ev.Chosen < most {
 		s := &a.actions[ev.Chosen]
 		s.played++
@@ -269,6 +275,7 @@ func (t *targetSums) bootstrap(v, phi float64, draw rng.Source) {
 func (a *accumulator) merge(o *accumulator) {
 	a.n, a.noLaw, a.dropped, a.damaged = a.n+o.n, a.noLaw+o.noLaw, a.dropped+o.dropped, a.damaged+o.damaged
 	a.noGroup += o.noGroup
+	a.vMost = max(a.vMost, o.vMost)
 	for j, x := range o.powers {
 		a.powers[j] += x
 	}
@@ -302,10 +309,14 @@ func (a *accumulator) merge(o *accumulator) {
 	}
 	for i := range a.pairs {
 		a.pairs[i].seq.merge(&o.pairs[i].seq)
+		a.pairs[i].like.merge(&o.pairs[i].like)
 	}
 	if a.keep {
 		for t := range a.kept {
 			a.kept[t] = append(a.kept[t], o.kept[t]...)
+		}
+		for i := range a.near {
+			a.near[i].merge(&o.near[i])
 		}
 	}
 	a.mergeSegments(o)
@@ -321,6 +332,8 @@ func (t *targetSums) merge(o *targetSums) {
 	t.dr.merge(&o.dr)
 	t.uplift.merge(&o.uplift)
 	t.plain.merge(&o.plain)
+	t.weights.merge(o.weights)
+	t.like.merge(&o.like)
 	for _, s := range []struct{ a, b *sum }{{&t.w1, &o.w1}, {&t.w2, &o.w2}, {&t.wr1, &o.wr1}, {&t.wr2, &o.wr2},
 		{&t.v, &o.v},
 		{&t.unsupported, &o.unsupported}, {&t.replay, &o.replay}, {&t.replayV, &o.replayV}} {
@@ -395,9 +408,7 @@ func (a *accumulator) running(p *plan, t int) Point {
 		v, se, _, _ := m.plainEstimate(key)
 		x.Value, x.NormLo, x.NormHi = v, v-p.z*se, v+p.z*se
 	}
-	if s := ta.w2.value(); s > 0 {
-		x.ESS = ta.w1.value() * ta.w1.value() / s
-	}
+	x.ESS = effective(ta.w1.value(), ta.w2.value())
 	if a.dropped == 0 && !p.lists && p.o.NoSequence == "" && p.o.Crossfit == 0 && !shared {
 		seq := &ta.ips
 		if key == "dr" && a.noLaw == 0 {
@@ -405,7 +416,7 @@ func (a *accumulator) running(p *plan, t int) Point {
 		}
 		if i, err := p.sequence(seq); err == nil && i.whole() {
 			x.Lo, x.Hi, x.HasSequence = i[0], i[1], true
-			x.Value = p.min + p.scale*seq.centre(1, 0, 1)
+			x.Value = within(x.Value, *i)
 		}
 	}
 	return x

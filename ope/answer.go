@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -48,6 +47,7 @@ func (e *engine) result() *Result {
 	for k := range a.actions {
 		r.Actions = append(r.Actions, a.actions[k].seen(k, a.noLaw == 0))
 	}
+	e.untruth = e.untrue(r.Actions)
 	if p.o.By != nil && len(p.o.Targets) > 0 {
 		e.rows = e.parts()
 		r.Warnings = append(r.Warnings, chooseAfter)
@@ -166,18 +166,51 @@ func (e *engine) evaluated(t int, r *Result) *Evaluated {
 	if e.rows != nil && out.Uplift.Sequence != nil {
 		out.Segments = e.segments(t)
 	}
+	e.contradict(ta, out)
 	out.Verdict = e.verdict(ta, out, r.Silent(out))
 	return out
 }
 
-// hopeless is the overlap below 10 effective events.
-const hopeless = "hopeless"
+// contradict takes back what rests on propensities that the log itself contradicts: every interval of a weighted
+// estimate, the difference, the segments. Where only sequences with a reward model contradict themselves, the model may
+// be at fault, and the intervals without it stay.
+func (e *engine) contradict(ta *targetSums, out *Evaluated) {
+	why := e.untruth
+	if why == "" {
+		why = e.heavy(ta)
+	}
+	own, model := false, out.Uplift.Contradicts // the sequence of ips contradicts itself, one with a model does
+	for i := range out.Estimates {
+		own = own || out.Estimates[i].Contradicts && !modelled(out.Estimates[i].Estimator)
+		model = model || out.Estimates[i].Contradicts
+	}
+	switch {
+	case why == "" && own:
+		why = "the two sides of the sequence of ips contradict each other: the logged propensities or the range are wrong"
+	case why == "" && model:
+		why = errContradict.Error()
+	case why == "":
+		return
+	}
+	out.Contradicted, out.Segments = &why, nil
+	u := out.Uplift
+	u.Value, u.Plain, u.Centre, u.Sequence, u.SE, u.Normal, u.Doubt, u.More, u.Marginal = nil, nil, nil, nil, nil, nil, nil, nil, nil
+	u.Why = &why
+	out.Untrue = why != errContradict.Error()
+	for i := range out.Estimates {
+		x := &out.Estimates[i]
+		if out.Untrue && !slices.Contains(unweighted, x.Estimator) || !out.Untrue && modelled(x.Estimator) {
+			x.Normal, x.Interval, x.Sequence, x.Centre, x.Lower, x.Outside, x.Doubt = nil, nil, nil, nil, nil, false, nil
+			x.Why = ptr("no interval: " + why)
+		}
+	}
+}
 
 // overlap is a word for how far the log can speak.
 func overlap(ess, ten float64, n int) string {
 	switch {
-	case ess < 10:
-		return hopeless
+	case !Shown(ess):
+		return "hopeless"
 	case ess < 100 || ten >= 0.5 && n > 20:
 		return "poor"
 	case ess < 1000:
@@ -189,12 +222,7 @@ func overlap(ess, ten float64, n int) string {
 func (e *engine) diagnostics(ta *targetSums, r *Result) Diagnostics {
 	d := Diagnostics{WeightMean: ta.w1.value() / ta.v.value(), WeightMax: ta.wMax,
 		WeightZero: float64(ta.wZero) / float64(max(ta.seen, 1))}
-	if s := ta.w2.value(); s > 0 {
-		d.ESS = ta.w1.value() * ta.w1.value() / s
-	}
-	if s := ta.wr2.value(); s > 0 {
-		d.ESSRewarded = ta.wr1.value() * ta.wr1.value() / s
-	}
+	d.ESS, d.ESSRewarded = effective(ta.w1.value(), ta.w2.value()), effective(ta.wr1.value(), ta.wr2.value())
 	switch {
 	case e.p.lists:
 	case e.total.noLaw == 0:
@@ -331,6 +359,7 @@ func (r *answerRow) sequence(s *twoSided) {
 	}
 	var err error
 	if r.Sequence, err = r.e.p.sequence(s); err != nil {
+		r.Contradicts = true
 		r.why("no sequence: " + err.Error())
 	} else if !r.e.p.rewards.whole() {
 		r.why(oneEnd)
@@ -672,6 +701,23 @@ func (e *engine) sumSequence(s *twoSided) (*Pair, string) {
 // crossReason is why a cross-fitted model gives no sequence.
 const crossReason = "q was fitted on later events too (--crossfit)"
 
+// differenceKey is the plain estimate of the difference: with the reward model where the logger's law is known.
+func (e *engine) differenceKey() string {
+	if e.total.noLaw > 0 || e.p.lists {
+		return "uplift-ips"
+	}
+	return "uplift"
+}
+
+// plainDifference is the plain paired mean: exactly 0 where the target has the law of the logger.
+func (e *engine) plainDifference(ta *targetSums) float64 {
+	if ta.like.most(e.total.n) == 0 {
+		return 0
+	}
+	v, _, _, _ := ta.m.plainEstimate(e.differenceKey())
+	return v
+}
+
 // uplift is the difference between the target and the logger.
 func (e *engine) uplift(ta *targetSums, d *Diagnostics) *Uplift {
 	p := e.p
@@ -682,9 +728,8 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics) *Uplift {
 		}
 		out.Why = &s
 	}
-	key := "uplift"
-	if e.total.noLaw > 0 || p.lists {
-		key = "uplift-ips"
+	key := e.differenceKey()
+	if key != "uplift" {
 		if p.lists {
 			why("of iips: slot by slot, the logger elsewhere")
 		} else {
@@ -692,6 +737,9 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics) *Uplift {
 		}
 	}
 	if v, se, _, _ := ta.m.plainEstimate(key); finite(v) {
+		if v = e.plainDifference(ta); v == 0 && ta.like.most(e.total.n) == 0 {
+			se = 0
+		}
 		if u := ta.units; u != nil && u.full {
 			se = math.NaN()
 			why(tooManyUnits)
@@ -721,12 +769,17 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics) *Uplift {
 	seq := e.differenceOf(ta)
 	interval, err := seq.at(p.level)
 	if err != nil {
+		out.Contradicts = true
 		why("no sequence: " + err.Error())
 		return out
 	}
-	out.Sequence, out.Value = &interval, ptr(seq.centre())
+	out.Sequence, out.Centre = &interval, ptr(within(seq.centre(), interval))
+	if out.Plain != nil {
+		out.Value = ptr(within(*out.Plain, interval))
+	}
 	if v := out.Plain; v != nil && (*v < interval[0] || *v > interval[1]) {
-		why(fmt.Sprintf("the plain estimate %s lies outside of the sequence: %s", short(*v), ta.heaviest.Words()))
+		why(fmt.Sprintf("the plain mean %s lies outside of the sequence, and its value is the nearest end: %s", short(*v),
+			ta.heaviest.Words()))
 	}
 	if interval[0] <= 0 && interval[1] >= 0 {
 		out.More = e.forecast(out)
@@ -756,12 +809,18 @@ func rounded(v float64) string {
 }
 
 // compare gives the set of targets that may be best, the differences of all pairs at levels shared among them where
-// there are few, and the ranking by the lower bound of the uplift at a level shared among the targets.
+// there are few, and the ranking by the value of the difference to what ran.
 func (e *engine) compare(r *Result) {
 	p := e.p
 	T := len(p.o.Targets)
 	if T < 2 || p.lists {
 		return
+	}
+	for _, t := range r.Targets {
+		if t.Contradicted != nil {
+			r.Warnings = append(r.Warnings, "no differences between targets: "+*t.Contradicted)
+			return
+		}
 	}
 	if no := e.noPairs(); no != "" {
 		r.Warnings = append(r.Warnings, "no differences between targets: "+no)
@@ -774,26 +833,8 @@ func (e *engine) compare(r *Result) {
 			r.Pairs = append(r.Pairs, e.pair(&e.total.pairs[i], shared))
 		}
 	}
-	type ranked struct {
-		name  string
-		lower float64
-	}
-	var all []ranked
-	for t := range T {
-		lo, _, _ := e.total.targets[t].uplift.difference(1 - (1-p.level)/float64(T))
-		all = append(all, ranked{p.o.Targets[t].Name(), lo})
-	}
-	slices.SortStableFunc(all, func(a, b ranked) int {
-		switch {
-		case a.lower > b.lower:
-			return -1
-		case a.lower < b.lower:
-			return 1
-		}
-		return 0
-	})
-	for _, x := range all {
-		r.Ranking = append(r.Ranking, x.name)
+	for _, t := range e.byValue() {
+		r.Ranking = append(r.Ranking, p.o.Targets[t].Name())
 	}
 }
 
@@ -802,27 +843,27 @@ func (e *engine) pair(x *duel, level float64) Difference {
 	p := e.p
 	d := Difference{First: p.o.Targets[x.first].Name(), Second: p.o.Targets[x.second].Name(),
 		Verdict: "cannot be told apart"}
-	lo, hi, err := x.seq.difference(level)
+	s, err := x.difference(level, e.total.n)
 	if err != nil {
 		d.Verdict = err.Error()
 		return d
 	}
-	d.Sequence = &Pair{p.scale * lo, p.scale * hi}
-	if lo > 0 {
+	d.Sequence = &Pair{p.scale * s[0], p.scale * s[1]}
+	switch {
+	case s[0] > 0:
 		d.Verdict = d.First + " is better"
-	} else if hi < 0 {
+	case s[1] < 0:
 		d.Verdict = d.Second + " is better"
+	case one(d.Sequence, p.scale):
+		d.Verdict = "one law in every decision"
 	}
 	return d
 }
 
 // warn adds warnings that concern the whole log.
 func (e *engine) warn(r *Result) {
-	for _, a := range r.Actions {
-		if a.HasZ && math.Abs(a.Z) > 4 {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("the logged propensities do not tell the truth about action "+
-				"%s: it was played %d times, and %.0f were promised (z = %.1f)", a.Name, a.Played, a.Promised, a.Z))
-		}
+	if e.untruth != "" {
+		r.Warnings = append(r.Warnings, e.untruth)
 	}
 	for t, target := range r.Targets {
 		if t >= len(e.p.o.Targets) {
@@ -838,10 +879,11 @@ func (e *engine) warn(r *Result) {
 			n := float64(ta.seen)
 			w := ta.w1.value() / n
 			if sd := math.Sqrt(max(ta.w2.value()/n-w*w, 0)); sd > 0 && e.total.dropped == 0 {
-				if z := (w - 1) / (sd / math.Sqrt(n)); math.Abs(z) > 4 {
+				if z := (w - 1) / (sd / math.Sqrt(n)); z < -4 {
 					r.Warnings = append(r.Warnings,
 						fmt.Sprintf("weights to uniform have mean %.3g, expected 1 (z = %.1f): some actions were not "+
-							"offered or the propensities are not true", w, z))
+							"offered, or those of small propensity did not come; the interval that holds allows for both",
+							w, z))
 				}
 			}
 		}
@@ -859,9 +901,8 @@ func (e *engine) warn(r *Result) {
 				"more --redraws make them narrower",
 				target.Name, m.WeightMean, target.Diagnostics.WeightMean, m.Redraws))
 		}
-		u := target.Uplift
-		if u != nil && u.Why != nil && strings.Contains(*u.Why, errContradict.Error()) {
-			r.Warnings = append(r.Warnings, target.Name+": "+errContradict.Error())
+		if c := target.Contradicted; c != nil && *c != e.untruth {
+			r.Warnings = append(r.Warnings, target.Name+": "+*c)
 		}
 	}
 	if e.total.damaged > 0 {

@@ -21,15 +21,18 @@ type Known struct {
 	Truth  float64
 }
 
-// RelativeError is one row of a benchmark: |V̂ − V|/V over the runs.
+// RelativeError is one row of a benchmark: |V̂ − V|/V over the runs that have a value.
 type RelativeError struct {
-	Estimator string  `json:"estimator"`
-	Mean      float64 `json:"mean"`
-	SD        float64 `json:"sd"`
-	Interval  Pair    `json:"interval"` // of the mean, by Student's t at 95 %
-	Missing   int     `json:"missing"`  // runs without a value
-	Covered   int     `json:"covered"`  // runs in which its sequence covered the truth
-	Normal    int     `json:"normal"`   // and its normal interval
+	Estimator string   `json:"estimator"`
+	Rank      *int     `json:"rank"`      // by Mean among the estimators with a value in every run, from 1; nil: not one of them
+	Mean      *float64 `json:"mean"`      // nil: no run has a value
+	SD        *float64 `json:"sd"`        // nil: fewer than two runs have one
+	Interval  *Pair    `json:"interval"`  // of the mean, by Student's t at 95 %; likewise
+	Missing   int      `json:"missing"`   // runs without a value
+	Covered   int      `json:"covered"`   // runs in which its sequence covered the truth
+	Sequences int      `json:"sequences"` // of so many that had one
+	Normal    int      `json:"normal"`    // and its normal interval
+	Normals   int      `json:"normals"`   // likewise
 }
 
 // Benchmark evaluates runs of a known bandit with every estimator of the options.
@@ -85,28 +88,60 @@ func Benchmark(ctx context.Context, runs, workers int, o Options, world func(run
 				continue
 			}
 			v := all[i].truth
-			errs = append(errs, math.Abs(*e.Value-v)/v)
-			if e.Sequence != nil && e.Sequence[0] <= v && v <= e.Sequence[1] {
-				row.Covered++
+			errs = append(errs, math.Abs(*e.Value-v)/math.Abs(v))
+			if s := e.Sequence; s != nil {
+				if row.Sequences++; s[0] <= v && v <= s[1] {
+					row.Covered++
+				}
 			}
-			if e.Normal != nil && e.Normal[0] <= v && v <= e.Normal[1] {
-				row.Normal++
+			if s := e.Normal; s != nil {
+				if row.Normals++; s[0] <= v && v <= s[1] {
+					row.Normal++
+				}
 			}
 		}
-		if n := float64(len(errs)); n > 1 {
-			for _, x := range errs {
-				row.Mean += x / n
-			}
-			for _, x := range errs {
-				row.SD += (x - row.Mean) * (x - row.Mean) / (n - 1)
-			}
-			row.SD = math.Sqrt(row.SD)
-			half := studentQuantile(0.975, n-1) * row.SD / math.Sqrt(n)
-			row.Interval = Pair{row.Mean - half, row.Mean + half}
-		}
+		row.over(errs)
 		out = append(out, row)
 	}
+	rank(out)
 	return out, nil
+}
+
+// over sets mean, deviation and interval of the errors, as far as there are any.
+func (r *RelativeError) over(errs []float64) {
+	n := float64(len(errs))
+	if n == 0 {
+		return
+	}
+	mean, sd := 0.0, 0.0
+	for _, x := range errs {
+		mean += x / n
+	}
+	if r.Mean = &mean; n < 2 {
+		return
+	}
+	for _, x := range errs {
+		sd += (x - mean) * (x - mean) / (n - 1)
+	}
+	sd = math.Sqrt(sd)
+	half := studentQuantile(0.975, n-1) * sd / math.Sqrt(n)
+	r.SD, r.Interval = &sd, &Pair{mean - half, mean + half}
+}
+
+// rank numbers the rows with a value in every run by their mean; equal means share the smaller number.
+func rank(rows []RelativeError) {
+	for i := range rows {
+		if rows[i].Mean == nil || rows[i].Missing > 0 {
+			continue
+		}
+		k := 1
+		for j := range rows {
+			if m := rows[j].Mean; m != nil && rows[j].Missing == 0 && *m < *rows[i].Mean {
+				k++
+			}
+		}
+		rows[i].Rank = &k
+	}
 }
 
 // Synthetic is obp's synthetic setting: contexts of dim standard normals, mean rewards

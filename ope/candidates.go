@@ -1,6 +1,7 @@
 package ope
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -24,15 +25,15 @@ const (
 // probability 1 − α/(K − 1). So the best one is out at some look with probability at most α, and which comparisons are
 // looked at may be chosen by the data.
 type Candidates struct {
-	Best []string    `json:"best"` // the largest own point of the difference first
-	Rows []Candidate `json:"rows"` // of all targets, those of Best first
+	Best []string    `json:"best"` // in the order of Result.Ranking
+	Rows []Candidate `json:"rows"` // of all targets, those of Best first, in the order of Result.Ranking
 }
 
 // Candidate is one target among several.
 type Candidate struct {
 	Name string `json:"name"`
 	Best bool   `json:"best"` // it may be
-	// Against is the target that took it out, else the one with the largest own point; Sequence is the interval of this
+	// Against is the target that took it out, else the one with the largest value; Sequence is the interval of this
 	// one minus that, at the level of the set.
 	Against  string `json:"against,omitempty"`
 	Sequence *Pair  `json:"sequence"`
@@ -43,6 +44,7 @@ type Candidate struct {
 type duel struct {
 	first, second int
 	seq           twoSided
+	like          likeness
 }
 
 func newDuel(first, second int) duel {
@@ -50,7 +52,16 @@ func newDuel(first, second int) duel {
 	for _, k := range clips {
 		shift = append(shift, 2*k+1)
 	}
-	return duel{first, second, newTwoSided(shift...)}
+	return duel{first: first, second: second, seq: newTwoSided(shift...)}
+}
+
+// difference is the interval of a difference in [−1, 1] over n events: exactly 0 of two targets with one law.
+func (d *duel) difference(level float64, n int) (Pair, error) {
+	lo, hi, err := d.seq.difference(level)
+	if err != nil {
+		return Pair{}, err
+	}
+	return cut(lo, hi, d.like.most(n))
 }
 
 // everyPair lists the pairs of n targets.
@@ -77,19 +88,22 @@ func (d *duel) run(first, second *lateSides, events []int, rows *lateRows) {
 // sides are φ(k) of both sides of a target at one event.
 type sides struct{ lo, up [len(clips)]float64 }
 
-// choose picks the references, those with the largest own points of the difference so far, and adds the events before.
+// choose picks the references, those with the largest values so far, and adds the events before.
 // Choosing by the data is allowed: for the best target all of its comparisons hold together.
 func (e *engine) choose() {
 	a, T := e.total, len(e.p.o.Targets)
 	e.addSegments()
-	order := e.byPoint()
+	order := e.byValue()
 	for _, r := range order[:references] {
 		for t := range T {
 			if t == r || slices.ContainsFunc(a.pairs, func(d duel) bool { return d.first == t && d.second == r }) {
 				continue
 			}
 			e.duels = append(e.duels, [2]int{r, t})
-			a.pairs = append(a.pairs, newDuel(r, t))
+			d := newDuel(r, t)
+			i, j := max(r, t), min(r, t)
+			d.like = a.near[i*(i-1)/2+j]
+			a.pairs = append(a.pairs, d)
 		}
 	}
 	l := newLate(e.p)
@@ -105,26 +119,30 @@ func (e *engine) choose() {
 			d.run(&l.targets[d.first].sides, &l.targets[d.second].sides, l.all[:n], &l.rows)
 		}
 	}
-	a.kept, a.keep, e.chosen = nil, false, true
+	a.kept, a.near, a.keep, e.chosen = nil, nil, false, true
 }
 
-// byPoint orders the targets by the own point of their difference, the largest first.
-func (e *engine) byPoint() []int {
-	points := make([]float64, len(e.p.o.Targets))
-	order := make([]int, len(points))
-	for t := range points {
-		order[t], points[t] = t, e.total.targets[t].uplift.centre(0, -1, 1)
+// byValue orders the targets by the value of their difference to what ran, the largest first, and those with one value
+// as they were given: the one order of Result.Ranking and of the candidates.
+func (e *engine) byValue() (order []int) {
+	values := make([]float64, len(e.p.o.Targets))
+	for t := range values {
+		values[t] = e.differenceValue(t)
+		order = append(order, t)
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case points[a] > points[b]:
-			return -1
-		case points[a] < points[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(values[b], values[a]) })
 	return order
+}
+
+// differenceValue is the value of the difference of a target to what ran: the plain paired mean, moved to the nearest
+// end of its interval where it lies outside.
+func (e *engine) differenceValue(t int) float64 {
+	ta := &e.total.targets[t]
+	v := e.plainDifference(ta)
+	if p, err := e.differenceOf(ta).at(e.p.level); err == nil {
+		v = within(v, p)
+	}
+	return v
 }
 
 // candidates makes the set of the targets that may be best.
@@ -138,11 +156,11 @@ func (e *engine) candidates() *Candidates {
 	between := map[[2]int]met{}
 	for i := range e.total.pairs {
 		d := &e.total.pairs[i]
-		lo, hi, err := d.seq.difference(level)
-		between[[2]int{d.first, d.second}] = met{Pair{p.scale * lo, p.scale * hi}, err == nil}
-		between[[2]int{d.second, d.first}] = met{Pair{-p.scale * hi, -p.scale * lo}, err == nil}
+		x, err := d.difference(level, e.total.n)
+		between[[2]int{d.first, d.second}] = met{Pair{p.scale * x[0], p.scale * x[1]}, err == nil}
+		between[[2]int{d.second, d.first}] = met{Pair{0 - p.scale*x[1], 0 - p.scale*x[0]}, err == nil}
 	}
-	order := e.byPoint()
+	order := e.byValue()
 	name := func(t int) string { return p.o.Targets[t].Name() }
 	out := &Candidates{Best: []string{}}
 	var gone []Candidate
@@ -166,6 +184,9 @@ func (e *engine) candidates() *Candidates {
 			m := between[[2]int{t, leader}]
 			row.Against, row.Sequence = name(leader), &m.pair
 			row.Why = "not told apart from " + name(leader)
+			if one(&m.pair, p.scale) {
+				row.Why = "the law of " + name(leader) + " in every decision"
+			}
 		}
 		out.Best = append(out.Best, row.Name)
 		out.Rows = append(out.Rows, row)
@@ -174,14 +195,21 @@ func (e *engine) candidates() *Candidates {
 	return out
 }
 
-// amountOver says a difference to target t, per cent of its own value where the sequence of its value has a point.
+// one reports whether the interval of a difference is that of two targets with one law.
+func one(p *Pair, scale float64) bool { return p[1]-p[0] <= 2*sameLaw*scale }
+
+// amountOver says a difference to target t, per cent of its own value.
 func (e *engine) amountOver(lo, hi float64, t int) string {
 	ta, p := &e.total.targets[t], e.p
-	seq := &ta.ips
+	seq, key := &ta.ips, "ips"
 	if p.needDR {
-		seq = &ta.dr
+		seq, key = &ta.dr, "dr"
 	}
-	return amount(lo, hi, p.min+p.scale*seq.centre(1, 0, 1))
+	v, _, _, _ := ta.m.plainEstimate(key)
+	if s, err := p.sequence(seq); err == nil {
+		v = within(v, *s)
+	}
+	return amount(lo, hi, v)
 }
 
 // noPairs says why targets are not compared with each other, "" when they are.

@@ -100,6 +100,15 @@ var means = []estimator{
 		doc: "doubly robust with a model fitted for small variance"},
 }
 
+// modelled reports whether an estimator uses the reward model of the options.
+func modelled(key string) bool {
+	if slices.Contains([]string{"dm", "dr", "sndr", "dr-stable", "bootstrap", "dr-marginal"}, key) {
+		return true
+	}
+	i := slices.IndexFunc(means, func(e estimator) bool { return e.key == key })
+	return i >= 0 && means[i].needs&needsQ != 0
+}
+
 // Keys lists the estimators in the order in which they are printed.
 func Keys() []string {
 	out := []string{"logged", "replay", "ips", "ips-clip", "snips", "cv", "el", "dm", "dr", "sndr"}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"sync"
 
@@ -214,6 +215,7 @@ type engine struct {
 	features  []string // of the first context, with By; none where it is hashed
 	hashed    bool     // it is
 	rows      []Segment
+	untruth   string   // why the logged propensities cannot be true, "" where they may
 	cross     []*model // by fold, with Crossfit
 	n         int      // events, with Crossfit
 }
@@ -589,10 +591,13 @@ type worker struct {
 	clip             []clippedAction // of the event
 	key              rng.Stream
 	late             late
+	laws             [][]float64 // π_e of the event of every target, where they are compared
+	differs          []bool      // of every target: an event tells it from the logger
 }
 
 func newWorker(e *engine, s *scratch) *worker {
-	return &worker{e: e, p: e.p, s: s, late: newLate(e.p),
+	n := len(e.p.o.Targets)
+	return &worker{e: e, p: e.p, s: s, late: newLate(e.p), laws: make([][]float64, n), differs: make([]bool, n),
 		key: rng.NewKey(e.p.o.Seed).Child("bootstrap").Stream(rng.Select)}
 }
 
@@ -665,6 +670,12 @@ func (w *worker) block(b *block) error {
 				return &EventError{b.start + i + 1, target.Name(), err}
 			}
 			w.single(a, t, ev, b.start+i)
+			if len(w.laws) > 1 && ev.Law != nil {
+				w.laws[t] = append(w.laws[t][:0], w.pe...)
+			}
+		}
+		if ev.Law != nil {
+			w.alike(a)
 		}
 		if err := w.later(a, ev, b.start+i); err != nil {
 			return err
@@ -677,6 +688,27 @@ func (w *worker) block(b *block) error {
 	}
 	w.late.flush(w.p, a)
 	return nil
+}
+
+// alike compares the laws of every two targets at an event.
+func (w *worker) alike(a *accumulator) {
+	for i := range a.pairs {
+		if d := &a.pairs[i]; !d.like.apart {
+			d.like.add(variation(w.laws[d.first], w.laws[d.second]))
+		}
+	}
+	if !a.keep {
+		return
+	}
+	k := 0
+	for i := range w.laws { // in the order of everyPair
+		for j := range i {
+			if l := &a.near[k]; !l.apart {
+				l.add(variation(w.laws[j], w.laws[i]))
+			}
+			k++
+		}
+	}
 }
 
 // law stores π_e of an event in w.pe.
@@ -879,6 +911,16 @@ func (w *worker) sequences(t int, ev *logged.Event) {
 	l := &w.late.targets[t]
 	l.sides.lo[i], l.sides.up[i] = x.lo, x.up
 	l.ips[0][i], l.ips[1][i] = x.lo[0], x.up[0]
+	l.w[i], l.apart[i] = x.w, math.Inf(1)
+	if ev.Law != nil && (w.p.o.By != nil || !w.differs[t]) {
+		l.apart[i] = variation(w.pe, ev.Law)
+		w.differs[t] = l.apart[i] > sameLaw
+	}
+	base := ev.Reward
+	if ev.Law != nil {
+		base += w.logq - x.q
+	}
+	l.paired[0][i], l.paired[1][i] = x.dm+float64(x.w*(ev.Reward-x.q))-base, float64((x.w-1)*ev.Reward)
 	// Without the logger's law: (w − 1) r ≥ −1. A damaged reward takes the end that is worse: r' = 1 where w < 1.
 	if ev.BadReward {
 		l.plain[0][i], l.plain[1][i] = min(x.w-1, 0), min(x.w-1, 0)

@@ -24,7 +24,7 @@ func ExampleEvaluate() {
 	fmt.Printf("difference %+.3f in [%+.3f, %+.3f]\n", *t.Uplift.Value, t.Uplift.Sequence[0], t.Uplift.Sequence[1])
 	fmt.Println(t.Verdict)
 	// Output:
-	// difference +0.049 in [-0.089, +0.166]
+	// difference +0.057 in [-0.089, +0.166]
 	// not settled: between 19 % worse and 36 % better
 }
 

@@ -3,6 +3,7 @@ package ope
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -142,7 +143,7 @@ func says(p *Pair, lo, hi float64) bool {
 // Silent reports whether the log says nothing about a target: it does not overlap with it, and every sequence is wider
 // than nine tenths of its range.
 func (r *Result) Silent(t *Evaluated) bool {
-	if t.Overlap != hopeless {
+	if Shown(t.Diagnostics.ESS) || t.Contradicted != nil {
 		return false
 	}
 	lo, hi := r.Rewards[0], r.Rewards[1]
@@ -159,10 +160,14 @@ func (r *Result) Silent(t *Evaluated) bool {
 	return true
 }
 
+// unweighted are the estimators that use no propensity.
+var unweighted = []string{"logged", "replay", "dm"}
+
 // Withhold leaves out what a log with little overlap cannot say: all estimates where the sequences are silent too, else
-// the plain points and the normal intervals only. The sequences and their own points stay.
+// the plain points and the normal intervals only (Shown). The sequences and their own points stay. Of a log that
+// contradicts its propensities it leaves out what is weighed by them.
 func (r *Result) Withhold(t *Evaluated) {
-	if t.Overlap != hopeless {
+	if Shown(t.Diagnostics.ESS) && !t.Untrue {
 		return
 	}
 	if r.Silent(t) {
@@ -173,19 +178,19 @@ func (r *Result) Withhold(t *Evaluated) {
 	if h := t.Heaviest; h != nil {
 		why += "; " + h.Words()
 	}
+	if t.Untrue {
+		why = "withheld: " + *t.Contradicted
+	}
 	for i := range t.Estimates {
 		x := &t.Estimates[i]
-		if x.Estimator == "logged" {
-			continue
+		if x.Estimator == "logged" || t.Untrue && slices.Contains(unweighted, x.Estimator) {
+			continue // with little overlap the model has not seen what the target plays
 		}
 		x.Value, x.SE, x.Normal, x.Interval, x.Doubt, x.Outside = nil, nil, nil, nil, nil, false
 		x.Why = &why
 	}
 	if u := t.Uplift; u != nil {
-		u.SE, u.Normal, u.Doubt, u.Plain = nil, nil, nil, nil
-		if u.Sequence == nil {
-			u.Value = nil
-		}
+		u.Value, u.SE, u.Normal, u.Doubt, u.Plain, u.More = nil, nil, nil, nil, nil, nil
 	}
 }
 
@@ -200,7 +205,7 @@ func (r *Result) Unsure(t *Evaluated, why string) {
 		}
 	}
 	if u := t.Uplift; u != nil && u.Sequence != nil {
-		u.Sequence, u.Marginal, u.More, u.Value, u.Why = nil, nil, nil, u.Plain, &why
+		u.Sequence, u.Centre, u.Marginal, u.More, u.Value, u.Why = nil, nil, nil, nil, u.Plain, &why
 		t.Verdict = "not settled: no interval that holds is available (" + why + ")"
 	}
 }
@@ -239,19 +244,21 @@ func (out *Evaluated) mark() {
 // mostGrowth is how far a forecast looks: to logs of so many times the decisions of this one.
 const mostGrowth = 1000
 
-// forecast is how many more decisions like these would settle a difference: from, if it is half-way between the centre
-// and the far end of its interval, to, if it is half-way to the end on the side of 0. nil where that half-way point is
-// beyond 0, so that hardly an equal policy is promised anything: half the distance from the centre to an end is about
-// 1.8 standard errors. The distance falls as 1/√n.
+// forecast is how many more decisions like these would settle a difference: from, if it is the end of the normal interval
+// that is far from 0, to, if it is the near end. The distance from the plain mean to the end of the sequence on the side
+// of 0 falls as 1/√n. nil where the normal interval contains 0, and where something says that it covers less than it
+// says: an equal policy is promised nothing in at least the share Level of all logs.
 func (e *engine) forecast(u *Uplift) *[2]int {
-	v, near, far := *u.Value, u.Sequence[0], u.Sequence[1]
-	if v < 0 {
-		v, near, far = -v, -far, -near
+	if u.Plain == nil || u.Normal == nil || u.Doubt != nil {
+		return nil
 	}
-	least, most := (v+near)/2, (v+far)/2
+	v, near, least, most := *u.Plain, u.Sequence[0], u.Normal[0], u.Normal[1]
+	if v < 0 {
+		v, near, least, most = -v, -u.Sequence[1], -most, -least
+	}
 	n, reach := float64(e.total.n), v-near
 	to := n * (reach/least*reach/least - 1)
-	if !(least > 0 && to <= mostGrowth*n) {
+	if !(least > 0 && reach > 0 && to <= mostGrowth*n) {
 		return nil
 	}
 	return &[2]int{int(max(n*(reach/most*reach/most-1), 0)), int(max(math.Ceil(to), 1))}
@@ -288,13 +295,19 @@ func digits(v, w float64) string {
 func (e *engine) verdict(ta *targetSums, out *Evaluated, silent bool) string {
 	u, base := out.Uplift, ta.m.mean(vR)
 	switch {
+	case out.Contradicted != nil:
+		return "none: " + *out.Contradicted
 	case silent:
 		return fmt.Sprintf("this log cannot tell: %.1f effective events of %d (10 are needed), and the interval that "+
 			"holds says nothing", out.Diagnostics.ESS, e.total.n)
 	case u.Value == nil:
 		return "no difference can be computed"
 	}
-	if w := ta.w1.value() / ta.v.value(); !e.p.lists && ta.wMax <= 1+1e-9 && w >= 1-1e-9 {
+	switch w := ta.w1.value() / ta.v.value(); {
+	case e.p.lists:
+	case ta.like.most(e.total.n) <= sameLaw:
+		return "no difference: the target has the law of what ran in every decision"
+	case ta.wMax <= 1+1e-9 && w >= 1-1e-9:
 		return "no difference: on this log the target plays what ran"
 	}
 	if u.Sequence == nil {
@@ -351,6 +364,7 @@ type difference struct {
 	scale         float64
 	lo, hi        float64 // of V
 	mirror, shift float64
+	far           float64 // V is at most so far from shift, whatever the rewards are
 }
 
 func (e *engine) differenceOf(ta *targetSums) *difference {
@@ -359,13 +373,13 @@ func (e *engine) differenceOf(ta *targetSums) *difference {
 	case p.lists && e.total.slots != e.total.slotsMin:
 		// Σ (w − 1) r' + L ≥ 0 with the mean V + L; lengths are known before the draw
 		L := float64(e.total.slotsAll) / float64(e.total.n)
-		return &difference{&ta.listUp, p.scale, 0, 2 * L, 2 * L, L}
+		return &difference{&ta.listUp, p.scale, 0, 2 * L, 2 * L, L, math.Inf(1)}
 	case p.lists:
-		return &difference{&ta.plain, p.scale * float64(e.total.slots), -1, 1, 0, 0}
+		return &difference{&ta.plain, p.scale * float64(e.total.slots), -1, 1, 0, 0, math.Inf(1)}
 	case e.total.noLaw > 0 || e.cross != nil: // the sequence may not use a q from other events
-		return &difference{&ta.plain, p.scale, -1, 1, 0, 0}
+		return &difference{&ta.plain, p.scale, -1, 1, 0, 0, ta.like.most(e.total.n)}
 	}
-	return &difference{&ta.uplift, p.scale, -1, 1, 0, 0}
+	return &difference{&ta.uplift, p.scale, -1, 1, 0, 0, ta.like.most(e.total.n)}
 }
 
 // at is the interval of a level.
@@ -375,7 +389,8 @@ func (d *difference) at(level float64) (Pair, error) {
 	if lo > hi {
 		return Pair{}, errContradict
 	}
-	return Pair{d.scale * (lo - d.shift), d.scale * (hi - d.shift)}, nil
+	p, err := cut(lo-d.shift, hi-d.shift, d.far)
+	return Pair{d.scale * p[0], d.scale * p[1]}, err
 }
 
 func (d *difference) centre() float64 {

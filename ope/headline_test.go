@@ -56,10 +56,10 @@ func TestOneCentre(t *testing.T) {
 			ips.Outside && !strings.Contains(*ips.Why, "outside of the sequence: event 5001 (odd) has weight") {
 			t.Errorf("%+v", ips)
 		}
-		if (a.Overlap == hopeless) != (x.p == 1e-4) || r.Silent(a) {
+		if !Shown(a.Diagnostics.ESS) != (x.p == 1e-4) || r.Silent(a) {
 			t.Errorf("p %g: overlap %s, silent %v", x.p, a.Overlap, r.Silent(a))
 		}
-		if r.Withhold(a); a.Overlap != hopeless {
+		if r.Withhold(a); Shown(a.Diagnostics.ESS) {
 			continue
 		}
 		for _, e := range a.Estimates {
@@ -67,7 +67,7 @@ func TestOneCentre(t *testing.T) {
 				t.Errorf("withheld: %+v", e)
 			}
 		}
-		if a.Uplift.Sequence == nil || a.Uplift.Normal != nil || a.Uplift.Value == nil {
+		if a.Uplift.Sequence == nil || a.Uplift.Normal != nil || a.Uplift.Value != nil {
 			t.Errorf("withheld: %+v", a.Uplift)
 		}
 		for i := range a.Running {
@@ -165,7 +165,7 @@ func TestForecast(t *testing.T) {
 // TestUpliftJSON: the object of the difference has the headline first, and what is not known is null.
 func TestUpliftJSON(t *testing.T) {
 	b, err := json.Marshal(&Uplift{Value: ptr(0.5), Sequence: &Pair{0, math.Inf(1)}})
-	if want := `{"value":0.5,"sequence":[0,null],"plain":null,"se":null,"normal":null,"doubt":null,"more":null,"marginal":null,"why":null}`; err != nil || string(b) != want {
+	if want := `{"value":0.5,"sequence":[0,null],"centre":null,"plain":null,"se":null,"normal":null,"doubt":null,"more":null,"marginal":null,"why":null}`; err != nil || string(b) != want {
 		t.Errorf("%s %v, want %s", b, err, want)
 	}
 }

@@ -77,9 +77,9 @@ type KnobTarget struct {
 // KnobBandwidth is the value of the target smoothed with one bandwidth.
 type KnobBandwidth struct {
 	Bandwidth  float64  `json:"bandwidth"`
-	Value      float64  `json:"value"` // the sequence's own point
+	Value      *float64 `json:"value"` // IPW, moved to the nearest end of Sequence; nil: not Shown
 	Sequence   Pair     `json:"sequence"`
-	Difference float64  `json:"difference"` // to what ran: its own point
+	Difference *float64 `json:"difference"` // to what ran: mean[(w − 1) r], moved to the nearest end of Uplift; nil: not Shown
 	Uplift     Pair     `json:"uplift"`     // interval of the difference
 	IPW        float64  `json:"ipw"`        // mean[w r], obp's KernelizedIPW
 	Outside    bool     `json:"outside"`    // IPW is outside of Sequence
@@ -90,11 +90,21 @@ type KnobBandwidth struct {
 	WeightMax  float64  `json:"weight_max"`
 }
 
+// knobPart is the difference of one target with one bandwidth in some decisions.
+type knobPart struct {
+	w1, w2    sum
+	paired    sum // Σ (w − 1) r
+	different twoSided
+}
+
+func newKnobPart() knobPart { return knobPart{different: newTwoSided(1)} }
+
 // knobSums is what adds up for one target and one bandwidth.
 type knobSums struct {
-	w1, w2, wr, wr2  sum
-	most             float64
-	value, different twoSided
+	part    knobPart
+	wr, wr2 sum
+	most    float64
+	own     twoSided // of the value
 }
 
 // kernel is K(u).
@@ -182,7 +192,7 @@ func EvaluateKnobs(next func(*Knob) error, o KnobOptions) (*KnobResult, error) {
 		parts: knobSegments{o: &o, hs: hs, of: map[string]*knobSegment{}}}
 	for t := range run.sums {
 		for range hs {
-			run.sums[t] = append(run.sums[t], knobSums{value: newTwoSided(0), different: newTwoSided(1)})
+			run.sums[t] = append(run.sums[t], knobSums{part: newKnobPart(), own: newTwoSided(0)})
 		}
 	}
 	for {
@@ -231,7 +241,7 @@ func (r *knobRun) add(k *Knob) error {
 		for i, h := range r.hs {
 			w, unit := kernel(r.o.Kernel, (k.Action-aim)/h)/h/k.Density, (k.Reward-low)/scale
 			if r.sums[t][i].add(w, k.Reward, unit); part != nil {
-				knobDifference(&part.different[t][i], w, unit)
+				part.parts[t][i].add(w, k.Reward, unit)
 			}
 		}
 	}
@@ -253,7 +263,7 @@ func (r *knobRun) answer() error {
 	for t, name := range r.o.Names {
 		target, err := out.target(name, r.hs, r.sums[t])
 		if i := target.Chosen; err == nil && i != nil && r.o.By != nil {
-			target.Segments, err = r.parts.segments(rows, t, *i, &r.sums[t][*i].different,
+			target.Segments, err = r.parts.segments(rows, t, *i, &r.sums[t][*i].part,
 				target.Verdict != "not settled", out.Rewards)
 		}
 		if err != nil {
@@ -303,21 +313,37 @@ func knobGrid(next func(*Knob) error, k *Knob, out *KnobResult, rewards Pair) ([
 }
 
 func (s *knobSums) add(w, r, unit float64) {
-	s.w1.add(w)
-	s.w2.product(w, w)
+	s.part.add(w, r, unit)
 	s.wr.product(w, r)
 	wr := float64(w * r)
 	s.wr2.product(wr, wr)
 	s.most = max(s.most, w)
-	s.value.lower.add([]float64{w * unit})
-	s.value.upper.add([]float64{w * (1 - unit)})
-	knobDifference(&s.different, w, unit)
+	s.own.lower.add([]float64{w * unit})
+	s.own.upper.add([]float64{w * (1 - unit)})
 }
 
-// knobDifference adds a decision to the sequence of the difference.
-func knobDifference(d *twoSided, w, unit float64) {
-	d.lower.add([]float64{(w - 1) * unit})
-	d.upper.add([]float64{(w - 1) * (1 - unit)})
+// add adds a decision to the difference.
+func (s *knobPart) add(w, r, unit float64) {
+	s.w1.add(w)
+	s.w2.product(w, w)
+	s.paired.add(float64((w - 1) * r))
+	s.different.lower.add([]float64{(w - 1) * unit})
+	s.different.upper.add([]float64{(w - 1) * (1 - unit)})
+}
+
+func (s *knobPart) merge(o *knobPart) {
+	s.w1.merge(o.w1)
+	s.w2.merge(o.w2)
+	s.paired.merge(o.paired)
+	s.different.merge(&o.different)
+}
+
+// value is the plain paired mean of n decisions, moved to the nearest end of its interval, nil where it may not be Shown.
+func (s *knobPart) value(n int, p Pair) *float64 {
+	if !Shown(effective(s.w1.value(), s.w2.value())) {
+		return nil
+	}
+	return ptr(within(s.paired.value()/float64(n), p))
 }
 
 // target makes the answer of one target.
@@ -328,22 +354,25 @@ func (r *KnobResult) target(name string, hs []float64, sums []knobSums) (KnobTar
 	var values, widths []float64
 	for i, h := range hs {
 		s := &sums[i]
-		b := KnobBandwidth{Bandwidth: h, WeightMean: s.w1.value() / n, WeightMax: s.most, IPW: s.wr.value() / n}
+		b := KnobBandwidth{Bandwidth: h, WeightMean: s.part.w1.value() / n, WeightMax: s.most, IPW: s.wr.value() / n}
 		b.SE = math.Sqrt(max(s.wr2.value()/n-float64(b.IPW*b.IPW), 0) / (n - 1))
-		if w := s.w1.value(); w > 0 {
+		if w := s.part.w1.value(); w > 0 {
 			b.SNIPW = ptr(s.wr.value() / w)
-			b.ESS = w * w / s.w2.value()
+			b.ESS = effective(w, s.part.w2.value())
 		}
-		lo, hi, err := s.value.value(r.Each)
+		lo, hi, err := s.own.value(r.Each)
 		if err != nil {
 			return out, err
 		}
-		b.Value, b.Sequence = low+float64(scale*s.value.centre(1, 0, 1)), Pair{low + float64(scale*lo), low + float64(scale*hi)}
+		b.Sequence = Pair{low + float64(scale*lo), low + float64(scale*hi)}
 		b.Outside = b.IPW < b.Sequence[0] || b.IPW > b.Sequence[1]
-		if lo, hi, err = s.different.difference(r.Each); err != nil {
+		if lo, hi, err = s.part.different.difference(r.Each); err != nil {
 			return out, err
 		}
-		b.Difference, b.Uplift = scale*s.different.centre(0, -1, 1), Pair{scale * lo, scale * hi}
+		b.Uplift = Pair{scale * lo, scale * hi}
+		if b.Difference = s.part.value(r.Events, b.Uplift); b.Difference != nil {
+			b.Value = ptr(within(b.IPW, b.Sequence))
+		}
 		out.Bandwidths = append(out.Bandwidths, b)
 		if b.ESS >= leastKnobESS {
 			at, values = append(at, i), append(values, b.IPW)
@@ -374,9 +403,9 @@ const mostKnobSums = 200_000
 
 // knobSegment is what adds up in one segment: the difference of each target and bandwidth.
 type knobSegment struct {
-	n         int
-	rewards   sum
-	different [][]twoSided
+	n       int
+	rewards sum
+	parts   [][]knobPart
 }
 
 // knobSegments are all segments, by key.
@@ -387,10 +416,10 @@ type knobSegments struct {
 }
 
 func (p *knobSegments) make() *knobSegment {
-	s := &knobSegment{different: make([][]twoSided, len(p.o.Names))}
-	for t := range s.different {
+	s := &knobSegment{parts: make([][]knobPart, len(p.o.Names))}
+	for t := range s.parts {
 		for range p.hs {
-			s.different[t] = append(s.different[t], newTwoSided(1))
+			s.parts[t] = append(s.parts[t], newKnobPart())
 		}
 	}
 	return s
@@ -468,31 +497,31 @@ func (p *knobSegments) rows(r *KnobResult) ([]knobRow, error) {
 func (s *knobSegment) merge(o *knobSegment) {
 	s.n += o.n
 	s.rewards.merge(o.rewards)
-	for t := range s.different {
-		for i := range s.different[t] {
-			s.different[t][i].merge(&o.different[t][i])
+	for t := range s.parts {
+		for i := range s.parts[t] {
+			s.parts[t][i].merge(&o.parts[t][i])
 		}
 	}
 }
 
 // segments are the rows of target t with bandwidth i. Each stands at 1 − α/(rows · bandwidths), so that the bandwidth
 // may have been chosen by looking; alone: the whole is settled at its own level.
-func (p *knobSegments) segments(rows []knobRow, t, i int, whole *twoSided, alone bool, rewards Pair) (*Segments,
+func (p *knobSegments) segments(rows []knobRow, t, i int, whole *knobPart, alone bool, rewards Pair) (*Segments,
 	error) {
 	out := &Segments{By: p.o.By.String(), Level: p.o.Level, Each: 1 - (1-p.o.Level)/float64(len(rows)*len(p.hs)),
 		Rule: poolRule, Notes: []string{chooseAfter}}
 	for _, row := range rows {
 		seq := whole
 		if row.sums != nil {
-			seq = &row.sums.different[t][i]
+			seq = &row.sums.parts[t][i]
 		}
-		d := difference{seq, rewards[1] - rewards[0], -1, 1, 0, 0}
+		d := difference{&seq.different, rewards[1] - rewards[0], -1, 1, 0, 0, math.Inf(1)}
 		interval, err := d.at(out.Each)
 		if err != nil {
 			return nil, fmt.Errorf("in %s: %w", row.Name, err)
 		}
 		x := row.Segment
-		x.Value, x.Sequence = ptr(d.centre()), &interval
+		x.Value, x.Sequence = seq.value(row.Events, interval), &interval
 		if x.Verdict = settled(interval, *x.Logged); x.Verdict == "" {
 			x.Verdict = "not settled"
 			if row.sums == nil && alone {

@@ -82,7 +82,7 @@ func TestKnobsCover(t *testing.T) {
 					v := w.truth[b.Bandwidth].value() / float64(w.n)
 					miss = miss || v < b.Sequence[0] || v > b.Sequence[1]
 					width += (b.Sequence[1] - b.Sequence[0]) / float64(2*logs)
-					if b.Value < b.Sequence[0] || b.Value > b.Sequence[1] || b.Difference < b.Uplift[0] || b.Difference > b.Uplift[1] {
+					if b.Value != nil && (*b.Value < b.Sequence[0] || *b.Value > b.Sequence[1] || *b.Difference < b.Uplift[0] || *b.Difference > b.Uplift[1]) {
 						t.Fatalf("a point outside of its interval: %+v", b)
 					}
 				}

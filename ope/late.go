@@ -18,6 +18,9 @@ type lateTarget struct {
 	ips    [2][mostLate]float64
 	uplift [2][mostLate][len(clips)]float64
 	plain  [2][mostLate]float64
+	w      [mostLate]float64
+	paired [2][mostLate]float64 // DM + w(r − q) − b and (w − 1) r
+	apart  [mostLate]float64    // the total variation from the logger
 }
 
 // late is what the sequences of targets, the comparisons and the segments need of the last events. They are added to
@@ -28,10 +31,10 @@ type late struct {
 	targets  []lateTarget
 	segments [mostLate]*segmentSums // with By
 	rows     lateRows
-	all      [mostLate]int // 0, 1, 2, …
-	inside   []int         // the events of one segment
-	lawfulIn []int         // those of them whose logger's law is known
-	law      [mostLate]bool
+	all      [mostLate]int  // 0, 1, 2, …
+	inside   []int          // the events of one segment
+	lawfulIn []int          // those of them whose logger's law is known
+	law, bad [mostLate]bool // the law is known; the reward is damaged
 }
 
 func newLate(p *plan) late {
@@ -45,6 +48,7 @@ func newLate(p *plan) late {
 // later keeps an event, whose terms stand at n already.
 func (w *worker) later(a *accumulator, ev *logged.Event, index int) error {
 	l := &w.late
+	l.bad[l.n] = ev.BadReward
 	if l.law[l.n] = ev.Law != nil; l.law[l.n] {
 		l.lawful = append(l.lawful, l.n)
 	}
@@ -80,6 +84,10 @@ func (l *late) flush(p *plan, a *accumulator) {
 		x, ta := &l.targets[t], &a.targets[t]
 		l.thin(ta.ips.lower, &x.ips[0], all)
 		l.thin(ta.ips.upper, &x.ips[1], all)
+		l.thin(ta.weights, &x.w, all)
+		for _, d := range x.apart[:l.n] {
+			ta.like.add(d)
+		}
 		if p.needDR {
 			l.wide(ta.dr.lower, &x.sides.lo, l.lawful)
 			l.wide(ta.dr.upper, &x.sides.up, l.lawful)
@@ -113,7 +121,17 @@ func (l *late) bySegment() {
 			}
 		}
 		for t := range l.targets {
-			l.difference(&l.targets[t], &s.targets[t].uplift, &s.targets[t].plain, l.inside, l.lawfulIn)
+			x, y := &l.targets[t], &s.targets[t]
+			l.difference(x, &y.uplift, &y.plain, l.inside, l.lawfulIn)
+			for _, i := range l.inside {
+				y.w1.add(x.w[i])
+				y.w2.product(x.w[i], x.w[i])
+				y.like.add(x.apart[i])
+				if !l.bad[i] {
+					y.paired[0].add(x.paired[0][i])
+					y.paired[1].add(x.paired[1][i])
+				}
+			}
 		}
 	}
 }

@@ -53,6 +53,9 @@ func (t *PolicyTarget) Name() string { return t.label }
 // Trained returns how many events it has learned.
 func (t *PolicyTarget) Trained() int { return t.trained }
 
+// Empty reports whether it knows nothing: it has learned no event and began without a state.
+func (t *PolicyTarget) Empty() bool { return t.trained == 0 && t.start == nil }
+
 // Policy returns the policy, nil before the first event.
 func (t *PolicyTarget) Policy() bandit.Policy { return t.p }
 

@@ -43,7 +43,9 @@ type Result struct {
 	Targets     []*Evaluated `json:"targets"`
 	Candidates  *Candidates  `json:"candidates,omitempty"`
 	Pairs       []Difference `json:"pairs,omitempty"`
-	Ranking     []string     `json:"ranking,omitempty"`
+	// Ranking is all targets by the value of their difference to what ran, the largest first; those with one value stand
+	// as they were given.
+	Ranking []string `json:"ranking,omitempty"`
 	// Coin says whether choosing pays, nil for a log without costs.
 	Coin     *CoinResult `json:"coin,omitempty"`
 	Warnings []string    `json:"warnings"`
@@ -90,6 +92,11 @@ type Evaluated struct {
 	Heaviest    *Heaviest   `json:"heaviest"`
 	Segments    *Segments   `json:"segments,omitempty"`
 	Verdict     string      `json:"verdict"`
+	// Contradicted is why the log cannot be what it says: actions came at rates that their propensities do not allow, or
+	// the two sides of a sequence exclude each other. Then there is no verdict, no difference, and no interval.
+	Contradicted *string `json:"contradicted"`
+
+	Untrue bool `json:"-"` // it is the propensities, and not the model or the range
 
 	Running []Point `json:"-"` // with at most MostRunning targets
 	Weights []Bin   `json:"-"`
@@ -97,7 +104,7 @@ type Evaluated struct {
 }
 
 // Estimate is one row. Value is the plain estimate; it may leave the sequence, and Outside says so. Centre is the
-// sequence's own point, which never does.
+// sequence's own point, which never does, and which is no estimate (Uplift.Centre).
 type Estimate struct {
 	Estimator string   `json:"estimator"`
 	Value     *float64 `json:"value"`
@@ -117,14 +124,18 @@ type Estimate struct {
 	Values []float64 `json:"-"`
 	Widths []float64 `json:"-"`
 	Beta   float64   `json:"-"`
+
+	Contradicts bool `json:"-"` // the two sides of its sequence exclude each other
 }
 
 // Uplift is the difference between the target and what ran, paired on the same events.
 type Uplift struct {
-	// Value is the sequence's own point, where both of its sides have equal wealth: it is inside of Sequence. Without a
-	// sequence it is Plain.
+	// Value is Plain, moved to the nearest end of Sequence where it lies outside.
 	Value    *float64 `json:"value"`
 	Sequence *Pair    `json:"sequence"`
+	// Centre is the sequence's own point, where both of its sides have equal wealth. It is inside of Sequence and it is no
+	// estimate of the difference: where the two sides are of different lengths it lies towards the longer one.
+	Centre *float64 `json:"centre"`
 	// Plain is the paired mean, SE and Normal belong to it. It may lie outside of Sequence; Why says so then.
 	Plain  *float64 `json:"plain"`
 	SE     *float64 `json:"se"`
@@ -134,6 +145,8 @@ type Uplift struct {
 	More     *[2]int `json:"more"`
 	Marginal *Pair   `json:"marginal"` // a sequence under the law without the members of a decision (Options.Marginal)
 	Why      *string `json:"why"`
+
+	Contradicts bool `json:"-"` // the two sides of the sequence exclude each other
 }
 
 // Diagnostics says how far the log can speak about the target.
@@ -159,8 +172,10 @@ type Difference struct {
 
 // Point is the running estimate after n events.
 type Point struct {
-	N              int
-	Value, Lo, Hi  float64 // of dr, or ips without a model: the sequence and its own point; without one the estimate
+	N int
+	// of dr, or ips without a model: the plain estimate, moved into the sequence where it lies outside; Shown(ESS) says
+	// whether it may be drawn
+	Value, Lo, Hi  float64
 	ESS            float64
 	NormLo, NormHi float64
 	HasSequence    bool

@@ -263,7 +263,14 @@ type segmentSums struct {
 }
 
 // segmentTarget is the sequence of the difference of one target in one segment: with the logger's law, and without.
-type segmentTarget struct{ uplift, plain twoSided }
+// w1, w2 and paired are Σ w, Σ w² and the sums of the plain differences, likewise; like is how alike the target is to
+// the logger there.
+type segmentTarget struct {
+	uplift, plain twoSided
+	w1, w2        sum
+	paired        [2]sum
+	like          likeness
+}
 
 func newSegment(targets, first int) *segmentSums {
 	s := &segmentSums{first: first, targets: make([]segmentTarget, targets)}
@@ -272,7 +279,7 @@ func newSegment(targets, first int) *segmentSums {
 		shift = append(shift, k+2)
 	}
 	for t := range s.targets {
-		s.targets[t] = segmentTarget{newTwoSided(shift...), newTwoSided(1)}
+		s.targets[t] = segmentTarget{uplift: newTwoSided(shift...), plain: newTwoSided(1)}
 	}
 	return s
 }
@@ -283,7 +290,14 @@ func (s *segmentSums) merge(o *segmentSums) {
 	s.r.merge(o.r)
 	for t := range s.targets {
 		s.targets[t].uplift.merge(&o.targets[t].uplift)
-		s.targets[t].plain.merge(&o.targets[t].plain)
+		x, y := &s.targets[t], &o.targets[t]
+		x.plain.merge(&y.plain)
+		x.w1.merge(y.w1)
+		x.w2.merge(y.w2)
+		x.like.merge(&y.like)
+		for i := range x.paired {
+			x.paired[i].merge(y.paired[i])
+		}
 	}
 }
 
@@ -368,7 +382,7 @@ type Segment struct {
 	Values   int      `json:"values"` // how many values of the context it has
 	Events   int      `json:"events"`
 	Logged   *float64 `json:"logged"`   // mean reward of what ran
-	Value    *float64 `json:"value"`    // the sequence's own point
+	Value    *float64 `json:"value"`    // the plain paired mean, moved to the nearest end of Sequence; nil: not Shown
 	Sequence *Pair    `json:"sequence"` // of the difference, at the level Each
 	Verdict  string   `json:"verdict"`
 
@@ -512,13 +526,18 @@ func (e *engine) segments(t int) *Segments {
 	for i := range rows {
 		row := &rows[i]
 		d := e.differenceOf(ta)
-		base := ta.m.mean(vR)
+		base, value, ess := ta.m.mean(vR), e.plainDifference(ta), effective(ta.w1.value(), ta.w2.value())
 		if s := row.sums; s != nil {
-			d = &difference{&s.targets[t].uplift, p.scale, -1, 1, 0, 0}
+			x := &s.targets[t]
+			d = &difference{&x.uplift, p.scale, -1, 1, 0, 0, x.like.most(s.n)}
 			if s.noLaw > 0 || e.cross != nil {
-				d.seq = &s.targets[t].plain
+				d.seq = &x.plain
 			}
-			base = s.r.value() / float64(max(s.paid, 1))
+			paid := float64(max(s.paid, 1))
+			base, value, ess = s.r.value()/paid, x.paired[0].value()/paid, effective(x.w1.value(), x.w2.value())
+			if s.noLaw > 0 {
+				value = x.paired[1].value() / paid
+			}
 		}
 		row.Logged = real(base)
 		interval, err := d.at(out.Each)
@@ -526,7 +545,10 @@ func (e *engine) segments(t int) *Segments {
 			row.Verdict = err.Error()
 			continue
 		}
-		row.Value, row.Sequence = ptr(d.centre()), &interval
+		row.Sequence = &interval
+		if Shown(ess) {
+			row.Value = ptr(within(value, interval))
+		}
 		if row.Verdict = settled(interval, base); row.Verdict == "" {
 			row.Verdict = "not settled"
 			if i == 0 && alone {
@@ -565,7 +587,10 @@ func (s *Segments) Reversed() *Segments {
 		if row.Sequence == nil {
 			continue
 		}
-		row.Value, row.Sequence = ptr(-*row.Value), &Pair{-row.Sequence[1], -row.Sequence[0]}
+		row.Sequence = &Pair{0 - row.Sequence[1], 0 - row.Sequence[0]}
+		if row.Value != nil {
+			row.Value = ptr(0 - *row.Value)
+		}
 		base := 0.0
 		if row.Logged != nil {
 			base = *row.Logged

@@ -398,7 +398,7 @@ func differenceFigure(t *ope.Evaluated) *chart.Figure {
 		return nil
 	}
 	f := forest.New()
-	f.Add(t.Name, t.Uplift.Value, t.Uplift.Plain, t.Uplift.Sequence, t.Uplift.Normal)
+	f.Add(t.Name, t.Uplift.Plain, t.Uplift.Sequence, t.Uplift.Normal)
 	return f.Figure("difference", "The difference",
 		"What the target would have earned above what ran, on the same decisions. The upper bar holds at every look, "+
 			"the lower one if n is large.", true)
@@ -417,7 +417,7 @@ func candidatesFigure(r *ope.Result) *chart.Figure {
 			if !x.Best {
 				name += " (out)"
 			}
-			f.Add(name, u.Value, nil, u.Sequence, nil)
+			f.Add(name, u.Plain, u.Sequence, nil)
 		}
 	}
 	return f.Figure("candidates", "Which may be best",
@@ -433,7 +433,7 @@ func agreementFigure(t *ope.Evaluated) *chart.Figure {
 		if e.Interval != nil {
 			large = e.Interval
 		}
-		f.Add(e.Estimator, e.Centre, e.Value, e.Sequence, large)
+		f.Add(e.Estimator, e.Value, e.Sequence, large)
 	}
 	return f.Figure("estimates", "Do the estimators agree?",
 		"All estimates on one axis. Estimators that are biased in different directions and agree make each other "+
@@ -450,14 +450,20 @@ func runningFigure(t *ope.Evaluated) *chart.Figure {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, p := range t.Running {
 		x := float64(p.N)
-		line.X, line.Y = append(line.X, x), append(line.Y, p.Value)
+		shown := ope.Shown(p.ESS)
+		if shown {
+			line.X, line.Y = append(line.X, x), append(line.Y, p.Value)
+		}
 		if p.HasSequence {
 			band.X, band.Lo, band.Hi = append(band.X, x), append(band.Lo, p.Lo), append(band.Hi, p.Hi)
 			lo, hi = min(lo, p.Lo), max(hi, p.Hi)
 		}
-		if p.N*4 >= t.Running[len(t.Running)-1].N {
+		if shown && p.N*4 >= t.Running[len(t.Running)-1].N {
 			lo, hi = min(lo, p.Value), max(hi, p.Value)
 		}
+	}
+	if len(line.X) < 2 && len(band.X) < 2 {
+		return nil
 	}
 	f := overEvents(t, "running", "The estimate as the log went on",
 		"The band holds at all points at once, each for the average up to there. Bands are not to be intersected: "+
@@ -465,7 +471,9 @@ func runningFigure(t *ope.Evaluated) *chart.Figure {
 	if len(band.X) > 1 {
 		f.Panels[0].Marks = append(f.Panels[0].Marks, band)
 	}
-	f.Panels[0].Marks = append(f.Panels[0].Marks, line)
+	if len(line.X) > 1 {
+		f.Panels[0].Marks = append(f.Panels[0].Marks, line)
+	}
 	return f
 }
 
@@ -569,7 +577,8 @@ func calibrationFigure(r *ope.Result) *chart.Figure {
 	return &chart.Figure{ID: "calibration", Title: "Do the logged propensities tell the truth?", Strips: true,
 		Panels: []*chart.Panel{p},
 		How: "How often each action was played against how often its propensities promised, in standard deviations; " +
-			"at the right both numbers. Beyond ±4 they do not."}
+			"at the right both numbers. Where chance would do this in less than one log of a thousand there is no verdict; of " +
+			"an action that was promised less than once a large number says little."}
 }
 
 // actionFigure is the reward of every action with a normal interval.
@@ -584,7 +593,7 @@ func actionFigure(r *ope.Result) *chart.Figure {
 		if a.Played > 1 {
 			large = &ope.Pair{v - 1.96*a.SE, v + 1.96*a.SE}
 		}
-		f.Add(a.Name, nil, &v, nil, large)
+		f.Add(a.Name, &v, nil, large)
 		f.Note(chart.Count(a.Played))
 	}
 	return f.Figure("actions", "Reward by action",

@@ -92,6 +92,14 @@ func smoothedBy(t *ope.KnobTarget) string {
 // digits prints a number with four digits.
 func digits(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 
+// shownDigits prints a point, a dash where there is none.
+func shownDigits(v *float64) string {
+	if v == nil {
+		return "–"
+	}
+	return digits(*v)
+}
+
 func digitPair(p ope.Pair) string { return digits(p[0]) + " … " + digits(p[1]) }
 
 func knobView(r *ope.KnobResult, i int) knobsView {
@@ -100,12 +108,15 @@ func knobView(r *ope.KnobResult, i int) knobsView {
 	outside := false
 	for k := range t.Bandwidths {
 		b := &t.Bandwidths[k]
-		row := knobsRow{digits(b.Bandwidth), digits(b.Value), digitPair(b.Sequence), digits(b.Difference),
-			digitPair(b.Uplift), digits(b.IPW), chart.Number(b.ESS, 0), digits(b.WeightMean)}
+		row := knobsRow{digits(b.Bandwidth), shownDigits(b.Value), digitPair(b.Sequence), shownDigits(b.Difference),
+			digitPair(b.Uplift), "–", chart.Number(b.ESS, 0), digits(b.WeightMean)}
 		if t.Chosen != nil && *t.Chosen == k {
 			row.Bandwidth = "◆ " + row.Bandwidth
 		}
-		if b.Outside {
+		if ope.Shown(b.ESS) {
+			row.IPW = digits(b.IPW)
+		}
+		if b.Outside && ope.Shown(b.ESS) {
 			row.IPW, outside = row.IPW+"*", true
 		}
 		v.Rows = append(v.Rows, row)
@@ -147,8 +158,8 @@ func knobFigures(r *ope.KnobResult, i int) []*chart.Figure {
 		if t.Chosen != nil && *t.Chosen == k {
 			name = "◆ " + name
 		}
-		differences.Add(name, &b.Difference, nil, &b.Uplift, nil)
-		values.Add(name, &b.Value, nil, &b.Sequence, nil)
+		differences.Add(name, b.Difference, &b.Uplift, nil)
+		values.Add(name, b.Value, &b.Sequence, nil)
 	}
 	if t.Segments != nil {
 		out = append(out, forest.Segments(t.Segments))

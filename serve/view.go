@@ -103,14 +103,8 @@ func learningWarnings(m *fold.Model, first uint64) (out []string) {
 		out = append(out, fmt.Sprintf("no learned schema took over, after %d tries, and none is tried any more; the "+
 			"hashed model decides. The last one: %s", len(l.Tries), try.Why))
 	}
-	var without []string
-	for _, r := range try.Reasons {
-		if l.Adopted > 0 && (strings.Contains(r, ": left out") || strings.Contains(r, ": not crossed") ||
-			strings.Contains(r, ": only ")) {
-			without = append(without, r)
-		}
-	}
-	if n := len(without); n > 0 {
+	without := try.Lacks
+	if n := len(without); n > 0 && l.Adopted > 0 {
 		more := ""
 		if n > maxNames {
 			without, more = without[:maxNames], fmt.Sprintf("; and %d more (learning.tries)", n-maxNames)

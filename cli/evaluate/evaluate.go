@@ -32,7 +32,7 @@ import (
 	"troupe/spec"
 )
 
-// exitNoOverlap: the log cannot speak about any of the targets.
+// exitNoOverlap: the log can tell about no target, for want of overlap or because it contradicts its own propensities.
 const exitNoOverlap = 3
 
 // evaluation is one run of troupe evaluate.
@@ -522,8 +522,7 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 			term.Many(f.bare, "decision")))
 	}
 	for i := range trained {
-		if e.split == 0 && e.learn == "no" && trained[i].Trained() == 0 &&
-			!strings.Contains(strings.Join(e.targets, " "), "start") {
+		if e.split == 0 && e.learn == "no" && trained[i].Empty() {
 			r.Warnings = append(r.Warnings, trained[i].Name()+" has learned nothing: --split trains it on the first "+
 				"part of the log, --learn log on the way")
 		}
@@ -679,7 +678,7 @@ func (e *evaluation) logWarnings(f *filtered) (out []string) {
 func (e *evaluation) answer(out io.Writer, r *ope.Result) error {
 	silent := 0
 	for _, t := range r.Targets {
-		if r.Silent(t) {
+		if r.Silent(t) || t.Contradicted != nil {
 			silent++
 		}
 		if !e.force {
@@ -704,7 +703,7 @@ func (e *evaluation) answer(out io.Writer, r *ope.Result) error {
 		printResult(out, r, page, e.source)
 	}
 	if silent == len(r.Targets) && !e.force {
-		return term.Silently(exitNoOverlap, errors.New("no target overlaps with the log"))
+		return term.Silently(exitNoOverlap, errors.New("the log can tell about no target"))
 	}
 	return nil
 }

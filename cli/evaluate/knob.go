@@ -267,8 +267,8 @@ func printKnobs(w io.Writer, r *ope.KnobResult, source, page string) {
 			if t.Chosen != nil && *t.Chosen == i {
 				mark = "◆ "
 			}
-			rows = append(rows, []string{mark + short(b.Bandwidth), signed(b.Value, decimals, false),
-				interval(&b.Sequence, decimals, false), signed(b.Difference, ope.Apart(&b.Uplift, decimals), true),
+			rows = append(rows, []string{mark + short(b.Bandwidth), point(b.Value, decimals, false),
+				interval(&b.Sequence, decimals, false), point(b.Difference, ope.Apart(&b.Uplift, decimals), true),
 				interval(&b.Uplift, decimals, true), figures(b.ESS), figures(b.WeightMean)})
 		}
 		fmt.Fprintln(w, t.Name)

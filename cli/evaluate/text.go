@@ -179,6 +179,14 @@ func interval(p *ope.Pair, decimals int, sign bool) string {
 	return signed(p[0], decimals, sign) + " … " + signed(p[1], decimals, sign)
 }
 
+// point prints an estimate, a dash where it is not shown (ope.Shown).
+func point(v *float64, decimals int, sign bool) string {
+	if v == nil {
+		return "–"
+	}
+	return signed(*v, decimals, sign)
+}
+
 func signed(v float64, decimals int, sign bool) string {
 	s := strconv.FormatFloat(v, 'f', decimals, 64)
 	if strings.Trim(s, "-0.") == "" {
@@ -199,13 +207,10 @@ func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
 	level := strconv.FormatFloat(100*r.Level, 'g', 4, 64)
 	rows := [][4]string{{"", "value", level + " % sure", level + " % if n is large"}}
 	value := func(v *float64, sign bool) string {
-		if v == nil {
-			return "–"
-		}
 		if sign {
-			return signed(*v, ope.Apart(t.Uplift.Sequence, decimals), true)
+			return point(v, ope.Apart(t.Uplift.Sequence, decimals), true)
 		}
-		return signed(*v, decimals, false)
+		return point(v, decimals, false)
 	}
 	if u := t.Uplift; u != nil {
 		rows = append(rows, [4]string{"difference", value(u.Value, true), interval(u.Sequence, decimals, true),

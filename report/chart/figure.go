@@ -81,7 +81,7 @@ const (
 	Edges                 // X, Lo, Hi: 10 and 90 % of runs as dotted lines
 	Dots                  // X, Y: one small dot each
 	Interval              // X, Y with a vertical whisker Lo … Hi
-	Across                // X, Y with a horizontal whisker Lo … Hi
+	Across                // X, Y with a horizontal whisker Lo … Hi; an X that is NaN has no dot
 	Box                   // X = 5, 25, 50, 75, 95 % and mean; Y one value
 	Bar                   // X one value, from the axis' start; Y one value
 	Guide                 // X, Y: thin, dotted, in soft ink
@@ -113,7 +113,7 @@ func (f *Figure) Table() *Table {
 		{Key: "x"}, {Key: "y"}, {Key: "lo"}, {Key: "hi"},
 	}}
 	at := func(v []float64, k int) Cell {
-		if k < len(v) {
+		if k < len(v) && v[k] == v[k] {
 			return Num(v[k])
 		}
 		return Empty()

@@ -130,7 +130,9 @@ func (s *svg) mark(m Mark) {
 		for k := range m.X {
 			y := Coord(s.y(m.Y[k]))
 			s.path("whisk", m.Look, fmt.Sprintf("M%s %sH%s", Coord(s.x(m.Lo[k])), y, Coord(s.x(m.Hi[k]))))
-			s.path("pt", m.Look, fmt.Sprintf("M%s %sh0", Coord(s.x(m.X[k])), y))
+			if m.X[k] == m.X[k] {
+				s.path("pt", m.Look, fmt.Sprintf("M%s %sh0", Coord(s.x(m.X[k])), y))
+			}
 		}
 	case Box:
 		y := s.y(m.Y[0])

@@ -225,7 +225,9 @@ func (p *painter) mark(a area, m Mark) {
 	case Across:
 		for k := range m.X {
 			a.lines(whisker, []vg.Point{{X: a.x(m.Lo[k]), Y: a.y(m.Y[k])}, {X: a.x(m.Hi[k]), Y: a.y(m.Y[k])}})
-			dot(a.x(m.X[k]), a.y(m.Y[k]), 2, p.of(m.Look))
+			if m.X[k] == m.X[k] {
+				dot(a.x(m.X[k]), a.y(m.Y[k]), 2, p.of(m.Look))
+			}
 		}
 	case Box:
 		y := a.y(m.Y[0])

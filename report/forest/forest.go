@@ -35,22 +35,26 @@ func New() *Forest {
 		points: chart.Mark{Kind: chart.Across, Look: Plain, Name: "value"}}
 }
 
-// Add adds a row: centre is the point of the interval that holds, value that of the other one.
-func (f *Forest) Add(name string, centre, value *float64, sure, large *ope.Pair) {
-	if centre == nil {
-		centre = value
-	}
-	if centre == nil {
+// Add adds a row: value is the plain estimate, nil where it is not shown (ope.Shown). On the interval that holds its
+// point stands at the nearest end where it lies outside; without a value this interval stands alone.
+func (f *Forest) Add(name string, value *float64, sure, large *ope.Pair) {
+	if value == nil && sure == nil {
 		return
 	}
+	at := math.NaN() // no point
 	if value == nil {
-		value, large = centre, nil
+		large = nil
+	} else {
+		at = *value
 	}
 	y := float64(len(f.rows)) + 0.5
 	f.rows = append(f.rows, chart.RowLabel{Look: -1, Label: name})
 	put := func(m *chart.Mark, v float64, p *ope.Pair, y float64) {
 		m.X, m.Y, m.Lo, m.Hi = append(m.X, v), append(m.Y, y), append(m.Lo, p[0]), append(m.Hi, p[1])
-		f.lo, f.hi = min(f.lo, p[0], v), max(f.hi, p[1], v)
+		f.lo, f.hi = min(f.lo, p[0]), max(f.hi, p[1])
+		if v == v {
+			f.lo, f.hi = min(f.lo, v), max(f.hi, v)
+		}
 	}
 	if sure != nil && math.IsInf(sure[1]-sure[0], 1) {
 		sure = nil // one side only: the table has it
@@ -60,13 +64,13 @@ func (f *Forest) Add(name string, centre, value *float64, sure, large *ope.Pair)
 		apart = 0
 	}
 	if sure != nil {
-		put(&f.sure, *centre, sure, y-apart)
+		put(&f.sure, min(max(at, sure[0]), sure[1]), sure, y-apart) // NaN stays NaN
 	}
 	if large != nil {
-		put(&f.large, *value, large, y+apart)
+		put(&f.large, at, large, y+apart)
 	}
-	if sure == nil && large == nil {
-		put(&f.points, *value, &ope.Pair{*value, *value}, y)
+	if sure == nil && large == nil && value != nil {
+		put(&f.points, at, &ope.Pair{at, at}, y)
 	}
 }
 
@@ -100,7 +104,7 @@ func Segments(s *ope.Segments) *chart.Figure {
 	f := New()
 	for i := range s.Rows {
 		x := &s.Rows[i]
-		f.Add(x.Name, x.Value, nil, x.Sequence, nil)
+		f.Add(x.Name, x.Value, x.Sequence, nil)
 	}
 	return f.Figure("segments", "For whom", "The difference in each segment by "+s.Path()+
 		"; all bars hold together, at every look.", true)

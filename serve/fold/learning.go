@@ -55,6 +55,7 @@ type Try struct {
 	TookOver bool     `json:"took_over"`         //
 	Why      string   `json:"why"`               // in words
 	Reasons  []string `json:"reasons,omitempty"` // of the schema: what is in it and what is not
+	Lacks    []string `json:"lacks,omitempty"`   // of these, those of what requests have and the schema does not
 	Version  uint64   `json:"base_version"`      // of the configuration that the try was made with
 }
 

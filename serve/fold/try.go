@@ -43,7 +43,7 @@ func (h *History) Learn(ctx context.Context, l Learner, limits model.Limits) (*e
 		if c.Data, err = json.Marshal(try); err != nil || len(c.Data) <= maxTry {
 			break
 		}
-		try.Reasons = try.Reasons[:len(try.Reasons)/2]
+		try.Reasons, try.Lacks = try.Reasons[:len(try.Reasons)/2], try.Lacks[:len(try.Lacks)/2]
 	}
 	if len(try.Reasons) == 0 {
 		c.Data, err = json.Marshal(try)
@@ -92,7 +92,10 @@ func (h *History) propose(ctx context.Context, l Learner, limits model.Limits, t
 		return nil, &unlearned{err}
 	}
 	for _, r := range p.Reasons {
-		try.Reasons = append(try.Reasons, r.Feature+": "+r.Words)
+		words := r.Feature + ": " + r.Words
+		if try.Reasons = append(try.Reasons, words); r.Lacks {
+			try.Lacks = append(try.Lacks, words)
+		}
 	}
 	if left > 0 {
 		try.Reasons = append(try.Reasons, fmt.Sprintf("the %d oldest requests were left out, because the others have "+
