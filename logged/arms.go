@@ -289,3 +289,77 @@ func (r *Reader) Arms() []string {
 	}
 	return r.names
 }
+
+// offered looks for two actions with one id.
+type offered struct {
+	before []string // ids of the actions of an event before, which are different
+	seen   map[string]int
+}
+
+// twice returns two actions of an event that have one id; b is −1 where there are none. Cost: K comparisons where the ids
+// are those of the event before.
+func (o *offered) twice(e *Event) (a, b int) {
+	if len(e.Actions) < 2 {
+		return 0, -1
+	}
+	if len(e.Slots) > 0 { // in a slate each slot has actions of its own
+		for i := range e.Slots {
+			s := &e.Slots[i]
+			if a, b := o.search(e, len(s.Allowed), func(i int) int { return s.Allowed[i] }); b >= 0 {
+				return a, b
+			}
+		}
+		return 0, -1
+	}
+	same := len(o.before) == len(e.Actions)
+	for i := 0; same && i < len(e.Actions); i++ {
+		same = o.before[i] == e.Actions[i].ID
+	}
+	if same {
+		return 0, -1
+	}
+	o.before = o.before[:0]
+	if a, b := o.search(e, len(e.Actions), func(i int) int { return i }); b >= 0 {
+		return a, b
+	}
+	for i := range e.Actions {
+		o.before = append(o.before, e.Actions[i].ID)
+	}
+	return 0, -1
+}
+
+func (o *offered) search(e *Event, n int, at func(int) int) (a, b int) {
+	if n > 12 {
+		if o.seen == nil {
+			o.seen = map[string]int{}
+		}
+		clear(o.seen)
+	}
+	for i := range n {
+		k := at(i)
+		if k < 0 || k >= len(e.Actions) || e.Actions[k].ID == "" {
+			continue
+		}
+		id := e.Actions[k].ID
+		if n > 12 {
+			if j, ok := o.seen[id]; ok && j != k {
+				return j, k
+			}
+			o.seen[id] = k
+			continue
+		}
+		for j := range i {
+			if l := at(j); l >= 0 && l < len(e.Actions) && l != k && e.Actions[l].ID == id {
+				return l, k
+			}
+		}
+	}
+	return 0, -1
+}
+
+func sameID(e *Event, a, b int) *Error {
+	err := bad("actions["+strconv.Itoa(b)+"].id", shown([]byte(e.Actions[b].ID)), "an id that no other action has, but "+
+		"actions["+strconv.Itoa(a)+"] has it")
+	err.Reason = "action id twice"
+	return err
+}

@@ -4,10 +4,12 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,8 +33,19 @@ func npy(descr, shape string, values ...float64) []byte {
 			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(v)))
 		case "<i8":
 			b = binary.LittleEndian.AppendUint64(b, uint64(int64(v)))
-		case "<i4":
+		case "<i4", "<u4":
 			b = binary.LittleEndian.AppendUint32(b, uint32(int32(v)))
+		case "<u8":
+			b = binary.LittleEndian.AppendUint64(b, uint64(v))
+		case "<i2", "<u2":
+			b = binary.LittleEndian.AppendUint16(b, uint16(int16(v)))
+		case "<f2": // of numbers that are a sum of halves
+			fraction, exponent := math.Frexp(v)
+			bits := uint16(0)
+			if v != 0 {
+				bits = uint16(exponent+14)<<10 | uint16((2*fraction-1)*1024)
+			}
+			b = binary.LittleEndian.AppendUint16(b, bits)
 		default:
 			b = append(b, byte(v))
 		}
@@ -78,7 +91,7 @@ func TestArrays(t *testing.T) {
 		t.Errorf("read %+v", all)
 	}
 	pickled := member{"reward", "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", []byte("\x80\x04")}
-	fortran := member{"context", "{'descr': '<f8', 'fortran_order': True, 'shape': (2, 2), }", npy("<f8", "", 1, 2, 3, 4)}
+	fortran := member{"context", "{'descr': '<f8', 'fortran_order': True, 'shape': (2, 268435456), }", npy("<f8", "", 1, 2, 3, 4)}
 	lies := member{"context", "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 1000000000), }", npy("<f8", "", 1, 2)}
 	for _, c := range []struct {
 		members []member
@@ -86,7 +99,12 @@ func TestArrays(t *testing.T) {
 	}{
 		{[]member{action, pickled, pscore}, "pickled"},
 		{[]member{action, array("reward", "<f8", "3,", 1, 0, 1), pscore}, "reward: 3 rows, expected 2"},
-		{[]member{action, reward, pscore, fortran}, "Fortran order"},
+		{[]member{action, reward, pscore, fortran}, "bytes, expected"},
+		{[]member{action, reward, pscore, {"position", "{'descr': '|O', 'fortran_order': False, 'shape': (), }", []byte("\x80\x03cos\nsystem\nq\x00X\x02\x00\x00\x00lsq\x01\x85q\x02Rq\x03.")}}, "position: an array of Python objects (pickled), expected numbers, or None"},
+		{[]member{action, reward, pscore, {"position", "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", pickledNone(3)}}, "pickled"},
+		{[]member{action, reward, {"pscore", "{'descr': '|O', 'fortran_order': False, 'shape': (), }", pickledNone(3)}}, "pscore: no such array"},
+		{[]member{array("action", "<i4", "1, 2", 1, 0), reward, pscore}, "action: shape [1 2], expected (n,)"},
+		{[]member{action, array("reward", "<f8", "2, 2", 1, 0, 1, 0), pscore}, "reward: shape [2 2], expected (n,) or (n, 1)"},
 		{[]member{action, reward, pscore, lies}, "bytes, expected"},
 		{[]member{action, reward}, "pscore: no such array"},
 		{[]member{action, reward, pscore, law}, "2 positions, expected an array position"},
@@ -124,6 +142,95 @@ func TestArrays(t *testing.T) {
 	if _, _, err := readAll(bomb, Options{}); err == nil || !strings.Contains(err.Error(), "zip bomb") {
 		t.Errorf("a zip bomb: %v", err)
 	}
+}
+
+// pickledNone is what pickle (Python 3.11, NumPy 1.24) makes of numpy.array(None, dtype=object); version 2 of NumPy has
+// another name of the module.
+func pickledNone(protocol int) []byte {
+	text := map[int]string{
+		3: "8003636e756d70792e636f72652e6d756c746961727261790a5f7265636f6e7374727563740a7100636e756d70790a6e6461727261790a71014b008571024301627103877104527105284b0129636e756d70790a64747970650a710658020000004f3871078988877108527109284b0358010000007c710a4e4e4e4affffffff4affffffff4b3f74710b62895d710c4e6174710d622e",
+		4: "80049586000000000000008c156e756d70792e636f72652e6d756c74696172726179948c0c5f7265636f6e7374727563749493948c056e756d7079948c076e6461727261799493944b0085944301629487945294284b012968038c0564747970659493948c024f3894898887945294284b038c017c944e4e4e4affffffff4affffffff4b3f749462895d944e617494622e",
+	}[protocol]
+	b, err := hex.DecodeString(text)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// TestPickledNone: numpy.savez writes a value None as a pickle, and obp's feedback has one. That pickle is recognised without
+// carrying out anything; others are refused: cut anywhere, with another name, and with another value in its list.
+func TestPickledNone(t *testing.T) {
+	for _, protocol := range []int{3, 4} {
+		good := pickledNone(protocol)
+		if !isPickledNone(good) {
+			t.Fatalf("protocol %d is refused", protocol)
+		}
+		if two := bytes.Replace(good, []byte("numpy.core."), []byte("numpy._core."), 1); protocol == 3 && !isPickledNone(two) {
+			t.Error("NumPy 2 is refused")
+		}
+		for i := range good {
+			if isPickledNone(good[:i]) {
+				t.Errorf("protocol %d: cut at %d is taken", protocol, i)
+			}
+		}
+		for _, change := range [][2]string{{"_reconstruct", "_reconstrucT"}, {"ndarray", "matrix\x00"}, {"numpy", "posix"}, {"]q\x0cN", "]q\x0c\x88"}, {"]\x94N", "]\x94\x88"}, {"Nat", "Ret"}} {
+			if bad := bytes.Replace(good, []byte(change[0]), []byte(change[1]), 1); !bytes.Equal(bad, good) && isPickledNone(bad) {
+				t.Errorf("protocol %d with %q for %q is taken", protocol, change[1], change[0])
+			}
+		}
+	}
+	dir := t.TempDir()
+	name := filepath.Join(dir, "obp.npz")
+	writeZip(t, name, array("n_rounds", "<i8", ""), array("action", "<i8", "2,", 1, 0), array("reward", "<i8", "2,", 1, 0), array("pscore", "<f8", "2,", 0.5, 0.5),
+		member{"position", "{'descr': '|O', 'fortran_order': False, 'shape': (), }", pickledNone(3)}, array("pi_b", "<f8", "2, 2, 1", 0.5, 0.5, 0.5, 0.5))
+	if all := mustRead(t, name, Options{}); len(all) != 2 || all[0].Position != NoPosition || all[0].Chosen != 1 || all[0].Law[0] != 0.5 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// TestArrayTypes: every type of numbers, column vectors, and Fortran order, are the same events.
+func TestArrayTypes(t *testing.T) {
+	c := func(descr, shape string, values ...float64) func(name string) member {
+		return func(name string) member { return array(name, descr, shape, values...) }
+	}
+	// Element (i, k, l) of n × K × L in Fortran order is number i + n(k + K·l): laws (.25 .75), (.5 .5) at position 0 and
+	// (.75 .25), (.125 .875) at position 1.
+	fortran := func(name string) member {
+		m := array(name, "<f8", "2, 2, 2", 0.25, 0.5, 0.75, 0.5, 0.75, 0.125, 0.25, 0.875)
+		m.header = strings.Replace(m.header, "False", "True", 1)
+		return m
+	}
+	want := [][]float64{{0.75, 0.25}, {0.5, 0.5}}
+	file := filepath.Join(t.TempDir(), "t.npz")
+	for i, whole := range []string{"<i8", "<i4", "<i2", "|i1", "<u8", "<u4", "<u2", "|u1", "<f8", "<f4", "<f2"} {
+		shape := []string{"2,", "2, 1", "2, 1, 1"}[i%3]
+		context := array("context", "<f4", "2, 3", 1, 4, 2, 5, 3, 6)
+		context.header = strings.Replace(context.header, "False", "True", 1)
+		writeZip(t, file, c(whole, shape, 0, 1)("action"), c(whole, shape, 1, 0)("reward"), c("<f2", shape, 0.75, 0.5)("pscore"),
+			c(whole, shape, 1, 0)("position"), fortran("pi_b"), context)
+		all, _, err := readAll(file, Options{})
+		if err != nil {
+			t.Errorf("%s: %v", whole, err)
+			continue
+		}
+		for i, e := range all {
+			if !slices.Equal(e.Law, want[i]) || e.Chosen != i || e.Reward != float64(1-i) || e.Propensity != want[i][e.Chosen] ||
+				!slices.Equal(e.Context, []float64{float64(3*i + 1), float64(3*i + 2), float64(3*i + 3)}) {
+				t.Errorf("%s, row %d: %+v", whole, i, e)
+			}
+		}
+	}
+	for _, c := range []struct {
+		bits uint16
+		want float64
+	}{{0, 0}, {0x3c00, 1}, {0xc000, -2}, {0x3555, 0.333251953125}, {1, 0x1p-24}, {0x7bff, 65504}, {0x7c00, math.Inf(1)}} {
+		if got := half(c.bits); got != c.want {
+			t.Errorf("half %#x is %v, want %v", c.bits, got, c.want)
+		}
+	}
+	writeZip(t, file, array("action", "|i1", "1,", -1), array("reward", "<f8", "1,", 1), array("pscore", "<f8", "1,", 1))
+	refused(t, file, Options{}, "row 1: action: -1, expected an index")
 }
 
 // TestForeignParquet: tables of other writers: other widths, plain columns with --columns, nulls with their row.

@@ -1,7 +1,6 @@
 package logged
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -55,6 +54,7 @@ type Event struct {
 
 	buf []byte    // text that the fields point into
 	num []float64 // numbers that they point into
+	odd uint8     // what was mended
 }
 
 // Money is what a decision cost and what its actions would have cost, in units of money.
@@ -108,7 +108,9 @@ func (e *Event) numbers(n int) []float64 {
 	return e.num[at : at+n : at+n]
 }
 
-// Tolerance is how far a law may be from summing to 1, and from its propensity.
+// Tolerance is how far a law may be from summing to 1, and from its propensity. A Reader takes laws of rounded numbers too,
+// of any format: those whose sum is off by at most half a unit in the last digit of each number, and by .01. It scales them
+// to 1 and counts them in Warnings.
 const Tolerance = 1e-6
 
 // LeastPropensity is the smallest propensity of an action that was played: weights beyond 1e100 lose the others.
@@ -141,16 +143,11 @@ func (e *Event) check(o *Options) *Error {
 	if err := checkPropensity("propensity", e.Propensity); err != nil {
 		return err
 	}
-	if err := checkLaw("law", e.Law); err != nil {
+	var err *Error
+	if e.Propensity, err = e.checkPlayed("", e.Law, e.Chosen, e.Propensity, o); err != nil {
 		return err
 	}
-	if e.Law != nil && math.Abs(e.Law[e.Chosen]-e.Propensity) > Tolerance {
-		err := bad("law["+strconv.Itoa(e.Chosen)+"]", number(e.Law[e.Chosen]), "the propensity %s of the chosen action",
-			number(e.Propensity))
-		err.Reason = "law contradicts propensity"
-		return err
-	}
-	if err := checkLaw("target", e.Target); err != nil {
+	if err := e.checkLaw("target", e.Target, o); err != nil {
 		return err
 	}
 	if e.BadReward {
@@ -216,12 +213,9 @@ func (e *Event) checkSlots(o *Options) *Error {
 				return bad(at+".law", strconv.Itoa(len(s.Law))+" entries", "%d, one for each action that was left",
 					len(s.Allowed))
 			}
-			if err := checkLaw(at+".law", s.Law); err != nil {
+			var err *Error
+			if s.Propensity, err = e.checkPlayed(at+".", s.Law, 0, s.Propensity, o); err != nil {
 				return err
-			}
-			if math.Abs(s.Law[0]-s.Propensity) > Tolerance {
-				return bad(at+".law[0]", number(s.Law[0]), "the propensity %s of the chosen action",
-					number(s.Propensity))
 			}
 		}
 		if err := checkReward(at+".reward", s.Reward, o); err != nil {
@@ -248,23 +242,6 @@ func checkReward(field string, r float64, o *Options) *Error {
 	if o != nil && o.Rewards != nil && !(r >= o.Rewards[0] && r <= o.Rewards[1]) {
 		return bad(field, number(r), "a reward in [%s, %s]; --rewards min,max sets the range", number(o.Rewards[0]),
 			number(o.Rewards[1]))
-	}
-	return nil
-}
-
-func checkLaw(field string, p []float64) *Error {
-	if p == nil {
-		return nil
-	}
-	sum := 0.0
-	for i, v := range p {
-		if !(v >= 0 && v <= 1) {
-			return bad(field+"["+strconv.Itoa(i)+"]", number(v), "a probability")
-		}
-		sum += v
-	}
-	if math.Abs(sum-1) > Tolerance {
-		return bad(field, "sums to "+number(sum), "1")
 	}
 	return nil
 }

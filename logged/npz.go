@@ -3,6 +3,7 @@ package logged
 import (
 	"archive/zip"
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -18,13 +19,17 @@ import (
 type npyArray struct {
 	name  string
 	shape []int
-	kind  string // <f8 <f4 <i8 <i4 |b1
+	kind  string // one of npySizes
 	size  int    // bytes of a number
 	width int    // numbers in a row: the product of shape[1:]
-	r     *bufio.Reader
-	close func() error
-	raw   []byte
-	row   []float64
+	// columns is the whole array where its first index runs fastest (Fortran order); row i is read from everywhere in it.
+	columns []byte
+	at      int  // the next row of columns
+	none    bool // not an array: None
+	r       *bufio.Reader
+	close   func() error
+	raw     []byte
+	row     []float64
 }
 
 var (
@@ -34,7 +39,11 @@ var (
 )
 
 // npySizes are the types that are read.
-var npySizes = map[string]int{"<f8": 8, "<f4": 4, "<i8": 8, "<i4": 4, "|b1": 1}
+var npySizes = map[string]int{"<f8": 8, "<f4": 4, "<f2": 2, "<i8": 8, "<i4": 4, "<i2": 2, "|i1": 1, "<u8": 8, "<u4": 4,
+	"<u2": 2, "|u1": 1, "|b1": 1}
+
+// mostColumns bounds an array in Fortran order, which is held in memory.
+const mostColumns = 1 << 30
 
 // openNPY reads the header of a member: NPY 1.0, 2.0 and 3.0.
 func openNPY(f *zip.File) (*npyArray, error) {
@@ -75,11 +84,13 @@ func openNPY(f *zip.File) (*npyArray, error) {
 	size, ok := npySizes[a.kind]
 	switch {
 	case strings.Contains(a.kind, "O"):
-		return failed(fault("an array of Python objects (pickled)", "numbers; a pickle is a program and is not read"))
+		pickle, err := io.ReadAll(io.LimitReader(a.r, 1<<12))
+		if a.none = err == nil && strings.Trim(string(shape[1]), " ,") == "" && isPickledNone(pickle); a.none {
+			return a, nil
+		}
+		return failed(fault("an array of Python objects (pickled)", "numbers, or None; a pickle is a program and is not read"))
 	case !ok:
-		return failed(fault("numbers of type "+a.kind, "<f8, <f4, <i8, <i4 or |b1"))
-	case string(order[1]) == "True":
-		return failed(fault("Fortran order", "C order (numpy.ascontiguousarray)"))
+		return failed(fault("numbers of type "+a.kind, "<f8, <f4, <f2, whole numbers of 1 to 8 bytes (little-endian) or |b1"))
 	}
 	a.size, a.width = size, 1
 	total := 1
@@ -104,15 +115,95 @@ func openNPY(f *zip.File) (*npyArray, error) {
 	if a.width > 1<<22 {
 		return failed(fault(fmt.Sprintf("%d numbers in a row", a.width), "at most %d", 1<<22))
 	}
+	if string(order[1]) == "True" && a.width > 1 && total > a.width {
+		if uint64(total*size) > 1100*(f.CompressedSize64+1) { // deflate packs 1032 bytes into one at best
+			return failed(fault(fmt.Sprintf("%d bytes from %d", total*size, f.CompressedSize64), "a whole array"))
+		}
+		if total*size > mostColumns {
+			return failed(fault(fmt.Sprintf("Fortran order and %d bytes", total*size),
+				"C order (numpy.ascontiguousarray), or at most %d bytes", mostColumns))
+		}
+		a.columns = make([]byte, total*size)
+		if _, err := io.ReadFull(a.r, a.columns); err != nil {
+			return failed(fault(err.Error(), "a whole array"))
+		}
+	}
 	return a, nil
 }
+
+// isPickledNone reports whether a pickle is NumPy's of an array without sides that holds None: what numpy.savez writes of a
+// value that is None. It looks at the instructions and carries out none: each must be one of those that such a pickle has,
+// each name one of NumPy's for an array of objects, and the array's contents must be the list [None].
+func isPickledNone(b []byte) bool {
+	var ops []byte // without those that only remember or frame
+	for i := 0; i < len(b); {
+		op := b[i]
+		i++
+		text, skip := -1, 0 // bytes that tell how long a text is; bytes of a number
+		switch op {
+		case 0x80, 'q', 'h', 'K': // PROTO, BINPUT, BINGET, BININT1
+			skip = 1
+		case 0x95: // FRAME
+			skip = 8
+		case 'r', 'j', 'J': // LONG_BINPUT, LONG_BINGET, BININT
+			skip = 4
+		case 0x94, 0x93, '(', 't', 0x85, 0x86, 0x87, ')', 'R', 'b', 'N', 0x88, 0x89, ']', 'a', '.':
+		case 0x8c, 'C': // SHORT_BINUNICODE, SHORT_BINBYTES
+			text = 1
+		case 'X': // BINUNICODE
+			text = 4
+		case 'c': // GLOBAL: two lines
+			for range 2 {
+				end := bytes.IndexByte(b[i:], '\n')
+				if end < 0 || !slices.Contains(numpyNames, string(b[i:i+end])) {
+					return false
+				}
+				i += end + 1
+			}
+		default:
+			return false
+		}
+		if text > 0 {
+			if i+text > len(b) {
+				return false
+			}
+			n := int(b[i])
+			if text == 4 {
+				n = int(binary.LittleEndian.Uint32(b[i:]))
+			}
+			if i += text; n > 64 || i+n > len(b) || !slices.Contains(numpyNames, string(b[i:i+n])) {
+				return false
+			}
+			i += n
+		}
+		if i += skip; i > len(b) {
+			return false
+		}
+		switch op {
+		case 0x94, 'q', 'r', 0x95:
+		default:
+			ops = append(ops, op)
+		}
+		if op == '.' {
+			return i == len(b) && bytes.HasSuffix(ops, []byte{']', 'N', 'a', 't', 'b', '.'}) &&
+				bytes.Count(ops, []byte{']'}) == 1
+		}
+	}
+	return false
+}
+
+// numpyNames are the texts in such a pickle.
+var numpyNames = []string{"numpy.core.multiarray", "numpy._core.multiarray", "_reconstruct", "numpy", "ndarray", "dtype",
+	"O8", "O", "|", "b"}
 
 // next reads the next row.
 func (a *npyArray) next() ([]float64, error) {
 	if a.raw == nil {
 		a.raw, a.row = make([]byte, a.width*a.size), make([]float64, a.width)
 	}
-	if _, err := io.ReadFull(a.r, a.raw); err != nil {
+	if a.columns != nil {
+		a.gather()
+	} else if _, err := io.ReadFull(a.r, a.raw); err != nil {
 		return nil, &Error{Field: a.name, Found: err.Error(), Want: "a whole array", Reason: "npz", fatal: true}
 	}
 	for i := range a.row {
@@ -122,15 +213,61 @@ func (a *npyArray) next() ([]float64, error) {
 			a.row[i] = math.Float64frombits(binary.LittleEndian.Uint64(b))
 		case "<f4":
 			a.row[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+		case "<f2":
+			a.row[i] = half(binary.LittleEndian.Uint16(b))
 		case "<i8":
 			a.row[i] = float64(int64(binary.LittleEndian.Uint64(b)))
 		case "<i4":
 			a.row[i] = float64(int32(binary.LittleEndian.Uint32(b)))
-		default:
+		case "<i2":
+			a.row[i] = float64(int16(binary.LittleEndian.Uint16(b)))
+		case "|i1":
+			a.row[i] = float64(int8(b[0]))
+		case "<u8":
+			a.row[i] = float64(binary.LittleEndian.Uint64(b))
+		case "<u4":
+			a.row[i] = float64(binary.LittleEndian.Uint32(b))
+		case "<u2":
+			a.row[i] = float64(binary.LittleEndian.Uint16(b))
+		default: // |u1 and |b1
 			a.row[i] = float64(b[0])
 		}
 	}
 	return a.row, nil
+}
+
+// gather copies the next row of an array in Fortran order into raw: element (i, k, l) of n × K × L is number i + n·(k + K·l).
+func (a *npyArray) gather() {
+	n, last := a.shape[0], 1
+	for _, side := range a.shape[2:] {
+		last *= side
+	}
+	middle := a.width / last
+	for k := range middle {
+		for l := range last {
+			from := (a.at + n*(k+middle*l)) * a.size
+			copy(a.raw[(k*last+l)*a.size:][:a.size], a.columns[from:])
+		}
+	}
+	a.at++
+}
+
+// half is a number of 16 bits (IEEE 754 binary16).
+func half(b uint16) float64 {
+	sign, exponent, fraction := 1.0, int(b>>10&31), float64(b&1023)/1024
+	if b>>15 != 0 {
+		sign = -1
+	}
+	switch exponent {
+	case 0:
+		return sign * math.Ldexp(fraction, -14)
+	case 31:
+		if fraction != 0 {
+			return math.NaN()
+		}
+		return sign * math.Inf(1)
+	}
+	return sign * math.Ldexp(1+fraction, exponent-15)
 }
 
 // npzNames are the arrays of obp's BanditFeedback, and of an evaluation beside it.
@@ -164,6 +301,10 @@ func newNPZ(r *Reader, f *os.File, size int64) (source, error) {
 			err = &Error{Field: name, Found: "two arrays of this name", Want: "one", fatal: true}
 		} else {
 			s.a[name], err = openNPY(m)
+			if err == nil && s.a[name].none { // as if it were not there
+				s.a[name].close()
+				delete(s.a, name)
+			}
 		}
 		if err != nil {
 			delete(s.a, name)
@@ -199,6 +340,11 @@ func (s *npzSource) shapes(names []string) error {
 				strings.Join(names, ", "), fatal: true}
 		}
 	}
+	for _, name := range []string{"action", "reward", "pscore", "position"} {
+		if a := s.a[name]; a != nil && len(a.shape) > 1 && a.width == 1 { // a column vector
+			a.shape = a.shape[:1]
+		}
+	}
 	if len(s.a["action"].shape) != 1 {
 		return &Error{Field: "action", Found: fmt.Sprint("shape ", s.a["action"].shape), Want: "(n,)", fatal: true}
 	}
@@ -212,8 +358,8 @@ func (s *npzSource) shapes(names []string) error {
 			"estimated_rewards_by_reg_model": 3}[name]
 		sides = max(sides, 1)
 		if len(a.shape) != sides && !(sides == 3 && len(a.shape) == 2) {
-			return &Error{Field: name, Found: fmt.Sprint("shape ", a.shape), Want: fmt.Sprintf("%d sides", sides),
-				fatal: true}
+			return &Error{Field: name, Found: fmt.Sprint("shape ", a.shape),
+				Want: []string{"(n,) or (n, 1)", "(rows, numbers)", "(n, actions) or (n, actions, positions)"}[sides-1], fatal: true}
 		}
 		if name == "action_context" {
 			for range a.shape[0] {

@@ -34,6 +34,9 @@ type Options struct {
 	Names []string
 	// Logger "uniform": the logger chose uniformly. Every row is checked against 1/K and gets the law.
 	Logger string
+	// LawTolerance is how far from 1 a law may sum, and from its propensity a law's number may be, beyond what rounding
+	// explains; such a law is scaled to 1. 0: nothing beyond.
+	LawTolerance float64
 	// Open keeps decisions of an export whose windows are open at its end, and counts no reward of theirs: for what
 	// looks at laws alone.
 	Open bool
@@ -85,6 +88,7 @@ type Reader struct {
 	warned  map[string]int
 	model   string
 	done    error
+	offered offered
 	stream  bool     // not a file that could be opened again
 	names   []string // of actions, once reading has ended
 }
@@ -199,6 +203,9 @@ func (o *Options) check() error {
 		if n == "" || slices.Contains(o.Names[:i], n) {
 			return &Error{File: "--actions", Found: strconv.Quote(n), Want: "names that are not empty, each once", fatal: true}
 		}
+	}
+	if !(o.LawTolerance >= 0 && o.LawTolerance <= 0.5) {
+		return &Error{File: "--law-tolerance", Found: number(o.LawTolerance), Want: "a number from 0 to 0.5", fatal: true}
 	}
 	if n := len(o.Names); n > 0 && o.Actions != 0 && o.Actions != n || n > MaxActions {
 		return &Error{File: "--actions", Found: strconv.Itoa(n) + " names", Want: fmt.Sprintf("1 to %d", MaxActions),
@@ -459,6 +466,7 @@ func (r *Reader) Read(e *Event) error {
 		switch {
 		case err == nil:
 			r.events++
+			r.mended(e)
 			return nil
 		case errors.As(err, &skip):
 			r.skipped[string(skip)]++
@@ -486,6 +494,7 @@ func (r *Reader) Read(e *Event) error {
 				if e.check(&r.o) == nil && r.accept(e) == nil {
 					r.events++
 					r.kept++
+					r.mended(e)
 					return nil
 				}
 			}
@@ -496,8 +505,20 @@ func (r *Reader) Read(e *Event) error {
 	}
 }
 
-// accept applies what all formats share: the uniform logger, the id.
+// mended counts what was mended in an event.
+func (r *Reader) mended(e *Event) {
+	for _, o := range oddities {
+		if e.odd&o.bit != 0 {
+			r.warn(o.text)
+		}
+	}
+}
+
+// accept applies what all formats share: ids, of events and of actions, come once.
 func (r *Reader) accept(e *Event) error {
+	if err := r.distinct(e); err != nil {
+		return err
+	}
 	if r.ids == nil || e.ID == "" {
 		return nil
 	}
@@ -508,6 +529,21 @@ func (r *Reader) accept(e *Event) error {
 		return err
 	}
 	return nil
+}
+
+// distinct refuses one id of two actions that were offered together: a target and a reward model could not tell them apart.
+func (r *Reader) distinct(e *Event) error {
+	a, b := r.offered.twice(e)
+	if b < 0 {
+		return nil
+	}
+	err := sameID(e, a, b)
+	err.Line, _, err.Row = r.place()
+	if s, ok := r.src.(*jsonlSource); ok {
+		err.Column = s.at[kActions]
+	}
+	err.Reason = "action id twice"
+	return err
 }
 
 // placed is implemented by sources that know where the last event was.
@@ -566,7 +602,9 @@ func (r *Reader) uniform(e *Event, column int) *Error {
 		return bad("actions", "none", "the number of actions for --logger uniform (--actions K)")
 	}
 	p := 1 / float64(e.K)
-	if e.Propensity != 0 && math.Abs(e.Propensity-p) > Tolerance {
+	if exact, rounded := agrees(e.Propensity, p, &Options{}); e.Propensity != 0 && !exact && rounded {
+		e.odd |= oddPropensity
+	} else if e.Propensity != 0 && !exact {
 		err := bad("propensity", number(e.Propensity), "1/%d, as --logger uniform says", e.K)
 		err.Column = column
 		return err

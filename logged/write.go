@@ -51,6 +51,7 @@ type Writer struct {
 	pack   io.WriteCloser
 	lost   map[string]int
 	events int
+	ids    offered
 }
 
 // extensions of formats, for writing.
@@ -158,6 +159,9 @@ func (w *Writer) Write(e *Event) error {
 		}
 	}
 	err := unwritable(w.o.Format, e)
+	if a, b := w.ids.twice(e); b >= 0 {
+		err = sameID(e, a, b)
+	}
 	if err == nil {
 		err = w.to.write(e)
 	}

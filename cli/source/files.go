@@ -23,6 +23,7 @@ type Flags struct {
 	format, columns, ids, Logger, skipBad, position, unique, Rewards, Model string
 	Actions                                                                 int
 	names                                                                   []string // of actions
+	tolerance                                                               float64
 	lists                                                                   bool
 }
 
@@ -44,6 +45,8 @@ func (f *Flags) Add(flags *pflag.FlagSet) {
 		"are one event")
 	flags.StringVar(&f.unique, "ids-unique", "yes",
 		"no: an id may come twice, and 8 bytes of memory for each event are saved")
+	flags.Float64Var(&f.tolerance, "law-tolerance", 0, "how far from 1 the logger's or a target's law may sum beyond the "+
+		"rounding of its numbers; it is scaled to 1")
 	flags.StringVar(&f.Rewards, "rewards", "",
 		"min,max: the range of rewards; one of them may be missing where it is not known")
 	flags.StringVar(&f.Model, "model", "", "decisions of this model only")
@@ -88,7 +91,8 @@ func (f *actionsFlag) Set(text string) error {
 // Options turns the flags into reader options.
 func (f *Flags) Options() (logged.Options, error) {
 	o := logged.Options{Format: f.format, IDs: f.ids, Actions: f.Actions, Names: f.names, Logger: f.Logger, SkipBad: f.skipBad,
-		Position: f.position, Model: f.Model, Lists: f.lists}
+		Position: f.position, Model: f.Model, Lists: f.lists,
+		LawTolerance: f.tolerance}
 	var err error
 	if o.Columns, err = logged.ParseColumns(f.columns); err != nil {
 		return o, err
