@@ -54,8 +54,7 @@ func NewEnsemble(o EnsembleOptions, p Problem) (*Ensemble, error) {
 		theta: make([]float64, d, linalg.Padded(d)),
 	}
 	if o := plan.opts; o.Scale.Kind == "constant" && !o.Growing {
-		e.few = fewWarning(p, o.Scale.Value*math.Sqrt(plan.law.variance)/p.sigma(), o.Lambda, float64(o.M),
-			`take more members, or kind = "atoms"`)
+		e.few = fewWarning(p, plan.frozen(p))
 	}
 	if plan.engine == exactLawName {
 		e.engine = newExactLaw(plan, p, e.ridge, &e.draws)

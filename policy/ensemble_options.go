@@ -179,6 +179,23 @@ func (o EnsembleOptions) check(p Problem) error {
 	return nil
 }
 
+// frozen says what the law of lost runs needs of an accumulated ensemble with a constant scale.
+func (plan ensemblePlan) frozen(p Problem) frozenMembers {
+	o := plan.opts
+	f := frozenMembers{
+		r: o.Scale.Value * math.Sqrt(plan.law.variance) / p.sigma(), lambda: o.Lambda, draws: float64(o.M),
+		lawless: o.Select != "random" || o.Reference != "coordinate", instead: `take more members, or kind = "atoms"`,
+	}
+	if o.OneSided {
+		f.draws = math.Max(1, f.draws/2) // signs act like twice the members
+	}
+	if plan.law.name != "gaussian" {
+		f.size, f.first = o.Scale.Value/p.sigma(), math.Sqrt(o.Lambda*float64(p.Dim)*plan.law.variance)
+		f.instead = `take more members and targets = "gaussian" with init = "prior", or kind = "atoms"`
+	}
+	return f
+}
+
 // derive computes what options that passed check stand for.
 func (o EnsembleOptions) derive(p Problem) (plan ensemblePlan, err error) {
 	if o.M == 0 && !o.Growing {

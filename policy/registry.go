@@ -124,6 +124,10 @@ type Problem struct {
 	// Low and High are the declared range of rewards, 0 and 0 where none is declared.
 	Low, High float64
 
+	// Means are the mean rewards of orthogonal unit arms in a few instances, where they are known and do not change. A
+	// policy may use them in its warnings only: they are given to one that does not play.
+	Means [][]float64
+
 	// Timed says that the policy is told the times of events (Clocked).
 	Timed bool
 

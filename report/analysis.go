@@ -15,14 +15,18 @@ const (
 	resamples = 2000 // B of the simultaneous bands and quotients
 	growthB   = 1000 // B of the growth exponents
 	minReps   = infer.MinReps
-	worst     = 0.05 // the share called "worst"
-	contender = 3    // a contender's mean is within this factor of the best
+
+	// A false △ has this probability in a run, beside 1 − level for a false ▲: both signs together are wrong in at most
+	// 5.5 % of the runs.
+	behindLevel = 0.01 // two-sided; the half of it below one half is never shown
+	worst       = 0.05 // the share called "worst"
+	contender   = 3    // a contender's mean is within this factor of the best
 )
 
 // Verdict is what the simultaneous intervals say about a policy against the one with the lowest
 // mean. Rare large losses can leave a difference of means open that every look at the replications
 // shows; Behind is that case: the exact interval for the share of replications in which the policy
-// lost more lies above one half, at a level that holds for all pairs.
+// lost more lies above one half, for all pairs at once but for a probability of behindLevel/2.
 type Verdict int
 
 const (
@@ -60,6 +64,7 @@ type Analysis struct {
 	Diff       []Difference // by policy: against the best
 	Pairing    float64      // what pairing saved: the median of (s²_a + s²_b)/s²_D over pairs with the best
 	PairLevel  float64      // 1 − level of each Clopper–Pearson interval of "behind", and of each by betting
+	SignLevel  float64      // 1 − level of the one that △ is decided by
 	Places     [][2]int     // by policy: the places that it may have, from 1; nil without intervals
 	BandRounds []int        // checkpoints (indices) at which the gap is drawn
 	BandFactor float64      // simultaneous over all pairs and all of BandRounds
@@ -413,8 +418,10 @@ func (a *Analysis) compare() {
 		if a.Rounded[i] {
 			d.Lo, d.Hi, d.OK, d.Need, d.Verdict = 0, 0, false, 0, Rounding
 		}
-		if d.Verdict == Tied && d.BehindLo > 0.5 && a.Estimand == infer.Mean {
-			d.Verdict = Behind
+		if d.Verdict == Tied && a.Estimand == infer.Mean {
+			if most, _ := stats.ClopperPearson(d.Behind, a.R(), a.SignLevel); most > 0.5 {
+				d.Verdict = Behind
+			}
 		}
 	}
 	if len(saved) > 0 {
@@ -434,7 +441,7 @@ func (a *Analysis) decide(d *Difference, between infer.Interval) {
 		d.Verdict = Worse
 	case d.Mean > 0:
 		c := (d.Hi - d.Mean) / d.Mean
-		if a.Factor > 0 {
+		if a.Factor > 0 && !between.Exact {
 			c = a.Factor * d.SE / d.Mean
 		}
 		if n := math.Ceil(c * c * float64(a.R())); n < 1e6 {

@@ -56,7 +56,7 @@ func (run *Run) Claims() []Claim {
 			}
 			at = append(at, place{len(out), len(answer.Each)})
 			answer.Each = append(answer.Each, ClaimIn{Environment: a.Name, R: a.R(), a: a})
-			contrasts = append(contrasts, infer.Contrast{X: a.value(i), Y: a.value(j), Times: c.Times, Group: e})
+			contrasts = append(contrasts, infer.Contrast{X: a.value(i), Y: a.value(j), Times: c.Times, Group: e, Most: a.most()})
 		}
 		out = append(out, answer)
 	}
@@ -69,7 +69,7 @@ func (run *Run) Claims() []Claim {
 			if a := prepare(run, e); a != nil {
 				for i := range a.Policies {
 					for j := range i {
-						all = append(all, infer.Contrast{X: a.value(i), Y: a.value(j), Group: e})
+						all = append(all, infer.Contrast{X: a.value(i), Y: a.value(j), Group: e, Most: a.most()})
 					}
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"troupe/internal/stats"
 	"troupe/rng"
 	"troupe/sim"
 )
@@ -60,5 +61,63 @@ func TestExact(t *testing.T) {
 	// A regret beyond what the environment says cannot be: then nothing is exact.
 	if a := Analyze(exactRun("", 0.01, draw(400)), 0); a.Diff[1].Exact || math.IsNaN(a.Diff[1].Lo) {
 		t.Errorf("a bound that is broken: %+v", a.Diff[1])
+	}
+}
+
+// TestRareLossesInTable: two runs of 200 that lose almost all that can be lost leave an interval that says something: resampling alone has −6.7 to 7.1, of at most ±30
+// for a difference of 0.18; the exact interval of 99.5 % lies within ±3 (stats.BettingInterval, whose own tests say that it holds).
+func TestRareLossesInTable(t *testing.T) {
+	x := make([]float64, 200)
+	for i := range x {
+		x[i] = 0.05 * rng.NewKey(5).Stream(rng.Reward).Round(uint64(i)).Normal(0)
+	}
+	x[17], x[90] = 19, 18
+	a := Analyze(exactRun("", 0.3, x), 0)
+	d := a.Diff[1]
+	if d.Verdict != Tied || d.Lo < -3 || d.Hi > 3 || d.Lo > d.Mean || d.Hi < d.Mean || a.Factor < 10 {
+		t.Errorf("%+v, factor %v", d, a.Factor)
+	}
+	if note := a.leaderNote(); !strings.Contains(note, "betting, 99.5") || !strings.Contains(note, "at most 30") {
+		t.Errorf("the note is %q", note)
+	}
+	if a := Analyze(exactRun("", 0, x), 0); a.Diff[1].Hi < 5 || strings.Contains(a.leaderNote(), "betting") {
+		t.Errorf("without a bound: %+v, %q", a.Diff[1], a.leaderNote())
+	}
+}
+
+// TestSignsHaveOneLevel: where two policies have one law, △ for one of all pairs has a probability of at most .005: that of a count in the tail of
+// Bin(R, ½), times the pairs. At the level of the intervals, .05, it would be up to .025, beside .05 for a false ▲.
+func TestSignsHaveOneLevel(t *testing.T) {
+	for _, reps := range []int{20, 60, 200, 1000} {
+		for _, pairs := range []int{1, 3, 10, 45} {
+			wrong := func(level float64) (tail float64) {
+				term := math.Exp2(-float64(reps))
+				if term == 0 {
+					t.Fatal("too many replications for this sum")
+				}
+				for k := range reps + 1 {
+					if lo, _ := stats.ClopperPearson(k, reps, level/float64(pairs)); lo > 0.5 {
+						tail += term
+					}
+					term *= float64(reps-k) / float64(k+1)
+				}
+				return tail * float64(pairs)
+			}
+			if p := wrong(behindLevel); p > 0.005 {
+				t.Errorf("%d replications, %d pairs: a false △ in %.4f of the runs", reps, pairs, p)
+			}
+			if p := wrong(1 - level); reps == 1000 && p < 0.015 {
+				t.Errorf("%d replications, %d pairs: %.4f at the level of the intervals: the test does not tell", reps, pairs, p)
+			}
+		}
+	}
+	a := Analyze(exactRun("", 0.3, func() (x []float64) {
+		for i := range 60 {
+			x = append(x, 1+rng.NewKey(6).Stream(rng.Reward).Round(uint64(i)).Float64(0))
+		}
+		return x
+	}()), 0)
+	if a.SignLevel != behindLevel/1 || a.PairLevel <= a.SignLevel {
+		t.Errorf("levels %v and %v", a.SignLevel, a.PairLevel)
 	}
 }

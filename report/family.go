@@ -75,7 +75,7 @@ func (run *Run) compareAll() *family {
 			for j := range i {
 				if !a.Rounded[i] && !a.Rounded[j] {
 					places = append(places, place{e, i, j})
-					contrasts = append(contrasts, infer.Contrast{X: a.value(i), Y: a.value(j), Group: e})
+					contrasts = append(contrasts, infer.Contrast{X: a.value(i), Y: a.value(j), Group: e, Most: a.most()})
 				}
 			}
 		}
@@ -105,6 +105,7 @@ func (a *Analysis) take(f *family) {
 		pairs = a.Compared() * (a.Compared() - 1) / 2
 	}
 	a.PairLevel = (1 - level) / float64(max(pairs, 1))
+	a.SignLevel = behindLevel / float64(max(pairs, 1))
 	if a.R() < a.Estimand.Least() || a.Compared() < 2 {
 		return
 	}

@@ -217,13 +217,27 @@ func (a *Analysis) leaderNote() string {
 	}
 	s := fmt.Sprintf("The intervals hold together for %s (largest studentised difference over "+
 		"resampled replications, factor %s); ≈ where one contains zero; △ where it does, but the policy lost more in "+
-		"most replications. “Behind” is the share of replications in which the policy lost more than the first row. "+
-		"Place: what these intervals leave.",
-		a.pairsOf(), chart.Number(a.Factor, 2))
+		"most replications (both signs together are wrong in at most 5.5%s%% of runs). “Behind” is the share of replications in "+
+		"which the policy lost more than the first row. Place: what these intervals leave.",
+		a.pairsOf(), chart.Number(a.Factor, 2), chart.Narrow)
+	if a.exact() {
+		s += " Two or three replications decide these means, so where it is narrower the interval is the exact one, for every law " +
+			"with losses of at most " + chart.Amount(a.most(), 0) + " (betting, 99.5" + chart.Narrow + "%)."
+	}
 	if p := a.Pairing; p >= 1.05 {
 		s += fmt.Sprintf(" Pairing saved ×%s replications.", chart.Number(p, 1))
 	}
 	return s
+}
+
+// exact reports whether an interval of the leader table is by betting, because rare losses left resampling without a say.
+func (a *Analysis) exact() bool {
+	for i := range a.Policies {
+		if i != a.Best() && a.between(i, a.Best()).Exact {
+			return true
+		}
+	}
+	return false
 }
 
 // pairsOf says for what the intervals of the leader table hold together.

@@ -14,6 +14,7 @@ import (
 // lostSweep is what the law of lost runs speaks about: accumulated ensembles of several sizes on orthogonal unit arms.
 type lostSweep struct {
 	arms           int
+	best, other    float64 // means of the best arm and of the others
 	gap, lambda, r float64
 	at             []lostAt // by m
 }
@@ -25,7 +26,7 @@ type lostAt struct {
 	lost int
 }
 
-// lostSweep returns the ensembles of an environment that theory.LostAmong speaks about, nil where there are not two: a
+// lostSweep returns the ensembles of an environment that theory.Few.LostAmong speaks about, nil where there are not two: a
 // linear environment with unit noise whose arms are the basis, one of them better than the others by the same gap;
 // Gaussian targets, members drawn from the prior, one constant scale and one λ.
 func (a *Analysis) lostSweep() *lostSweep {
@@ -50,7 +51,7 @@ func (a *Analysis) lostSweep() *lostSweep {
 	}
 	slices.Sort(means)
 	n := len(means) - 1
-	s := &lostSweep{arms: n + 1, gap: means[n] - means[0]}
+	s := &lostSweep{arms: n + 1, best: means[n], other: means[0], gap: means[n] - means[0]}
 	if !(s.gap > 0) || means[n-1] != means[0] {
 		return nil
 	}
@@ -110,8 +111,12 @@ func (a *Analysis) lostFigure(id string) *chart.Figure {
 		if n := len(law.X); n > 0 && law.X[n-1] == m {
 			continue
 		}
-		law.X = append(law.X, m)
-		law.Y = append(law.Y, theory.LostAmong(s.arms, m, s.r, s.lambda, s.gap, float64(a.T)))
+		f := theory.Few{Best: s.best, Other: s.other, Lambda: s.lambda, R: s.r, Draws: m}
+		share, err := f.LostAmong(s.arms, float64(a.T))
+		if err != nil {
+			return nil
+		}
+		law.X, law.Y = append(law.X, m), append(law.Y, share)
 	}
 	lo, hi := chart.LogRange(min(slices.Min(law.Y)/2, 0.5/float64(a.R())), 1)
 	end, y := len(law.Y)-1, law.Y

@@ -74,7 +74,8 @@ func TestLostFigure(t *testing.T) {
 			t.Errorf("m = %v: %+v, want %d lost of 24, %v to %v", m, x, lost, lo, hi)
 		}
 		at := slices.Index(marks[0].X, m)
-		if want := theory.LostAmong(2, m, 1, 0.1, 0.3, 1400); at < 0 || math.Abs(marks[0].Y[at]-want) > 1e-12 {
+		want, _ := theory.Few{Best: 0.3, Lambda: 0.1, R: 1, Draws: m}.LostAmong(2, 1400)
+		if at < 0 || math.Abs(marks[0].Y[at]-want) > 1e-12 {
 			t.Errorf("m = %v: the law is at %d of %v, want %v", m, at, marks[0].Y, want)
 		}
 	}

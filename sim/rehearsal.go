@@ -9,6 +9,7 @@ import (
 	"troupe/bandit"
 	"troupe/env"
 	"troupe/episode"
+	"troupe/internal/linalg"
 	"troupe/internal/lockstep"
 	"troupe/policy"
 	"troupe/rng"
@@ -41,6 +42,9 @@ type worldFacts struct {
 	dim, arms int
 	file      DataFile // empty when it reads none
 	largest   float64  // regret of a round, 0 for no bound
+
+	// means of orthogonal unit arms in the first instances, nil where there are none or they change; for warnings only
+	means [][]float64
 }
 
 // play plays the first choice of every pair of environment and policy. It is called once.
@@ -118,6 +122,9 @@ func (h *rehearsal) environment(e int, key rng.Key) (world bandit.Environment, o
 	case bandit.Sparse:
 		facts.arms = list.Len()
 	}
+	if facts.means, err = h.means(e, facts.arms); err != nil {
+		return blame(c.path, err)
+	}
 	h.worlds = append(h.worlds, facts)
 	h.shares = append(h.shares, x.shared(world))
 	if n, ok := world.(env.Noted); ok {
@@ -133,6 +140,63 @@ func (h *rehearsal) environment(e int, key rng.Key) (world bandit.Environment, o
 	return world, offered, nil
 }
 
+// means returns the means of a linear environment's arms in its first instances, where there are few, all orthogonal
+// and of norm 1, and neither they nor their means change from round to round.
+func (h *rehearsal) means(e, arms int) ([][]float64, error) {
+	const fewArms, instances = 10, 8
+	o, ok := h.x.Environments[e].Options.(*env.LinearOptions)
+	if !ok || arms < 2 || arms > fewArms || o.Drift != 0 || o.Every != 0 || o.From != 0 || o.Misspecification != 0 {
+		return nil, nil
+	}
+	if _, changes := o.Set.EachRound(); changes {
+		return nil, nil
+	}
+	n := min(instances, h.x.Replications)
+	if o.Theta == "given" && o.Set.Kind == "basis" {
+		n = 1
+	}
+	var all [][]float64
+	for i := range n {
+		key := h.x.KeyOf(e, i+1)
+		world, err := o.Build(key, h.data)
+		if err != nil {
+			return nil, err
+		}
+		offered, err := world.Offer(key.Stream(rng.Offer).Round(1))
+		if err != nil {
+			return nil, err
+		}
+		list, finite := offered.(bandit.Finite)
+		truth, known := world.(env.Truth)
+		if !finite || !known || !orthonormal(list) {
+			return nil, nil
+		}
+		means := make([]float64, list.Len())
+		for k := range means {
+			means[k] = linalg.Dot(list.At(k), truth.Theta())
+		}
+		all = append(all, means)
+	}
+	return all, nil
+}
+
+// orthonormal says whether the arms are orthogonal to each other and have norm 1, but for rounding.
+func orthonormal(list bandit.Finite) bool {
+	const rounding = 1e-9
+	for i := range list.Len() {
+		for j := range i + 1 {
+			want := 0.0
+			if i == j {
+				want = 1
+			}
+			if math.Abs(linalg.Dot(list.At(i), list.At(j))-want) > rounding {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // policy makes a policy, lets it choose from what an environment offers in round 1, and measures its memory. It
 // sets the diagnostics in recorded that the pair has.
 func (h *rehearsal) policy(e, p int, world bandit.Environment, offered bandit.ActionSet, key rng.Key,
@@ -146,8 +210,10 @@ func (h *rehearsal) policy(e, p int, world bandit.Environment, offered bandit.Ac
 			return x.blame(pc.path, where, tooLarge("it", dim, needs, limit))
 		}
 	}
+	problem := h.problem(world, e, key)
+	problem.Means = h.worlds[e].means
 	before := allocated()
-	pol, err := pc.Options.New(h.problem(world, e, key))
+	pol, err := pc.Options.New(problem)
 	if err != nil {
 		return x.blame(pc.path, where, err)
 	}

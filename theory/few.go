@@ -8,15 +8,15 @@ import (
 
 // The price of few members (docs/papers/price-of-few.md, ours). An arm that was pulled once and looked
 // bad is never pulled again when none of the frozen perturbations lifts it. With Z, g_1, …, g_m
-// independent N(0, 1), σ = r√(1 + λ) and a distance L ≥ 0 that the noise has to bridge, this is
+// independent N(0, 1), σ = r√(1 + λ) and a distance L that the noise has to bridge, this is
 //
 //	P(m, σ, L) = P(Z + σ max_j |g_j| ≤ −L) = σ ∫_0^∞ φ(L + σy)(2Φ(y) − 1)^m dy.
 
 // Stuck encloses P(m, σ, L) (thm:few): lo ≤ P ≤ hi but for rounding, from lower and upper sums over a
 // grid, the integrand being monotone. The two differ by a few per cent where P is above 1e-12. It
-// panics unless m ≥ 1, σ > 0 and L ≥ 0 are finite.
+// panics unless m ≥ 1, σ > 0 and L are finite.
 func Stuck(m, sigma, gap float64) (lo, hi float64) {
-	checkStuck(m, sigma, gap)
+	checkStuck(m, sigma, math.Abs(gap))
 	const ratio, small = 1.002, 1e-6
 	y, share := 0.0, 0.0 // (2Φ(y) − 1)^m
 	tail := normalTail(gap)
@@ -61,48 +61,15 @@ func checkStuck(m, sigma, gap float64) {
 	}
 }
 
-// ForGood encloses the probability that the accumulated ensemble with signs loses a unit arm with mean Δ = gap > 0
-// beside the zero vector for good within a number of pulls: after some number k = 1, …, pulls of them all 2m models are
-// at most 0 (docs/papers/price-of-few.md, section 3). Each k has the probability P(m, r√(1 + λ/k), Δ√k), so that it
-// lies between the largest of these and their sum; both have the exponent r² of m. Noise is N(0, 1), targets are
-// Gaussian, init = "prior", r is constant; pulls = +Inf is allowed.
-//
-// lo and hi take P at the far and the near end of blocks of k, and ½e^{−Δ²k/2} ≥ P for the rest of the sum. It panics
-// unless m ≥ 1, r, λ, Δ > 0 are finite and pulls ≥ 1.
-func ForGood(m, r, lambda, gap, pulls float64) (lo, hi float64) {
-	if !(gap > 0 && lambda > 0 && lambda <= math.MaxFloat64 && pulls >= 1) {
-		panic("theory: ForGood: argument out of range")
-	}
-	checkStuck(m, r, gap)
-	at := func(far, near float64) (lo, hi float64) { // P is monotone in σ and in L
-		lo, hi = Stuck(m, float64(r*math.Sqrt(1+lambda/near)), float64(gap*math.Sqrt(far)))
-		if far > near {
-			_, hi = Stuck(m, float64(r*math.Sqrt(1+lambda/far)), float64(gap*math.Sqrt(near)))
-		}
-		return lo, hi
-	}
-	a := float64(gap*gap) / 2
-	for k := 1.0; k <= pulls && hi < 1; {
-		next := math.Min(math.Max(k+1, math.Floor(k*1.05)), pulls+1)
-		least, most := at(next-1, k)
-		lo, hi, k = math.Max(lo, least), hi+float64((next-k)*most), next
-		if rest := math.Exp(-float64(a*k)) / (-2 * math.Expm1(-a)); rest <= hi/1000 || k > 1e15 {
-			hi += rest
-			break
-		}
-	}
-	return lo, math.Min(hi, 1)
-}
-
 // StuckPower returns ½Φ(−(L + σ√(2 log 2m))) ≤ P(m, σ, L) (thm:few, second part): m^{−σ²} up to
 // e^{−O(√log m)}. Domain and panics as Stuck.
 func StuckPower(m, sigma, gap float64) float64 {
-	checkStuck(m, sigma, gap)
+	checkStuck(m, sigma, math.Abs(gap))
 	return normalTail(gap+float64(sigma*math.Sqrt(2*logs.Log(2*m)))) / 2
 }
 
 // StuckFew returns ½(4/(πσ²))^{m/2} Γ((m+1)/2)/√π · e^{−L²/2} ≥ P(m, σ, L) (thm:few-scale): for
-// m ≪ σ² it is e^{−Ω(m log(σ²/m))}. It may exceed 1. Domain and panics as Stuck.
+// m ≪ σ² it is e^{−Ω(m log(σ²/m))}. It may exceed 1. Domain and panics as Stuck, with L ≥ 0.
 func StuckFew(m, sigma, gap float64) float64 {
 	checkStuck(m, sigma, gap)
 	g, _ := math.Lgamma((m + 1) / 2)
@@ -110,7 +77,7 @@ func StuckFew(m, sigma, gap float64) float64 {
 }
 
 // StuckMany returns the infimum over y > 0 of e^{−2mΦ(−y)}Φ(−L) + Φ(−(L + σy)) ≥ P(m, σ, L)
-// (thm:few-scale): m^{−σ²} up to powers of log m for m ≫ σ². Domain and panics as Stuck.
+// (thm:few-scale): m^{−σ²} up to powers of log m for m ≫ σ². Domain and panics as Stuck, with L ≥ 0.
 func StuckMany(m, sigma, gap float64) float64 {
 	checkStuck(m, sigma, gap)
 	best := normalTail(gap)
@@ -195,6 +162,58 @@ func (f Few) maximised(lost func(gap float64) float64) (best float64) {
 		}
 	}
 	return best
+}
+
+// ForGood encloses the probability that the accumulated ensemble with signs loses a unit arm with mean Best beside one
+// of known mean Other for good within a number of pulls: after some number k = 0, 1, …, pulls of them all 2m models are
+// at most the level b = Other (docs/papers/price-of-few.md, sections 3 and 8). For Other = 0 that is the zero vector, and
+// k begins with 1. hi holds beside any number of orthogonal unit arms with means of at most Other, too (thm:few-horizon
+// (d)). With m = Draws and Δ = Best − Other
+//
+//	k = 0: 1{b > 0}(2Φ(b√λ/r) − 1)^m;   k ≥ 1: P(m, r√(1 + λ/k), (Δk − λb)/√k),
+//
+// so that it lies between the largest of these and their sum; for b ≤ 0 both have the exponent r² of m. Noise is N(0, 1),
+// targets are Gaussian, init = "prior", r = R is constant; pulls = +Inf is allowed.
+//
+// lo and hi take P at the far and the near end of blocks of k, and for the rest of the sum ½exp(−L²/2) ≥ P where L =
+// (Δk − λb)/√k > 0, with L² ≥ Δ²k − 2Δλb. Errors as Share, and for pulls < 1.
+func (f Few) ForGood(pulls float64) (lo, hi float64, err error) {
+	if err := f.check(); err != nil {
+		return 0, 0, err
+	}
+	if !(pulls >= 1) {
+		return 0, 0, &DomainError{"pulls", pulls, "at least 1 pull", "thm:few-horizon"}
+	}
+	gap, debt := f.Best-f.Other, f.Lambda*f.Other
+	sigma := func(k float64) float64 { return float64(f.R * math.Sqrt(1+f.Lambda/k)) }
+	bridge := func(k float64) float64 { return (float64(gap*k) - debt) / math.Sqrt(k) } // L, convex or rising in √k
+	if f.Other > 0 {
+		lo = frozen(f.Draws, f.Other*math.Sqrt(f.Lambda)/f.R)
+		hi = lo
+	}
+	a := float64(gap*gap) / 2
+	for k := 1.0; k <= pulls && hi < 1; {
+		next := math.Min(math.Max(k+1, math.Floor(k*1.05)), pulls+1)
+		far := next - 1
+		least, most := math.Min(bridge(k), bridge(far)), math.Max(bridge(k), bridge(far))
+		if turn := -debt / gap; k < turn && turn < far {
+			least = bridge(turn)
+		}
+		low, high := Stuck(f.Draws, sigma(k), most)
+		if far > k {
+			_, high = Stuck(f.Draws, sigma(far), least)
+		}
+		lo, hi, k = math.Max(lo, low), hi+float64((next-k)*high), next
+		if float64(gap*k) <= debt {
+			continue
+		}
+		rest := math.Exp(float64(gap*math.Max(debt, 0))-float64(a*k)) / (-2 * math.Expm1(-a))
+		if rest <= hi/1000 || k > 1e15 {
+			hi += rest
+			break
+		}
+	}
+	return lo, math.Min(hi, 1), nil
 }
 
 func (f Few) check() error {

@@ -74,19 +74,27 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// TestForGood: the sums over blocks of pulls enclose the plain largest term and sum, and a simulation from the definition
+// TestForGood: the sums over blocks of pulls enclose the plain largest term and sum, at levels below, at and above 0, and a simulation from the definition
 // (10 000 tapes of 80 pulls, 20 000 with TROUPE_LONG, Δ = 0.3, λ = 1, r = 1, m = 16) lies between them at level 1e-6. At most one pull for ever, which
 // is P(m, r√(1+λ), Δ), is rarer, and the test tells it.
 func TestForGood(t *testing.T) {
-	for _, c := range []struct{ m, r, lambda, gap, pulls float64 }{
-		{16, 1, 1, 0.3, 80}, {28, 1, 1, 0.3, math.Inf(1)}, {300, 1.5, 0.1, 0.2, math.Inf(1)}, {4, 1, 2, 1, 3}, {64, 0.7, 5, 0.1, 50},
+	for _, c := range []struct{ m, r, lambda, gap, level, pulls float64 }{
+		{16, 1, 1, 0.3, 0, 80}, {28, 1, 1, 0.3, 0, math.Inf(1)}, {300, 1.5, 0.1, 0.2, 0, math.Inf(1)}, {4, 1, 2, 1, 0, 3}, {64, 0.7, 5, 0.1, 0, 50},
+		{16, 1, 1, 0.3, 1, math.Inf(1)}, {400, 1.2, 0.5, 0.2, 3, 40}, {64, 1, 1, 0.3, -1, math.Inf(1)}, {8, 1, 5, 0.1, -6, math.Inf(1)}, {2000, 1, 1, 0.3, 2, 1},
 	} {
 		var top, sum float64
-		for k := 1.0; k <= min(c.pulls, 40/c.gap/c.gap); k++ {
-			p := stuckByQuadrature(c.m, c.r*math.Sqrt(1+c.lambda/k), c.gap*math.Sqrt(k))
+		if c.level > 0 {
+			top = math.Pow(math.Erf(c.level*math.Sqrt(c.lambda)/c.r/math.Sqrt2), c.m)
+			sum = top
+		}
+		for k := 1.0; k <= min(c.pulls, 40/c.gap/c.gap+2*c.lambda*math.Abs(c.level)/c.gap); k++ {
+			p := stuckByQuadrature(c.m, c.r*math.Sqrt(1+c.lambda/k), c.gap*math.Sqrt(k)-c.lambda*c.level/math.Sqrt(k))
 			top, sum = max(top, p), sum+p
 		}
-		lo, hi := ForGood(c.m, c.r, c.lambda, c.gap, c.pulls)
+		lo, hi, err := Few{Best: c.level + c.gap, Other: c.level, Lambda: c.lambda, R: c.r, Draws: c.m}.ForGood(c.pulls)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if lo > top*(1+1e-9) || lo < 0.9*top || hi < min(1, sum)*(1-1e-9) || hi > 1.3*sum {
 			t.Errorf("%+v: [%g, %g] for the largest term %g and the sum %g", c, lo, hi, top, sum)
 		}
@@ -114,7 +122,7 @@ func TestForGood(t *testing.T) {
 			}
 		}
 	}
-	lo, hi := ForGood(m, 1, 1, 0.3, pulls)
+	lo, hi, _ := Few{Best: 0.3, Lambda: 1, R: 1, Draws: m}.ForGood(pulls)
 	t.Logf("lost in %d of %d runs, between %.4f and %.4f", lost, n, lo, hi)
 	if (distuv.Binomial{N: float64(n), P: lo}).CDF(float64(lost)) < 1e-6 || (distuv.Binomial{N: float64(n), P: hi}).Survival(float64(lost)-1) < 1e-6 {
 		t.Errorf("lost in %d of %d runs, between %g and %g", lost, n, lo, hi)

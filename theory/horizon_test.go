@@ -6,13 +6,16 @@ import (
 	"testing"
 )
 
-// redrawn plays n runs of the ensemble of LostBy, whose members are drawn anew after each pull of the arm.
-func redrawn(r *rand.Rand, n, m int, scale, lambda, gap float64, T int) (share, se float64) {
+// redrawn plays n runs of the ensemble of LostBy, whose members are drawn anew after each pull of the arm: a model is
+// good where the arm's sum is above the level times λ + k.
+func redrawn(r *rand.Rand, n int, f Few, T int) (share, se float64) {
+	m := int(f.Draws)
 	lost := 0
 	for range n {
 		noise, waits := 0.0, 0
 		for k := 0; k <= T/2 && waits < (T+1)/2; k++ {
-			base, width := noise+float64(gap*float64(k)), scale*math.Sqrt(lambda+float64(k))
+			n := float64(k)
+			base, width := noise+float64(f.Best*n)-float64(f.Other*(f.Lambda+n)), f.R*math.Sqrt(f.Lambda+n)
 			good := 0
 			for range m {
 				g := width * r.NormFloat64()
@@ -40,68 +43,92 @@ func redrawn(r *rand.Rand, n, m int, scale, lambda, gap float64, T int) (share, 
 }
 
 // TestLostByIsItsLaw: LostBy is the share of lost runs of the ensemble that it describes, within five standard errors, at few and many
-// rounds; at another r it is not. 8000 runs; 3000 of the two that take longest without TROUPE_LONG.
+// rounds and at levels below, at and above 0; at another r, and at another level, it is not. 8000 runs; 3000 of those that take longest
+// without TROUPE_LONG.
 func TestLostByIsItsLaw(t *testing.T) {
 	for i, c := range []struct {
-		m              int
-		r, lambda, gap float64
-		T              int
+		Few
+		T int
 	}{
-		{1, 1, 1, 0.3, 3}, {4, 1, 0.1, 0.3, 16}, {16, 0.7, 0.1, 0.3, 81}, {16, 0.7, 0.1, 0.3, 82}, {8, 1.5, 1, 0.5, 200}, {3, 0.4, 2, 1, 700},
-		{64, 1, 0.3, 0.4, 300},
+		{Few{0.3, 0, 1, 1, 1}, 3}, {Few{0.3, 0, 0.1, 1, 4}, 16}, {Few{0.3, 0, 0.1, 0.7, 16}, 81}, {Few{0.3, 0, 0.1, 0.7, 16}, 82},
+		{Few{0.5, 0, 1, 1.5, 8}, 200}, {Few{1, 0, 2, 0.4, 3}, 700}, {Few{0.4, 0, 0.3, 1, 64}, 300},
+		{Few{1.3, 1, 1, 1, 16}, 60}, {Few{2.3, 2, 1, 1, 16}, 400}, {Few{-0.7, -1, 1, 1, 4}, 400}, {Few{3.2, 3, 0.5, 1.2, 20}, 700},
+		{Few{-0.8, -1, 0.5, 0.7, 2}, 30},
 	} {
 		runs := 8000
 		if i > 4 {
 			runs = sized(3000, 8000)
 		}
-		p, se := redrawn(rand.New(rand.NewPCG(36, uint64(i))), runs, c.m, c.r, c.lambda, c.gap, c.T)
-		got := LostBy(float64(c.m), c.r, c.lambda, c.gap, float64(c.T))
+		p, se := redrawn(rand.New(rand.NewPCG(36, uint64(i))), runs, c.Few, c.T)
+		got, err := c.LostBy(float64(c.T))
 		t.Logf("%+v: played %.4g ± %.2g, LostBy %.4g", c, p, se, got)
-		if math.Abs(got-p) > 5*se {
-			t.Errorf("%+v: played %.4g ± %.2g, LostBy %.4g", c, p, se, got)
+		if err != nil || math.Abs(got-p) > 5*se {
+			t.Errorf("%+v: played %.4g ± %.2g, LostBy %.4g, %v", c, p, se, got, err)
 		}
-		if other := LostBy(float64(c.m), 2*c.r, c.lambda, c.gap, float64(c.T)); i > 2 && math.Abs(other-p) < 5*se {
+		wide, flat := c.Few, c.Few
+		wide.R *= 2
+		flat.Best, flat.Other = c.Best-c.Other, 0
+		if other, _ := wide.LostBy(float64(c.T)); i > 2 && i < 11 && math.Abs(other-p) < 5*se {
 			t.Errorf("%+v: played %.4g ± %.2g, LostBy at twice the scale %.4g: the test does not tell it", c, p, se, other)
+		}
+		if other, _ := flat.LostBy(float64(c.T)); c.Other != 0 && math.Abs(other-p) < 5*se {
+			t.Errorf("%+v: played %.4g ± %.2g, LostBy at level 0 %.4g: the test does not tell it", c, p, se, other)
 		}
 	}
 }
 
 // TestLostByForGood: for T → ∞ LostBy lies in the enclosure of ForGood, and nears it from above; at T = 2 it is known.
-// Three settings, nine with TROUPE_LONG.
+// Three settings, twelve with TROUPE_LONG.
 func TestLostByForGood(t *testing.T) {
 	for i, m := range []float64{2, 30, 1000} {
 		for j, r := range []float64{0.7, 1, 1.5} {
 			if i != j && sized(0, 1) == 0 {
 				continue
 			}
-			lo, hi := ForGood(m, r, 0.1, 0.3, math.Inf(1))
-			got := LostBy(m, r, 0.1, 0.3, math.Inf(1))
-			late := LostBy(m, r, 0.1, 0.3, 3e5)
-			t.Logf("m = %g, r = %g: %.4g in [%.4g, %.4g], T = 3·10⁵ %.4g", m, r, got, lo, hi, late)
+			level := float64(i - 1)
+			f := Few{Best: level + 0.3, Other: level, Lambda: 0.1, R: r, Draws: m}
+			lo, hi, _ := f.ForGood(math.Inf(1))
+			got, _ := f.LostBy(math.Inf(1))
+			late, _ := f.LostBy(3e5)
+			t.Logf("m = %g, r = %g, level %g: %.4g in [%.4g, %.4g], T = 3·10⁵ %.4g", m, r, level, got, lo, hi, late)
 			if got < lo || got > hi || late < 0.99*got-1e-7 || late > 1.05*got+1e-7 {
-				t.Errorf("m = %g, r = %g: %.4g in [%.4g, %.4g], T = 3·10⁵ %.4g", m, r, got, lo, hi, late)
+				t.Errorf("m = %g, r = %g, level %g: %.4g in [%.4g, %.4g], T = 3·10⁵ %.4g", m, r, level, got, lo, hi, late)
 			}
 		}
 	}
-	if p, q := LostBy(4, 1, 1, 1e-4, 1e12), LostBy(4, 1, 1, 1e-4, math.Inf(1)); p < 0.99 || q < 0.99 || math.Abs(p-q) > 0.001 {
+	tiny := Few{Best: 1e-4, Lambda: 1, R: 1, Draws: 4}
+	p, _ := tiny.LostBy(1e12)
+	if q, _ := tiny.LostBy(math.Inf(1)); p < 0.99 || q < 0.99 || math.Abs(p-q) > 0.001 {
 		t.Errorf("gap 1e-4: %v, for good %v", p, q)
 	}
-	if p, want := LostBy(7, 1, 1, 1, 2), 0.5+normalTail(1/math.Sqrt(3))/2; math.Abs(p-want) > 1e-6 {
-		t.Errorf("T = 2: %v, expected %v", p, want) // neither of two rounds is waited
+	// Neither of two rounds is waited: the first model drawn is above the level, and after one pull the second is.
+	for _, f := range []Few{{1, 0, 1, 1, 7}, {2.3, 2, 1, 1, 16}, {-0.5, -1, 3, 0.6, 1}, {1.2, 0.4, 0.2, 2, 300}} {
+		want := 1 - normalTail(f.Other*math.Sqrt(f.Lambda)/f.R)*
+			normalTail((f.Other*(f.Lambda+1)-f.Best)/math.Sqrt(1+f.R*f.R*(1+f.Lambda)))
+		if p, err := f.LostBy(2); err != nil || math.Abs(p-want) > 1e-6 {
+			t.Errorf("%+v, T = 2: %v, expected %v, %v", f, p, want, err)
+		}
 	}
 }
 
-func TestLostByPanics(t *testing.T) {
-	bad := math.NaN()
-	for _, a := range [][5]float64{{0, 1, 1, 1, 10}, {bad, 1, 1, 1, 10}, {4, 0, 1, 1, 10}, {4, 1, 0, 1, 10}, {4, 1, 1, 0, 10},
-		{4, 1, 1, 1, 1}, {4, 1, 1, 1, bad}, {4, 1, math.Inf(1), 1, 10}, {4, math.Inf(1), 1, 1, 10}, {4, 1, 1, bad, 10}} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%v: no panic", a)
-				}
-			}()
-			LostBy(a[0], a[1], a[2], a[3], a[4])
-		}()
+// TestLostAmong: the share of the law of one arm that K arms lose, worked out from the formula by hand; at level 0 and λ = 1, K = 2, m = 16, r = 1
+// the odds are .21·16^.45/2 = .3656.
+func TestLostAmong(t *testing.T) {
+	for _, c := range []struct {
+		f    Few
+		arms int
+		odds float64
+	}{
+		{Few{0.3, 0, 1, 1, 16}, 2, 0.36563124}, {Few{2.3, 2, 1, 1, 16}, 2, 0.36563124}, {Few{0.5, 0, 0.25, 1, 16}, 5, 4.68007983},
+		{Few{0.5, 0.1, 1, 2, 1}, 2, 0.03978756}, {Few{0.5, -1, 3, 0.5, 100}, 10, 29.71426974},
+	} {
+		one, _ := c.f.LostBy(200)
+		got, err := c.f.LostAmong(c.arms, 200)
+		if want := one * c.odds / (1 + c.odds); err != nil || math.Abs(got-want) > 1e-5*want {
+			t.Errorf("%+v, %d arms: %v, expected %v, %v", c.f, c.arms, got, want, err)
+		}
+		if got, _ := c.f.LostAmong(1, 200); got != one {
+			t.Errorf("%+v: one arm %v, LostBy %v", c.f, got, one)
+		}
 	}
 }

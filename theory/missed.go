@@ -294,16 +294,28 @@ func (f Few) unlearned(s, rest float64) (x int, bound float64) {
 	return math.MaxInt32, math.Inf(1)
 }
 
-// StuckBounded returns max_k Φ(−(Δ√k + r(k + s)/√k)): with targets in [−1, 1] and |S_0| ≤ s an ensemble of any number
-// of members loses a unit arm with mean Δ = gap > 0 beside the zero vector for good with at least this probability,
-// because after k pulls of it no model is more than r(k + s)/(λ + k) above the estimate (thm:few-horizon (f)). N(0, 1)
-// noise, constant r. It panics unless r, Δ > 0 and s ≥ 0 are finite.
-func StuckBounded(r, first, gap float64) (best float64) {
-	if !(r > 0 && r <= math.MaxFloat64 && gap > 0 && gap <= math.MaxFloat64 && first >= 0 && first <= math.MaxFloat64) {
+// StuckBounded returns the largest over k of the probability that no model can be above the level b after k pulls,
+//
+//	Φ(−(Δk − λb + r(k + s))/√k), k ≥ 1;   1 where rs ≤ λb, for k = 0,
+//
+// debt = λb: with targets in [−1, 1] and |S_0| ≤ s an ensemble of any number of members loses a unit arm whose mean is
+// Δ = gap > 0 above a known b (b = 0: beside the zero vector) for good with at least this probability, because after k
+// pulls of it no model is more than r(k + s)/(λ + k) above the estimate (thm:few-horizon (f)). N(0, 1) noise, constant r.
+// It panics unless r, Δ > 0, s ≥ 0 and the debt are finite.
+func StuckBounded(r, first, gap, debt float64) (best float64) {
+	if !(r > 0 && r <= math.MaxFloat64 && gap > 0 && gap <= math.MaxFloat64 && first >= 0 && first <= math.MaxFloat64 &&
+		math.Abs(debt) <= math.MaxFloat64) {
 		panic("theory: StuckBounded: argument out of range")
 	}
-	for k := 1.0; k < 2+first; k++ { // (k + s)/√k grows from k = s on
-		best = math.Max(best, normalTail(float64(gap*math.Sqrt(k))+float64(r*(k+first))/math.Sqrt(k)))
+	if r*first <= debt {
+		return 1
+	}
+	rise, room := gap+r, float64(r*first)-debt
+	at := math.Floor(room / rise) // rise·√k + room/√k falls up to room/rise
+	for _, k := range [...]float64{at, at + 1} {
+		if k >= 1 {
+			best = math.Max(best, normalTail((float64(rise*k)+room)/math.Sqrt(k)))
+		}
 	}
 	return best
 }

@@ -65,7 +65,7 @@ func TestMissed(t *testing.T) {
 func TestHorizonBounds(t *testing.T) {
 	for _, c := range [][2]float64{{4, 0.7}, {40, 1}} {
 		lo, hi, err := Within(c[0], c[1], 0.1, 1, 200, 400)
-		p := LostBy(c[0], c[1], 0.1, 1, 400)
+		p, _ := Few{Best: 1, Lambda: 0.1, R: c[1], Draws: c[0]}.LostBy(400)
 		t.Logf("m = %g, r = %g: %.4g in [%.4g, %.4g]", c[0], c[1], p, lo, hi)
 		if err != nil || p < lo || p > hi || hi == 1 {
 			t.Errorf("m = %g, r = %g: %.4g in [%.4g, %.4g], %v", c[0], c[1], p, lo, hi, err)
@@ -91,12 +91,15 @@ func TestHorizonBounds(t *testing.T) {
 
 // TestStuckBounded: with more members than can be drawn the probability stays above the bound: sums of uniform numbers at their ends.
 func TestStuckBounded(t *testing.T) {
-	for _, c := range [][3]float64{{1.7, 0.2, 0.3}, {0.5, 2, 0.1}, {1, 0, 1}} {
+	for _, c := range [][4]float64{{1.7, 0.2, 0.3}, {0.5, 2, 0.1}, {1, 0, 1}, {1.7, 0.6, 0.3, 1}, {0.5, 2, 0.1, -30}, {1.7, 0.6, 0.3, 1.1}} {
 		want := 0.0
-		for k := 1.0; k < 50; k++ {
-			want = math.Max(want, normalTail((c[2]*k+c[0]*(k+c[1]))/math.Sqrt(k)))
+		if c[0]*c[1] <= c[3] { // no model of an arm that was not pulled reaches the level
+			want = 1
 		}
-		if got := StuckBounded(c[0], c[1], c[2]); math.Abs(got-want) > 1e-12 {
+		for k := 1.0; k < 500; k++ {
+			want = math.Max(want, normalTail((c[2]*k-c[3]+c[0]*(k+c[1]))/math.Sqrt(k)))
+		}
+		if got := StuckBounded(c[0], c[1], c[2], c[3]); math.Abs(got-want) > 1e-12 {
 			t.Errorf("%v: %v, expected %v", c, got, want)
 		}
 	}
@@ -110,6 +113,9 @@ func TestHorizonRefuses(t *testing.T) {
 	for name, err := range map[string]error{
 		"NaN": second(bad.ForGoodAtMost()), "no rounds": second(f.AtMost(5, 5)), "n below 0": second(f.AtMost(-1, 5)),
 		"k = 0": second(f.LostWithin(0, 5)), "LostWithin": second(bad.LostWithin(1, 5)), "AtMost": second(bad.AtMost(1, 5)),
+		"LostBy": second(bad.LostBy(10)), "one round": second(f.LostBy(1)), "NaN rounds": second(f.LostBy(math.NaN())),
+		"no arms": second(f.LostAmong(0, 10)), "LostAmong": second(bad.LostAmong(2, 10)),
+		"no pulls": third(f.ForGood(0)), "NaN pulls": third(f.ForGood(math.NaN())), "ForGood": third(bad.ForGood(5)),
 	} {
 		var domain *DomainError
 		if !errors.As(err, &domain) {
@@ -122,7 +128,7 @@ func TestHorizonRefuses(t *testing.T) {
 	for name, run := range map[string]func(){
 		"t": func() { Missed(4, 1, 1, 0.5) }, "m": func() { Missed(0, 1, 1, 5) }, "gap": func() { Missed(4, 1, math.NaN(), 5) },
 		"s": func() { f.Over(0, 3) }, "x": func() { f.Over(1, 0) }, "second": func() { FewSecond(1, 0, 1) },
-		"bounded": func() { StuckBounded(1, -1, 1) },
+		"bounded": func() { StuckBounded(1, -1, 1, 0) },
 	} {
 		func() {
 			defer func() {
@@ -135,4 +141,5 @@ func TestHorizonRefuses(t *testing.T) {
 	}
 }
 
-func second(_ float64, err error) error { return err }
+func second(_ float64, err error) error   { return err }
+func third(_, _ float64, err error) error { return err }

@@ -28,6 +28,8 @@ var arithmetic = map[string]bool{
 	"lem:time-unif-bound (constants) printed":       true,
 	"lem:conf-sets (constants) printed":             true,
 	"atoms (constants) corrected":                   true,
+	"thm:master (sum) corrected":                    true,
+	"lem:conf-sets (cap is reached) printed":        true,
 	"few (constants) corrected":                     true,
 	"few (epochs) corrected":                        true,
 	"few (members) corrected":                       true,

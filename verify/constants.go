@@ -60,7 +60,22 @@ var constantChecks = map[string][]Check{
 		Plant:     "c = 1/√λ",
 		run:       martingaleConstants,
 	}},
+	"thm:master": {{
+		Label: "thm:master", Part: "sum", Reading: Corrected, Kind: Identity, Expect: Holds,
+		Statement: "the bound is the sum of both halves of the proof over τ rounds with ‖X_t‖ = E(τ)/τ, E'‖X_t‖ = (E(τ) + M(τ, δ))/τ, b " +
+			"= K and p = 1; E(τ) = √(2τ log(det V_τ/λ^d)) for unit vectors that come by turns",
+		Note:  "For theory.Master and theory.Potential, with V_τ multiplied out and M as lem:time-unif-bound has it. Relative deviation.",
+		Plant: "E in place of 2E",
+		run:   masterConstants,
+	}},
 	"lem:conf-sets": {
+		{
+			Label: "lem:conf-sets", Part: "cap is reached", Reading: Printed, Kind: Identity, Expect: Holds,
+			Statement: "β_T for d unit vectors that come by turns is β̃_T where d divides T",
+			Note:      "For theory.BetaTilde, with det V_T multiplied out. Relative deviation.",
+			Plant:     "d log(1 + T/λ) in place of d log(1 + T/(λd))",
+			run:       capConstants,
+		},
 		{
 			Label: "lem:conf-sets", Part: "constants", Reading: Printed, Kind: Identity, Expect: Holds,
 			Statement: "d = 1, ΣX² = B: at S = (β − √λ)√(λ + B) the mixture ∫ e^{aS − a²B/2} dN(0, 1/λ)(a) is 1/δ",
@@ -318,6 +333,56 @@ func radiusConstants(s *session) Finding {
 		}
 	}
 	return agree(worst, 1e-9, n, "log of the mixture at the radius against log(1/δ)")
+}
+
+// turns returns log(det V_T/λ^d) for T unit vectors e_1, …, e_d, e_1, …, a factor at a time.
+func turns(d, T int, lambda float64) (sum float64) {
+	for i := range d {
+		v := lambda
+		for t := i; t < T; t += d {
+			v++
+		}
+		sum += math.Log(v / lambda)
+	}
+	return sum
+}
+
+func capConstants(s *session) Finding {
+	worst, n := 0.0, 0
+	for _, d := range []int{1, 2, 5, 20} {
+		for _, each := range []int{1, 40, 3000} {
+			for _, lambda := range []float64{0.1, 1, 80} {
+				want := theory.Beta(lambda, 0.05, turns(d, d*each, lambda))
+				if s.planted {
+					want = theory.Beta(lambda, 0.05, float64(d)*math.Log1p(float64(d*each)/lambda))
+				}
+				worst = math.Max(worst, off(theory.BetaTilde(d, d*each, lambda, 0.05), want))
+				n++
+			}
+		}
+	}
+	return agree(worst, 1e-9, n, "the cap against β_T")
+}
+
+func masterConstants(s *session) Finding {
+	worst, n := 0.0, 0
+	for _, d := range []int{1, 3, 10} {
+		for _, each := range []int{1, 70, 2000} {
+			for _, c := range [][3]float64{{1, 0.1, 3}, {5, 0.01, 700}, {80, 0.5, 1e6}} { // λ, δ, K
+				tau := float64(d * each)
+				e := math.Sqrt(2 * tau * turns(d, d*each, c[0]))
+				size := 4*tau/c[0] + 1
+				m := math.Sqrt(2 * size * math.Log(math.Sqrt(size)/c[1]))
+				sum := theory.PredictionStep(c[2], e/tau) + theory.OptimismStep(c[2], 1, (e+m)/tau)
+				if s.planted {
+					sum = theory.OptimismStep(c[2], 1, (e+m)/tau)
+				}
+				worst = math.Max(worst, off(theory.Master(c[2], d, tau, c[0], c[1]), tau*sum))
+				n++
+			}
+		}
+	}
+	return agree(worst, 1e-9, n, "the bound against the sum of its steps")
 }
 
 func linucbIsDefinition(s *session) Finding {

@@ -50,7 +50,7 @@ var horizonChecks = []Check{
 	},
 	{
 		Label: "few-horizon", Part: "curve", Reading: Corrected, Kind: Rate, Expect: Reported,
-		Statement: "arms e_1 and 0: the share of runs that play 0 in half of T rounds, over theory.LostBy, the law of an ensemble " +
+		Statement: "arms e_1 and 0: the share of runs that play 0 in half of T rounds, over theory.Few.LostBy, the law of an ensemble " +
 			"whose members are drawn anew after each pull",
 		Note: "Importance sampling on both ways of being lost, r = 1, λ = 0.1, Δ = 0.3, T = 8m; geometric mean over m, with three " +
 			"standard errors. The lower bound is that of part one arm.",
@@ -203,7 +203,8 @@ func horizonCurve(s *session) Finding {
 		c.m, c.T = m, 8*m
 		g := c.lose(0, 0.3, min(40, c.T/2), 0, 1, 2, 4, 8, 16).estimate(s.source(i).Rand(), runs)
 		x, T := float64(m), float64(c.T)
-		want := theory.LostBy(x, r, lambda, gap, T)
+		few := theory.Few{Best: gap, Lambda: lambda, R: r, Draws: x}
+		want, forever := must(few.LostBy(T)), must(few.LostBy(math.Inf(1)))
 		f.Samples += runs
 		f.Detail += fmt.Sprintf(" %d %.3g ± %.2g, outside the events at most %.1g, %.3g;", m, g.p, g.se, g.most, want)
 		if g.p <= 0 {
@@ -215,7 +216,7 @@ func horizonCurve(s *session) Finding {
 		for _, v := range []struct {
 			curve *Curve
 			y     float64
-		}{{&seen, g.p}, {&law, want}, {&good, theory.LostBy(x, r, lambda, gap, math.Inf(1))}, {&low, bound}} {
+		}{{&seen, g.p}, {&law, want}, {&good, forever}, {&low, bound}} {
 			v.curve.X, v.curve.Y = append(v.curve.X, x), append(v.curve.Y, v.y)
 		}
 	}

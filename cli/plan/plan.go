@@ -152,7 +152,7 @@ is 2, 3, 4, 5.`,
   troupe plan -d 10 -T 1e4 --arms 50      with the orders known for K arms
   troupe plan --method atoms -d 10 -T 10000 --delta 0.01
   troupe plan --method rlsvi -d 5 -T 1e5 --steps 20 --states 50 --actions 4
-  troupe plan --practical -d 5 -T 1e6 --arms 5 --stuck 0.001 --gap 0.2
+  troupe plan --practical -d 5 -T 1e6 --arms 5 --stuck 0.001 --gap 0.2 --mean 0
   troupe plan --explain                   what each bound is, and its formula`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -177,6 +177,8 @@ is 2, 3, 4, 5.`,
 	f.Float64Var(&q.ask.Stuck, "stuck", 0.01, "with --practical: tolerated share of such runs")
 	f.Float64Var(&q.ask.Gap, "gap", 0.1, "with --practical: how much better the best arm is than the next, in units "+
 		"of the noise")
+	f.Float64Var(&q.ask.Mean, "mean", 0, "with --practical: mean reward of the other arms, the largest, in units of the noise; "+
+		"left out: 0 and 1")
 	f.Float64Var(&q.ask.R, "scale", 1, "with --practical: constant scale r, in units of the noise")
 	f.BoolVar(&q.json, "json", false, "an array of objects on stdout")
 	f.BoolVar(&q.explain, "explain", false, "list the bounds, their formulas and sources")
@@ -191,7 +193,7 @@ func (q *question) answer() error {
 	if q.changed("arms") && q.arms < 2 {
 		return term.Misuse(fmt.Errorf("--arms %d: expected at least 2 arms", q.arms))
 	}
-	if name := q.given("stuck", "gap", "scale"); name != "" && !q.practical {
+	if name := q.given("stuck", "gap", "scale", "mean"); name != "" && !q.practical {
 		return term.Misuse(fmt.Errorf("--%s is a part of the question of --practical", name))
 	}
 	if name := q.given("steps", "states", "actions"); name != "" && q.method != "rlsvi" {
@@ -286,13 +288,25 @@ func (q *question) answerPractical() error {
 		return err
 	}
 	q.ask.Arms = q.arms
-	all := make([]plannedPractical, len(settings))
-	for i, s := range settings {
+	means := usualMeans[:]
+	if q.changed("mean") {
+		means = []float64{q.ask.Mean}
+	}
+	var all []plannedPractical
+	for _, s := range settings {
 		if s.D < 1 || s.T < 2 || !(s.Lambda > 0) {
 			return term.Misuse(fmt.Errorf("-d %d -T %v --lambda %v: expected d of 1 or more, T of 2 or more "+
 				"and a positive lambda", s.D, s.T, s.Lambda))
 		}
-		all[i] = planPractical(s, q.ask)
+		for _, mean := range means {
+			ask := q.ask
+			ask.Mean = mean
+			p, err := planPractical(s, ask)
+			if err != nil {
+				return term.Misuse(err)
+			}
+			all = append(all, p)
+		}
 	}
 	if q.json {
 		return q.encode(all)
