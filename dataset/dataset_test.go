@@ -280,10 +280,13 @@ func TestRefuse(t *testing.T) {
 		{"f.arff", head + "1,2,a\n", Options{Class: "x"}, ""}, // whole numbers may be classes
 		{"f.arff", head + "1.5,2,a\n", Options{Class: "x"}, `f.arff:6:1: column "x": the value is "1.5", expected a class: a whole number`},
 
-		{"f.csv", "1,2,a\n1,2x,b\n", Options{}, `f.csv:2:3: column "column 2": the value is "2x", expected a number like the values above it (if the column holds names, list it as categorical)`},
+		{"f.csv", "1,2,a\n1,2x,b\n", Options{}, `f.csv:2:3: column "column 2": the value is "2x", expected a number like the values above it (if the column holds names, list it as categorical; if this marks a missing value, gaps = ["2x"])`},
 		{"f.csv", "1,u,a\n1,2,b\n", Options{}, `f.csv:2:3: column "column 2": the value is "2", expected text like the values above it (if the column holds names, list it as categorical)`},
 		{"f.csv", "1,2,a\n1,2\n", Options{}, `f.csv:2:1: 2 fields, expected 3`},
-		{"f.csv", "1,2,a\n1,NaN,b\n", Options{}, `f.csv:2:3: column "column 2": the value is "NaN", expected a finite number`},
+		{"f.csv", "1,2,a\n1,inf,b\n", Options{}, `f.csv:2:3: column "column 2": the value is "inf", expected a finite number`},
+		{"f.csv", "1,2,NA\n1,3,b\n", Options{}, `f.csv:1:5: column "column 3": the class is missing`},
+		{"f.csv", "\xff\xfe1\x00,\x00", Options{}, `f.csv: UTF-16 text, expected UTF-8 (iconv -f UTF-16 -t UTF-8 f.csv > OUT)`},
+		{"f.json", "[{\"x\": 1}]", Options{}, `f.json: JSON, expected a table (in Python: pandas.read_json("f.json").to_csv(OUT, index=False))`},
 		{"f.csv", "1,2,a\n1,\"2,b\n", Options{}, `f.csv:2:8: extraneous or missing " in quoted-field`},
 		{"f.csv", "1,2,a\n1,2\"3,b\n", Options{}, `f.csv:2:4: bare " in non-quoted-field`},
 		{"f.csv", "x,x,class\n1,2,a\n", Options{}, `f.csv:1:3: column 2 has the name "x" of an earlier column`},
@@ -299,7 +302,7 @@ func TestRefuse(t *testing.T) {
 		{"f.csv", "1,a\n", Options{Header: "maybe"}, `header: is "maybe"; expected one of auto, no, yes`},
 		{"f.csv", "1,a\n", Options{Delimiter: "|"}, `delimiter: is "|", expected ",", ";" or a tab`},
 
-		{"f.trn", "1 2 a\n1  b c\n", Options{}, `f.trn:2:4: column "column 2": the value is "b", expected a number like the values above it (if the column holds names, list it as categorical)`},
+		{"f.trn", "1 2 a\n1  b c\n", Options{}, `f.trn:2:4: column "column 2": the value is "b", expected a number like the values above it (if the column holds names, list it as categorical; if this marks a missing value, gaps = ["b"])`},
 		{"f.trn", "1 2 a\n1 2 3 a\n", Options{}, `f.trn:2:1: 4 fields, expected 3`},
 
 		{"f.svm", "1 1:2\n1 2:1 2:3\n", Options{}, `f.svm:2:7: index 2 follows 2, expected ascending indices without repetition`},
@@ -542,5 +545,52 @@ func BenchmarkReadLetter(b *testing.B) {
 		if _, err := Parse("letter.arff", data, Options{}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestGaps: the texts that pandas.read_csv takes for a missing value are gaps in CSV and space-separated text, wherever they
+// stand, are counted and are said once; other texts are with Options.Gaps. A quoted one is a text.
+func TestGaps(t *testing.T) {
+	for _, gap := range append(slices.Clone(Gaps), "", "?", "-") {
+		for _, at := range []int{0, 1, 2} {
+			rows := []string{"-0.26,Oslo,no", "1,Rome,yes", "2.5,Oslo,no"}
+			rows[at] = gap + "," + gap + ",no"
+			o := Options{}
+			if gap == "-" {
+				o.Gaps = []string{"-"}
+			}
+			tab, err := Parse("t.csv", []byte("x1,city,label\n"+strings.Join(rows, "\n")+"\n"), o)
+			if err != nil {
+				t.Errorf("%q in row %d: %v", gap, at, err)
+				continue
+			}
+			x, city := tab.Columns[0], tab.Columns[1]
+			if x.Categorical() || !math.IsNaN(x.Values[at]) || x.Missing() != 1 || !city.Categorical() || city.Codes[at] != Missing || city.Missing() != 1 {
+				t.Errorf("%q in row %d: %+v, %+v", gap, at, x, city)
+			}
+			if want := map[bool]int{true: 0, false: 2}[gap == "" || gap == "?"]; tab.Gaps[gap] != want {
+				t.Errorf("%q was counted %d times, want %d", gap, tab.Gaps[gap], want)
+			}
+			enc, err := tab.Encode(Encoding{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			notes := strings.Join(enc.Notes, "; ")
+			if said := strings.Contains(notes, "t.csv: read as missing: "+gap+" (2)"); said != (tab.Gaps[gap] > 0) {
+				t.Errorf("%q: notes %q", gap, notes)
+			}
+		}
+	}
+	tab, err := Parse("t.csv", []byte("city,label\n\"NA\",no\nOslo,yes\n"), Options{Header: "yes"})
+	if err != nil || tab.Columns[0].Missing() != 0 || !slices.Contains(tab.Columns[0].Levels, "NA") {
+		t.Errorf("a quoted NA: %+v, %v", tab, err)
+	}
+	if _, err := Parse("t.csv", []byte("x,label\n1,no\n-,yes\n"), Options{}); err == nil || !strings.Contains(err.Error(), "gaps") {
+		t.Errorf("a mark that is not known: %v", err)
+	}
+	// 1 and 1.0 are one class; a fraction is none.
+	tab, err = Parse("t.csv", []byte("1.5,1\n2,1.0\n3,0\n4,0.00\n"), Options{})
+	if err != nil || !slices.Equal(tab.Class.Levels, []string{"0", "1"}) || !slices.Equal(tab.ClassCounts(), []int{2, 2}) {
+		t.Errorf("classes %+v, %v", tab, err)
 	}
 }

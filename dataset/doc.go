@@ -14,7 +14,8 @@
 // (counted in bytes, from 1), the field, what was found and what was expected. NaN and infinities
 // are refused, and so are a nominal value that was not declared, a row that is too short or too
 // long, and a column that mixes numbers with text. What is missing is marked "?" (in CSV also by
-// an empty field); a missing class is refused.
+// an empty field; in CSV and space-separated text by NA, nan, NULL and the other texts of Gaps, unless they are quoted);
+// a missing class is refused.
 //
 // The type of an ARFF column is declared. In CSV and space-separated text a column has the type of
 // its first value that is present, and a later value of the other type is refused, because a

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 )
 
@@ -78,6 +81,13 @@ func (t *Table) Encode(enc Encoding) (*Encoded, error) {
 	if e.Rows > maxCells/e.Dim {
 		return nil, fmt.Errorf("dataset: %s: %d rows with %d features are more than %d numbers", t.Name, e.Rows, e.Dim,
 			maxCells)
+	}
+	if len(t.Gaps) > 0 {
+		var marks []string
+		for _, g := range slices.Sorted(maps.Keys(t.Gaps)) {
+			marks = append(marks, fmt.Sprintf("%s (%d)", g, t.Gaps[g]))
+		}
+		e.Notes = append(e.Notes, fmt.Sprintf("%s: read as missing: %s", t.Name, strings.Join(marks, ", ")))
 	}
 	if imputed > 0 {
 		e.Notes = append(e.Notes, fmt.Sprintf("%s: %d missing numbers were replaced by the mean of their column",
@@ -216,6 +226,8 @@ type Source struct {
 	// Override, a file or a directory, comes from the command line (--data). A file takes the place
 	// of every path in the spec; in a directory relative paths are looked up.
 	Override string
+	// Gaps are texts that mark a missing value in every table, from the command line (--gap).
+	Gaps []string
 
 	mu      sync.Mutex
 	tables  map[tableKey]*once[*Table]
@@ -285,6 +297,7 @@ func (s *Source) load(k tableKey, path string, o Options) (*Table, error) {
 	}
 	s.mu.Unlock()
 	c.Do(func() {
+		o.Gaps = append(slices.Clone(o.Gaps), s.Gaps...)
 		c.v, c.err = Read(path, o)
 		if errors.Is(c.err, fs.ErrNotExist) && s.Override == "" {
 			c.err = fmt.Errorf("%w; if the file is elsewhere, pass --data FILE", c.err)

@@ -27,7 +27,8 @@ type Options struct {
 	Class      string
 	ClassFirst bool
 	// Header says whether the first line of CSV or space-separated text names the columns: yes or
-	// no. "" or auto: yes if no field of the first line is a number but one in the second is.
+	// no. "" or auto: yes if no field of the first line is a number but the first value
+	// behind it in some column is.
 	Header string
 	// Delimiter separates CSV fields: one of "," ";" and tab; "" chooses the one that is most
 	// frequent in the first line.
@@ -35,6 +36,9 @@ type Options struct {
 	// Categorical lists columns (names, or numbers from 1) of CSV or space-separated text whose
 	// values are names even where they look like numbers.
 	Categorical []string
+	// Gaps are further texts that mark a missing value in CSV or space-separated text, beside "?", an empty field and those
+	// of the variable Gaps.
+	Gaps []string
 }
 
 // Formats lists the formats that Options.Format may name.
@@ -97,6 +101,14 @@ func Parse(name string, data []byte, o Options) (*Table, error) {
 }
 
 func parse(name string, data []byte, o Options) (*Table, error) {
+	for _, mark := range []string{"\xff\xfe", "\xfe\xff"} {
+		if bytes.HasPrefix(data, []byte(mark)) {
+			return nil, place{}.errorf("UTF-16 text, expected UTF-8 (iconv -f UTF-16 -t UTF-8 %s > OUT)", name)
+		}
+	}
+	if text := bytes.TrimLeft(data, " \t\r\n"); bytes.HasPrefix(text, []byte("[")) || bytes.HasPrefix(text, []byte("{")) {
+		return nil, place{}.errorf("JSON, expected a table (in Python: pandas.read_json(%q).to_csv(OUT, index=False))", name)
+	}
 	if i := bytes.IndexFunc(data, func(r rune) bool { return r < ' ' && r != '\t' && r != '\n' && r != '\r' }); i >= 0 {
 		before := data[:i]
 		at := place{1 + bytes.Count(before, []byte{'\n'}), i - bytes.LastIndexByte(before, '\n')}

@@ -56,6 +56,7 @@ type Table struct {
 	Columns []Column // the features
 	Class   Column   // categorical, nothing missing
 	Rows    int
+	Gaps    map[string]int // texts other than "?" that were read as gaps, with how often
 }
 
 // ClassCounts counts the rows of each class, in the order of Class.Levels.
@@ -112,6 +113,22 @@ type field struct {
 }
 
 func (f field) missing() bool { return !f.quoted && (f.text == "?" || f.text == "") }
+
+// Gaps are the texts that mark a missing value in CSV and space-separated text, beside "?" and an empty field: those that
+// pandas.read_csv takes by default.
+var Gaps = []string{"#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+	"NULL", "NaN", "None", "n/a", "nan", "null"}
+
+// wholeText is a whole number without its fraction of zeros: 1 for 1.0, as pandas writes a column of whole numbers with a
+// gap. Other texts are returned as they are.
+func wholeText(s string) string {
+	whole, fraction, point := strings.Cut(s, ".")
+	digits := strings.TrimPrefix(whole, "-")
+	if !point || digits == "" || strings.Trim(digits, "0123456789") != "" || strings.Trim(fraction, "0") != "" {
+		return s
+	}
+	return whole
+}
 
 // show quotes a value for a message, shortened.
 func show(s string) string {
@@ -175,7 +192,8 @@ func (b *builder) add(f field) error {
 	case numeric, whole:
 		switch {
 		case !isNumber && b.inferred:
-			return b.refuse(f, "a number like the values above it (if the column holds names, list it as categorical)")
+			return b.refuse(f, fmt.Sprintf("a number like the values above it (if the column holds names, list it as "+
+				"categorical; if this marks a missing value, gaps = [%s])", show(f.text)))
 		case !isNumber:
 			return b.refuse(f, "a number")
 		case math.IsNaN(v) || math.IsInf(v, 0):
@@ -196,6 +214,9 @@ func (b *builder) add(f field) error {
 			return b.refuse(f, "text like the values above it (if the column holds names, list it as categorical)")
 		case isNumber && b.class && v != math.Trunc(v):
 			return b.refuse(f, "a class: a name or a whole number")
+		}
+		if b.class {
+			f.text = wholeText(f.text)
 		}
 		b.codes = append(b.codes, b.code(f.text))
 	case codes:

@@ -144,7 +144,18 @@ func parseText(data []byte, o Options, format string) (*Table, error) {
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
-	header := o.Header == "yes" || o.Header != "no" && isHeader(head, second)
+	marks := map[string]bool{}
+	for _, g := range append(slices.Clone(Gaps), o.Gaps...) {
+		marks[g] = true
+	}
+	header := o.Header == "yes"
+	if !header && o.Header != "no" {
+		var again records = &spaced{lines: scanner{rest: data}}
+		if format == "csv" {
+			again = newSeparated(data, o.Delimiter)
+		}
+		header = isHeader(head, again, marks)
+	}
 	columns := make([]builder, len(head))
 	for i := range columns {
 		columns[i].name = "column " + strconv.Itoa(i+1)
@@ -163,6 +174,7 @@ func parseText(data []byte, o Options, format string) (*Table, error) {
 		return nil, err
 	}
 	rows := 0
+	gaps := map[string]int{}
 	add := func(record []field) error {
 		if len(record) != len(columns) {
 			return record[0].at.errorf("%d fields, expected %d", len(record), len(columns))
@@ -172,6 +184,10 @@ func parseText(data []byte, o Options, format string) (*Table, error) {
 			return err
 		}
 		for i, f := range record {
+			if !f.quoted && marks[f.text] {
+				gaps[strings.Clone(f.text)]++
+				f.text = ""
+			}
 			if err := columns[i].add(f); err != nil {
 				return err
 			}
@@ -193,20 +209,46 @@ func parseText(data []byte, o Options, format string) (*Table, error) {
 			return nil, err
 		}
 	}
-	return table(columns, class, rows)
+	t, err := table(columns, class, rows)
+	if err == nil && len(gaps) > 0 {
+		t.Gaps = gaps
+	}
+	return t, err
 }
 
-// isHeader reports whether no field of the first record is a number or missing, but a field of the
-// second is a number.
-func isHeader(first, second []field) bool {
+// isHeader reports whether no field of the first record is a number or missing, but the first value that is present in
+// some column behind it is a number. in begins with the first record; a thousand more are looked at.
+func isHeader(first []field, in records, marks map[string]bool) bool {
 	for _, f := range first {
-		if _, ok := number(f.text); ok || f.missing() {
+		if _, ok := number(f.text); ok || f.missing() || marks[f.text] {
 			return false
 		}
 	}
-	for _, f := range second {
-		if _, ok := number(f.text); ok {
-			return true
+	present := make([]bool, len(first))
+	if _, err := in.next(); err != nil {
+		return false
+	}
+	for range 1000 {
+		record, err := in.next()
+		if err != nil {
+			return false
+		}
+		open := false
+		for i, f := range record[:min(len(record), len(first))] {
+			if present[i] {
+				continue
+			}
+			if f.missing() || !f.quoted && marks[f.text] {
+				open = true
+				continue
+			}
+			if _, ok := number(f.text); ok {
+				return true
+			}
+			present[i] = true
+		}
+		if !open {
+			return false
 		}
 	}
 	return false

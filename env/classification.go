@@ -46,6 +46,7 @@ type ClassificationOptions struct {
 	Header      string   `key:"header" doc:"whether the first line names the columns: yes, no, or auto"`
 	Delimiter   string   `key:"delimiter" doc:"of CSV: comma, semicolon or tab; empty: found out"`
 	Categorical []string `key:"categorical" doc:"columns (names or numbers from 1) whose values are names though they look like numbers"`
+	Gaps        []string `key:"gaps" doc:"further texts that mark a missing value, beside ?, NA, nan, NULL and the like"`
 	Features    string   `key:"features" doc:"block (a parameter for each class) or shared (one parameter; classes are told apart by signs, passing a mushroom by 0)"`
 	Standardise bool     `key:"standardise" doc:"numeric columns get mean 0 and standard deviation 1"`
 	Intercept   bool     `key:"intercept" doc:"append a feature that is 1"`
@@ -90,8 +91,8 @@ func (o *ClassificationOptions) Build(key rng.Key, data DataSource) (bandit.Envi
 		return nil, err
 	}
 	read := dataset.Options{Format: o.Format, Class: o.Class, Header: o.Header, Delimiter: o.Delimiter,
-		Categorical: o.Categorical,
-		ClassFirst:  o.Reward == "mushroom"}
+		Categorical: o.Categorical, Gaps: o.Gaps,
+		ClassFirst: o.Reward == "mushroom"}
 	if err := read.Check(""); err != nil {
 		return nil, err
 	}

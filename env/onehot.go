@@ -26,6 +26,7 @@ type OneHotOptions struct {
 	Header      string   `key:"header" doc:"whether the first line names the columns: yes, no, or auto"`
 	Delimiter   string   `key:"delimiter" doc:"of CSV: comma, semicolon or tab; empty: found out"`
 	Categorical []string `key:"categorical" doc:"columns (names or numbers from 1) whose values are names though they look like numbers"`
+	Gaps        []string `key:"gaps" doc:"further texts that mark a missing value, beside ?, NA, nan, NULL and the like"`
 	Bins        int      `key:"bins" doc:"bins of a numeric column with more than 16 values"`
 	Pairs       bool     `key:"pairs" doc:"products of each two columns too"`
 	Bits        int      `key:"bits" doc:"2^bits coordinates"`
@@ -59,7 +60,7 @@ func (o *OneHotOptions) Build(key rng.Key, data DataSource) (bandit.Environment,
 		return nil, wrong("bins", "is %d, expected 2 to %d", o.Bins, maxBins)
 	}
 	read := dataset.Options{Format: o.Format, Class: o.Class, Header: o.Header, Delimiter: o.Delimiter,
-		Categorical: o.Categorical}
+		Categorical: o.Categorical, Gaps: o.Gaps}
 	if err := read.Check(""); err != nil {
 		return nil, err
 	}

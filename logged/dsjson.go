@@ -1,9 +1,13 @@
 package logged
 
 import (
+	"bytes"
 	"math"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // dsjsonSource reads dsjson and VW JSON: one event of a decision service on a line. The keys are those of
@@ -23,6 +27,7 @@ type dsjsonSource struct {
 
 func newDSJSON(r *Reader, l *lines, plain bool) source {
 	s := &dsjsonSource{jsonLines: newJSONLines(r, l), plain: plain, base: -1}
+	s.vw, s.joined = true, !plain
 	if r.o.IDs != "" {
 		s.base = int(r.o.IDs[0] - '0')
 	}
@@ -33,6 +38,9 @@ func (s *dsjsonSource) next(e *Event) error {
 	v, err := s.object(e)
 	if err != nil {
 		return err
+	}
+	if v.raw == nil {
+		return errSkip("no event: a line that does not begin with {")
 	}
 	skip, bad := s.event(v, e)
 	if bad != nil {
@@ -79,7 +87,15 @@ func (s *dsjsonSource) event(v value, e *Event) (skip string, bad_ *Error) {
 func (s *dsjsonSource) keys(v value, e *Event, skip *string) *Error {
 	var dotted [3]value
 	err := v.fields(func(key []byte, w value) (err *Error) {
-		switch string(key) {
+		name := string(key)
+		if strings.HasPrefix(name, "_label_") { // what follows is read in any case
+			for _, own := range labelKeys {
+				if strings.EqualFold(name, own) {
+					name = own
+				}
+			}
+		}
+		switch name {
 		case "_label_cost":
 			s.cost = w
 		case "_label_probability":
@@ -89,8 +105,23 @@ func (s *dsjsonSource) keys(v value, e *Event, skip *string) *Error {
 		case "_label_Action":
 			s.label = w
 		case "_label":
-			if w.kind() == '"' && s.plain {
+			switch {
+			case w.kind() == '"' && s.plain:
 				return s.glued(w, &dotted)
+			case w.kind() == '{':
+				return w.fields(func(key []byte, w value) *Error {
+					switch strings.ToLower(string(key)) {
+					case "action":
+						s.label = w
+					case "cost":
+						s.cost = w
+					case "probability":
+						s.prob = w
+					default:
+						return bad("_label."+shown(key), "an unknown key", "Action, Cost and Probability")
+					}
+					return nil
+				})
 			}
 		case "EventId":
 			e.ID, err = w.text("EventId")
@@ -138,6 +169,9 @@ func (s *dsjsonSource) keys(v value, e *Event, skip *string) *Error {
 	}
 	return err
 }
+
+// labelKeys are the parts of a label, which Vowpal Wabbit reads in any case.
+var labelKeys = []string{"_label_cost", "_label_probability", "_label_Action"}
 
 // glued reads "_label": "i:cost:probability".
 func (s *dsjsonSource) glued(w value, into *[3]value) *Error {
@@ -249,7 +283,7 @@ func named(e *Event, w value, at string, into *[]byte, id *string, idKey string,
 	err := w.fields(func(key []byte, v value) (err *Error) {
 		switch {
 		case string(key) == idKey:
-			if *id, err = v.text(at + "." + idKey); err != nil {
+			if *id, err = v.label(at + "." + idKey); err != nil {
 				return err
 			}
 		case len(key) > 0 && key[0] == '_':
@@ -499,7 +533,7 @@ func (s *dsjsonSource) slot(e *Event, i int, w value) *Error {
 	if err := w.fields(func(key []byte, v value) (err *Error) {
 		switch string(key) {
 		case "_id":
-			o.ID, err = v.text(at + "._id")
+			o.ID, err = v.label(at + "._id")
 		case "_label_cost":
 			cost = v
 		case "_a":
@@ -552,4 +586,107 @@ func (s *dsjsonSource) slot(e *Event, i int, w value) *Error {
 		copy(o.Law, s.ps)
 	}
 	return nil
+}
+
+// merged returns an object in which no key comes twice, as Vowpal Wabbit understands one: numbers of a key are added, texts
+// are listed, objects are merged, and of keys that begin with _ the last one counts. ok is false for a key with values of
+// different types.
+func merged(v value) (_ []byte, ok bool) {
+	switch v.kind() {
+	case '[':
+		b := []byte{'['}
+		ok = true
+		v.each(func(i int, w value) *Error {
+			part, good := merged(w)
+			if ok = ok && good; i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, part...)
+			return nil
+		})
+		return append(b, ']'), ok
+	case '{':
+	default:
+		return v.raw, true
+	}
+	var keys []string
+	values := map[string][]value{}
+	v.fields(func(key []byte, w value) *Error {
+		k := string(key)
+		if values[k] == nil {
+			keys = append(keys, k)
+		}
+		if values[k] = append(values[k], w); k != "" && k[0] == '_' {
+			values[k] = values[k][len(values[k])-1:]
+		}
+		return nil
+	})
+	b := []byte{'{'}
+	for _, k := range keys {
+		one, good := mergedValues(values[k])
+		if !good {
+			return nil, false
+		}
+		b = appendField(b, 0, []byte(k), one)
+	}
+	return append(b, '}'), true
+}
+
+// mergedValues makes one value of those of a key.
+func mergedValues(all []value) ([]byte, bool) {
+	if len(all) == 1 {
+		return merged(all[0])
+	}
+	var parts [][]byte
+	sum, kind := 0.0, byte(0)
+	for _, w := range all {
+		k := w.kind()
+		if k == '-' || k >= '0' && k <= '9' {
+			k = '0'
+			x, ok := parseFloat(w.raw)
+			if sum += x; !ok {
+				return nil, false
+			}
+		}
+		if kind == 0 {
+			kind = k
+		}
+		if k != kind {
+			return nil, false
+		}
+		switch part, ok := merged(w); {
+		case !ok:
+			return nil, false
+		case k == '{' && len(part) > 2:
+			parts = append(parts, part[1:len(part)-1])
+		case k == '"':
+			parts = append(parts, part)
+		}
+	}
+	inside := bytes.Join(parts, []byte(","))
+	switch kind {
+	case '0':
+		return appendNumber(nil, sum), sum-sum == 0
+	case '"':
+		return append(append([]byte{'['}, inside...), ']'), true
+	case '{':
+		return merged(value{raw: append(append([]byte{'{'}, inside...), '}')})
+	}
+	return nil, false
+}
+
+// repeated reads a line in which a key comes twice in an object.
+func (j *jsonLines) repeated(e *Event) (value, bool) {
+	line := bytes.TrimSpace(e.buf)
+	v := value{line, 0}
+	if !jsontext.Value(line).IsValid(jsontext.AllowDuplicateNames(true)) || v.kind() != '{' {
+		return v, false
+	}
+	line, ok := merged(v)
+	if !ok {
+		return v, false
+	}
+	e.buf = append(e.buf[:0], line...)
+	j.r.warn("a key comes twice in an object: its numbers are added, its texts listed, as Vowpal Wabbit does")
+	return value{e.buf, 0}, true
 }

@@ -21,6 +21,7 @@ type Error struct {
 	// Reason groups faults for counting: the field, or what kind of fault it is.
 	Reason string
 	fatal  bool // reading cannot go on behind it
+	twice  bool // a key comes twice in a JSON object
 }
 
 // Error says in one line what is wrong.

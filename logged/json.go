@@ -31,6 +31,7 @@ func validJSON(dec *jsontext.Decoder, buf *bytes.Buffer, line []byte) (value, *E
 	if err != nil {
 		e := &Error{Found: err.Error(), Want: "one JSON object on the line", Reason: "json"}
 		var syntax *jsontext.SyntacticError
+		e.twice = errors.Is(err, jsontext.ErrDuplicateName)
 		if errors.As(err, &syntax) {
 			e.Column = int(syntax.ByteOffset) + 1
 			e.Found = strings.TrimPrefix(syntax.Err.Error(), "jsontext: ")
@@ -170,6 +171,14 @@ func (v value) text(field string) (string, *Error) {
 		return "", v.wrong(field, "a text")
 	}
 	return v.unquote(), nil
+}
+
+// label reads a string, or a number as it is written.
+func (v value) label(field string) (string, *Error) {
+	if c := v.kind(); c == '-' || c >= '0' && c <= '9' {
+		return string(v.raw), nil
+	}
+	return v.text(field)
 }
 
 func (v value) unquote() string {

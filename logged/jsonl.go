@@ -14,11 +14,13 @@ import (
 
 // jsonLines is what the readers of one JSON object a line share.
 type jsonLines struct {
-	r    *Reader
-	l    *lines
-	dec  *jsontext.Decoder
-	buf  bytes.Buffer
-	line int
+	r      *Reader
+	l      *lines
+	dec    *jsontext.Decoder
+	buf    bytes.Buffer
+	line   int
+	vw     bool // a key may come twice in an object
+	joined bool // lines that begin with something else than { are no events
 }
 
 func newJSONLines(r *Reader, l *lines) jsonLines {
@@ -44,7 +46,17 @@ func (j *jsonLines) object(e *Event) (value, error) {
 		}
 		j.line = j.l.line
 		e.buf = append(e.buf[:0], line...)
+		if j.joined && line[0] != '{' && line[0] != ' ' && line[0] != '\t' {
+			return value{}, nil
+		}
 		v, bad := validJSON(j.dec, &j.buf, e.buf)
+		if bad != nil && bad.twice {
+			if !j.vw {
+				bad.Want = "every key once"
+			} else if again, ok := j.repeated(e); ok {
+				return again, nil
+			}
+		}
 		if bad == nil && v.kind() != '{' {
 			bad = v.wrong("", "a JSON object")
 			bad.Reason = "json"

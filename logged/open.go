@@ -232,6 +232,16 @@ func (r *Reader) open(in io.Reader, f *os.File) error {
 	if len(bytes.TrimSpace(head)) == 0 {
 		return &Error{Found: Empty, Want: "at least one event", fatal: true}
 	}
+	for _, mark := range []string{"\xff\xfe", "\xfe\xff"} {
+		if bytes.HasPrefix(head, []byte(mark)) {
+			return &Error{Found: "UTF-16 text", Want: "UTF-8 (iconv -f UTF-16 -t UTF-8 " + r.name + " > OUT)", fatal: true}
+		}
+	}
+	if text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n"); bytes.HasPrefix(text, []byte("[")) &&
+		bytes.HasPrefix(bytes.TrimLeft(text[1:], " \t\r\n"), []byte("{")) {
+		return &Error{Found: "one JSON array", Want: "one object a line (jq -c '.[]' " + r.name + " > OUT; in pandas " +
+			"to_json(orient=\"records\", lines=True))", fatal: true}
+	}
 	found := recognise(head)
 	if found != "parquet" && found != "npz" && bytes.IndexByte(head, 0) >= 0 {
 		return &Error{Found: "binary data of a format that is not known", Want: "one of " + strings.Join(Formats, ", "),

@@ -21,6 +21,8 @@ type vwParser struct {
 	spaces []vwSpace
 	seen   map[string]int
 	added  bool // of the line: a number was added to one of the same name
+	// nameless counts the features without a name of a namespace: |f :1 :2 has the features 0 and 1.
+	nameless int
 }
 
 type vwSpace struct {
@@ -84,6 +86,7 @@ func (p *vwParser) features(rest []byte, at int, bar bool) *Error {
 			}
 		}
 		space := p.space(name)
+		p.nameless = 0
 		clear(p.seen)
 		for k := range space.feats {
 			p.seen[string(space.feats[k].name)] = k
@@ -127,11 +130,14 @@ func (p *vwParser) feature(s *vwSpace, word []byte, weight float64, at int) *Err
 	f := vwFeature{name: word, value: weight}
 	if c := bytes.LastIndexByte(word, ':'); c >= 0 {
 		v, ok := parseFloat(word[c+1:])
-		if !ok || c == 0 {
+		if !ok {
 			return &Error{Column: at + 1, Field: "feature", Found: shown(word),
 				Want: "name, name:value or name=text, value a finite number", Reason: "features"}
 		}
-		f.name, f.value = word[:c], v*weight
+		if f.name, f.value = word[:c], v*weight; c == 0 { // without a name: its number, as in Vowpal Wabbit
+			f.name = strconv.AppendInt(nil, int64(p.nameless), 10)
+			p.nameless++
+		}
 	} else if q := bytes.IndexByte(word, '='); q > 0 && weight == 1 {
 		f.name, f.text, f.isText = word[:q], word[q+1:], true
 	}
