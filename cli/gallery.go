@@ -171,7 +171,7 @@ func (g *gallery) read(dir, source string) {
 	}
 	if err != nil {
 		text := strings.ReplaceAll(err.Error(), dir, source)
-		if !strings.Contains(text, source) {
+		if !strings.Contains(text, source) { // only so that the line names the directory once
 			text = source + ": " + text
 		}
 		g.left = append(g.left, text)

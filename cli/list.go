@@ -219,7 +219,7 @@ func optionRows(w io.Writer, options []spec.Option) {
 	var rows [][]string
 	for _, o := range options {
 		doc := o.Doc
-		if o.Default != "" && !strings.HasPrefix(o.Default, "[") {
+		if o.Default != "" && !strings.HasPrefix(o.Default, "[") { // a list does not fit on the line; only what is shown
 			doc += " (default " + defaultText(o, options) + ")"
 		}
 		rows = append(rows, []string{o.Key, o.Type, doc})

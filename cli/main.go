@@ -87,7 +87,7 @@ func exitCode(err error) int {
 	case errors.As(err, &coded):
 		return coded.ExitCode()
 	case errors.As(err, &file), errors.As(err, &dir), errors.As(err, &source), errors.As(err, &mixed),
-		strings.HasPrefix(err.Error(), "unknown command"):
+		strings.HasPrefix(err.Error(), "unknown command"): // cobra has no type for it; testdata/misuse.txtar has it
 		return term.Misused
 	case errors.Is(err, sim.ErrInterrupted):
 		return term.Interrupted
@@ -160,15 +160,16 @@ func flagWords(err error) string {
 
 // nearFlag suggests a flag for an unknown one.
 func nearFlag(cmd *cobra.Command, err error) string {
-	_, name, ok := strings.Cut(err.Error(), "unknown flag: --")
-	if !ok {
+	var missing *pflag.NotExistError
+	if !errors.As(err, &missing) || missing.GetSpecifiedShortnames() != "" {
 		return ""
 	}
+	name := missing.GetSpecifiedName()
 	var valid []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { valid = append(valid, f.Name) })
-	s := spec.Suggest(name, valid)
-	if !strings.Contains(s, "did you mean") {
+	v := spec.Near(name, valid)
+	if v == "" {
 		return ""
 	}
-	return strings.ReplaceAll(s, `mean "`, `mean "--`)
+	return fmt.Sprintf("; did you mean %q?", "--"+v)
 }

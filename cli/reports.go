@@ -190,7 +190,7 @@ func (f *reportFlags) page(ctx context.Context, t term.Terminal, dirs []string) 
 func collect(dir string, kinds sim.Catalogue) error {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		more := ""
-		if strings.HasSuffix(dir, ".toml") {
+		if strings.HasSuffix(dir, ".toml") { // a hint only; it is refused in any case
 			more = ": troupe run " + dir + " plays it and names the directory"
 		}
 		return term.Misuse(fmt.Errorf("%s is a file, expected a directory with the results of troupe run%s", dir, more))

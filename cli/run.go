@@ -381,7 +381,7 @@ func findSpec(name string) (file, text string, err error) {
 	if e, ok := experiments.Find(name); ok && !isFile {
 		return "experiments/" + e.File, e.Text, nil
 	}
-	if isFile || strings.HasSuffix(name, ".toml") {
+	if isFile || strings.HasSuffix(name, ".toml") { // the argument's own syntax: no experiment has a name that ends so
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return "", "", term.Misuse(err)
@@ -408,8 +408,8 @@ func nearest(name string, valid []string) string {
 			return fmt.Sprintf("; did you mean %q?", v)
 		}
 	}
-	if s := spec.Suggest(name, valid); strings.Contains(s, "did you mean") {
-		return s
+	if v := spec.Near(name, valid); v != "" {
+		return fmt.Sprintf("; did you mean %q?", v)
 	}
 	return ""
 }

@@ -114,6 +114,7 @@ func (f *natsFlags) check(fl *pflag.FlagSet, all *serveFlags) error {
 // alone refuses flags that need --nats.
 func (f *natsFlags) alone(fl *pflag.FlagSet) (err error) {
 	fl.VisitAll(func(x *pflag.Flag) {
+		// the names of our own flags: all that begin with nats are of this group
 		if x.Changed && (strings.HasPrefix(x.Name, "nats") || x.Name == "keys-file") && err == nil {
 			err = fmt.Errorf("--%s needs --nats", x.Name)
 			if x.Name == "nats" {

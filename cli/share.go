@@ -27,6 +27,7 @@ import (
 	"troupe/dataset"
 	"troupe/report"
 	"troupe/sim"
+	"troupe/spec"
 )
 
 // A shared file is a zip archive of a result directory: what any program can open, and hashes.json with the
@@ -285,7 +286,8 @@ func check(ctx context.Context, w io.Writer, file string, f checkFlags, kinds si
 	fmt.Fprintf(w, "hashes   all %d files have theirs\n", len(shared)-missing(dir))
 	x, err := sim.Parse(m.Experiment, m.Spec, kinds)
 	if err != nil {
-		if strings.Contains(err.Error(), "unknown kind") {
+		var fault *spec.Error
+		if errors.As(err, &fault) && fault.UnknownKind {
 			err = fmt.Errorf("%w\na kind of a program of one's own (troupe new) is checked by that program", err)
 		}
 		return fmt.Errorf("%s: the spec: %w", file, err)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"troupe/internal/infer"
+	"troupe/internal/stats"
 	"troupe/report/chart"
 	"troupe/sim"
 )
@@ -21,6 +22,9 @@ type ClaimIn struct {
 	Environment string
 	infer.Interval
 	R int
+	// Ratio, of a claim on the mean with Times, is the estimand of the one policy divided by that of the other one. Its
+	// interval contains Times exactly where Interval contains 0.
+	Ratio stats.Ratio
 
 	a *Analysis
 }
@@ -78,7 +82,10 @@ func (run *Run) Claims() []Claim {
 	stream := run.stream("claims")
 	f := infer.Simultaneous(run.estimand(), all, level, drawFrom(stream))
 	for k, p := range at {
-		out[p.claim].Each[p.each].Interval = f.Each[k]
+		x := &out[p.claim].Each[p.each]
+		if x.Interval = f.Each[k]; contrasts[k].Times != 0 && f.Factor[k] > 0 && run.estimand() == infer.Mean {
+			x.Ratio = stats.Fieller(contrasts[k].X, contrasts[k].Y, f.Factor[k])
+		}
 	}
 	for i := range out {
 		out[i].answer(run.estimand())
@@ -144,11 +151,25 @@ func (c *Claim) Say(e infer.Estimand) Prose {
 		if !x.OK {
 			return say(p, ": the two differ in too few replications.")
 		}
+		if c.Times != 0 {
+			return say(p, x.quotient(c))
+		}
 		return say(p, ", the difference is ", x.a.signed(x.Value), " [", x.a.signed(x.Lo), ", ", x.a.signed(x.Hi), "].")
 	case len(where) > 0:
 		return say(p, " in ", listed(where), ".")
 	}
 	return say(p, " in ", every(len(c.Each), "environment"), ".")
+}
+
+// quotient says what a claim with Times is decided by: the ratio of two estimates that the tables have. Without one that
+// has an interval it says which difference is tested.
+func (x *ClaimIn) quotient(c *Claim) string {
+	three := func(v float64) string { return chart.Number(v, 3) }
+	if r := x.Ratio; r.OK {
+		return ", the ratio is " + three(r.Value) + " [" + three(r.Lo) + ", " + three(r.Hi) + "]."
+	}
+	return ", " + c.Less + " less " + strconv.FormatFloat(c.Times, 'g', -1, 64) + " times " + c.Than + " is " + x.a.signed(x.Value) +
+		" [" + x.a.signed(x.Lo) + ", " + x.a.signed(x.Hi) + "]."
 }
 
 // signed writes a difference of estimates.

@@ -1,11 +1,13 @@
 package report
 
 import (
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"troupe/internal/infer"
+	"troupe/report/chart"
 	"troupe/sim"
 )
 
@@ -92,6 +94,20 @@ func TestClaims(t *testing.T) {
 	}
 	if text := said[1].String(); !strings.HasPrefix(text, "The mean regret of b is less than that of a in two: this is contradicted, the difference is +") {
 		t.Error(text)
+	}
+	// With times the ratio of the two means of the tables stands there, and its interval excludes times exactly where the
+	// claim is decided: a is about 10/30 of b, so .5 and .2 are decided, in both directions, and .34 is not.
+	ratios := asked(t, players, 60, "", sim.Claim{Less: "a", Than: "b", Times: 0.5, Environment: "two"},
+		sim.Claim{Less: "a", Than: "b", Times: 0.2, Environment: "two"}, sim.Claim{Less: "a", Than: "b", Times: 1.0 / 3, Environment: "two"})
+	for i, c := range ratios.Claims() {
+		x := c.Each[0]
+		means := mean(x.a.Final(0)) / mean(x.a.Final(1))
+		if r := x.Ratio; !r.OK || math.Abs(r.Value-means) > 1e-12 || (r.Hi < c.Times) != (c.Answer == holds) || (r.Lo > c.Times) != (c.Answer == contradicted) {
+			t.Errorf("claim %d %s: ratio %+v of %v", i, c.Answer, r, c.Times)
+		}
+		if text := c.Say(ratios.estimand()).String(); !strings.Contains(text, ", the ratio is "+chart.Number(means, 3)+" [") || strings.Contains(text, "difference") {
+			t.Error(text)
+		}
 	}
 	late := asked(t, players, 60, "", claims...)
 	late.Manifest.Restated = true

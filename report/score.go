@@ -48,7 +48,7 @@ type ScoreRow struct {
 var suites = sync.OnceValue(func() map[string]string {
 	out := make(map[string]string)
 	for _, e := range experiments.All() {
-		name, ok := strings.CutPrefix(e.Name, "suite/")
+		name, ok := strings.CutPrefix(e.Name, "suite/") // the folder of an embedded experiment is what makes it a suite
 		if !ok {
 			continue
 		}

@@ -58,6 +58,8 @@ type Error struct {
 
 	Value any    // what was found, where a kind refused the value of an option; otherwise nil
 	Want  string // what was expected, likewise
+
+	UnknownKind bool // the registry has no kind of this name
 }
 
 // Error says in one line what is wrong.
@@ -115,7 +117,8 @@ func Decode[T any](reg Registry[T], raw Raw, path string, common ...string) (T, 
 	}
 	mk, ok := reg[name]
 	if !ok {
-		return zero, Errorf(Join(path, "kind"), "unknown kind %q%s", name, Suggest(name, Names(reg)))
+		return zero, &Error{Path: Join(path, "kind"), Msg: fmt.Sprintf("unknown kind %q%s", name, Suggest(name, Names(reg))),
+			UnknownKind: true}
 	}
 	v := mk()
 	if err := DecodeStruct(v, raw, path, append([]string{"kind"}, common...)...); err != nil {
@@ -444,17 +447,23 @@ func Names[T any](reg Registry[T]) []string {
 
 // Suggest returns ", did you mean …?" when a valid name is near, otherwise the list of names.
 func Suggest(name string, valid []string) string {
-	best, at := "", 1+max(2, len(name)/3)
 	valid = slices.Sorted(slices.Values(valid))
-	for _, v := range valid {
+	if best := Near(name, valid); best != "" {
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	return "; expected one of " + strings.Join(valid, ", ")
+}
+
+// Near returns the name that was probably meant, the first one in the order of the alphabet among several, "" where none
+// is near.
+func Near(name string, valid []string) string {
+	best, at := "", 1+max(2, len(name)/3)
+	for _, v := range slices.Sorted(slices.Values(valid)) {
 		if d := distance(name, v); d < at {
 			best, at = v, d
 		}
 	}
-	if best != "" {
-		return fmt.Sprintf("; did you mean %q?", best)
-	}
-	return "; expected one of " + strings.Join(valid, ", ")
+	return best
 }
 
 // distance is the Levenshtein distance.

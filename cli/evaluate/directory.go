@@ -227,7 +227,7 @@ func (d *directoryReader) Format() string { return "server" }
 func (d *directoryReader) Skipped() map[string]int {
 	out := map[string]int{}
 	for k, n := range d.j.Skipped {
-		if !strings.HasPrefix(k, "(") {
+		if k != joined.CountedAsZero { // these are evaluated
 			out[k] = n
 		}
 	}

@@ -343,6 +343,7 @@ func (e *evaluation) ofServer(err error) error {
 		return err
 	}
 	fault.File = e.source
+	// what a fault found begins with a constant of package logged, and goes on with what was skipped
 	if skipped, ok := strings.CutPrefix(fault.Found, logged.Empty); ok {
 		where := "of " + orAny(e.in.Model)
 		if e.after > 0 {

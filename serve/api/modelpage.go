@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 
+	"troupe/ope"
 	"troupe/serve"
 )
 
@@ -447,9 +448,15 @@ func (v *modelView) versusUniform(h *modelHistory, t *terms, es []estimates, out
 	case last.weighed == 0:
 		say("The log supports no comparison with uniform play: the model's own choices were not played.")
 	case last.supports() && outside == 0:
-		say("Uniform play would have earned %s by inverse propensities (SNIPS, effective sample size %s), between %s "+
-			"and %s.",
-			short(last.uniform.Mean), grouped(round(last.size)), short(last.uniform.Low), short(last.uniform.High))
+		if last.shown() {
+			say("Uniform play would have earned %s by inverse propensities (SNIPS, effective sample size %s), between %s "+
+				"and %s.",
+				short(last.uniform.Mean), grouped(round(last.size)), short(last.uniform.Low), short(last.uniform.High))
+		} else {
+			say("What uniform play would have earned lies between %s and %s. The log supports no number: the effective "+
+				"sample size is %s decisions, and %d are needed.", short(last.uniform.Low), short(last.uniform.High),
+				grouped(round(last.size)), ope.LeastEffective)
+		}
 		u := against()
 		switch {
 		case u != nil:

@@ -35,7 +35,8 @@ type estimates struct {
 	weighed int      // decisions with a weight
 	// firstWeight is the mean of the weights 1{first}/p, 1 where the log supports the first candidate.
 	firstWeight float64
-	size        float64 // effective sample size of the comparison, (Σw)²/Σw²
+	size        float64 // effective sample size of the comparison with uniform play, (Σw)²/Σw²
+	firstSize   float64 // of that with the first candidate
 	// less is what the first candidate earns less than the model, paired on the same decisions, at 95 % by itself.
 	less interval
 }
@@ -105,6 +106,7 @@ type estimator struct {
 	weighed                     int
 	weights, squares, weighted  float64
 	firstWeights, firstWeighted float64
+	firstSquares                float64
 }
 
 // both are the sequences of y and of 1 − y, with their weights.
@@ -136,7 +138,7 @@ func (e *estimator) add(d *past, values []float64, i int) {
 	if d.index == 0 {
 		f = float64(d.den) / float64(d.num)
 	}
-	e.firstWeights, e.firstWeighted = e.firstWeights+f, e.firstWeighted+f*y
+	e.firstWeights, e.firstWeighted, e.firstSquares = e.firstWeights+f, e.firstWeighted+f*y, e.firstSquares+f*f
 	if e.bounds {
 		e.uniform.up.Add(w * y)
 		e.uniform.down.Add(w * (1 - y))
@@ -157,6 +159,7 @@ func (e *estimator) now(n int) estimates {
 		out.uniform.Mean = value(e.weighted / e.weights)
 		if out.firstWeight = e.firstWeights / float64(e.weighed); e.firstWeights > 0 {
 			out.first.Mean = value(e.firstWeighted / e.firstWeights)
+			out.firstSize = e.firstWeights * e.firstWeights / e.firstSquares
 		}
 	}
 	if !e.bounds {
@@ -175,10 +178,13 @@ func (e *estimator) now(n int) estimates {
 	return out
 }
 
-// supports reports whether the log supports a number for uniform play, not only bounds.
+// supports reports whether the log supports uniform play: the weights have a mean near 1.
 func (e *estimates) supports() bool {
 	return e.weighed >= fewDecisions && e.weight > 0.8 && e.weight < 1.25
 }
+
+// shown reports whether the log supports a number for uniform play, and not only bounds.
+func (e *estimates) shown() bool { return e.supports() && ope.Shown(e.size) }
 
 // tick is a word beside a curve, at a percentage from the top.
 type tick struct {
@@ -209,7 +215,7 @@ func drawCurve(es []estimates, interval bool, from, to string) *curve {
 		if es[i].n >= recentOf(last.n) { // the first means have few rewards
 			see(es[i].recent)
 		}
-		if c.Supported && 4*i >= len(es) { // the first ratios have few weights
+		if c.Supported && ope.Shown(es[i].size) && 4*i >= len(es) { // the first ratios have few weights
 			see(es[i].uniform.Mean)
 		}
 	}
@@ -240,28 +246,46 @@ func drawCurve(es []estimates, interval bool, from, to string) *curve {
 		}
 		return b.String() + "Z"
 	}
+	shown := func(value func(*estimates) float64) string { // where the log supports a number, with gaps
+		var b strings.Builder
+		pen := 'M'
+		for i := range es {
+			if !ope.Shown(es[i].size) {
+				pen = 'M'
+				continue
+			}
+			fmt.Fprintf(&b, "%c%.0f %.0f", pen, x(i), y(value(&es[i])))
+			pen = 'L'
+		}
+		return b.String()
+	}
 	c.Line = path(func(e *estimates) float64 { return e.recent })
 	at := func(v float64) string { return strconv.FormatFloat(y(v)/10, 'f', 1, 64) }
 	c.Ends = []tick{{At: at(last.recent), Text: "this model"}}
 	c.Label = fmt.Sprintf("Mean reward of the newest %d of %d decisions: %s.", recentOf(last.n), last.n,
 		short(last.recent))
-	if c.Supported {
-		c.Other = path(func(e *estimates) float64 {
-			if e.weighed == 0 {
-				return last.uniform.Mean
-			}
-			return e.uniform.Mean
-		})
+	if c.Supported && (last.shown() || interval) {
+		if last.shown() {
+			c.Other = shown(func(e *estimates) float64 { return e.uniform.Mean })
+		}
 		if interval {
 			c.OtherBand = band(func(e *estimates) float64 { return e.uniform.Low },
 				func(e *estimates) float64 { return e.uniform.High })
 		}
-		top := y(last.uniform.Mean)
+		end := last.uniform.Mean
+		if !last.shown() {
+			end = (last.uniform.Low + last.uniform.High) / 2 // the word stands beside the band
+		}
+		top := y(end)
 		if mine := y(last.recent); math.Abs(top-mine) < 80 { // the words must not lie on each other
 			top = mine + math.Copysign(80, top-mine)
 		}
 		c.Ends = append(c.Ends, tick{At: strconv.FormatFloat(top/10, 'f', 1, 64), Text: "uniform play"})
-		c.Label += fmt.Sprintf(" Uniform play: %s.", short(last.uniform.Mean))
+		if last.shown() {
+			c.Label += fmt.Sprintf(" Uniform play: %s.", short(last.uniform.Mean))
+		} else if interval {
+			c.Label += fmt.Sprintf(" Uniform play: between %s and %s.", short(last.uniform.Low), short(last.uniform.High))
+		}
 	}
 	for i := range 4 {
 		v := hi - float64(i)/3*(hi-lo)

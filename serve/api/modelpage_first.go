@@ -14,7 +14,7 @@ func baselineText(es []estimates, outside int) (out []string) {
 		return nil
 	}
 	f := &last.first
-	if !(last.firstWeight > 0.8 && last.firstWeight < 1.25) {
+	if !(last.firstWeight > 0.8 && last.firstWeight < 1.25) || !ope.Shown(last.firstSize) {
 		return []string{fmt.Sprintf("What the first candidate of each request would have earned lies between %s and "+
 			"%s; it was played too rarely for a number.", short(f.Low), short(f.High))}
 	}
