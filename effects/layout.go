@@ -24,7 +24,7 @@ const (
 
 // bases are the first guesses of a group's variance, in units of guess · the variance of the rewards.
 var bases = [...]float64{ofAction: 1, ofValues: .45, ofSlope: .1, ofRanges: .05, ofPairs: .05, ofGrid: .05,
-	ofProducts: .15, ofIDs: .15}
+	ofProducts: 1, ofIDs: .15}
 
 // group is a group of coefficients: its kind, and the fields that it is of.
 type group struct {
@@ -32,13 +32,24 @@ type group struct {
 	a, b fieldKey
 }
 
-func (g group) base() float64 { return bases[g.kind&(ofOwnFeatures-1)] }
+func (g group) base() float64 {
+	if g.kind == ofAction && g.a != 0 {
+		return idBase
+	}
+	return bases[g.kind&(ofOwnFeatures-1)]
+}
+
+// idBase is the base of the ids of actions with features: these say what the features do not.
+var idBase = .1
 
 // fieldKey is the number of a field (bandit.FieldOf), with a bit that tells the fields of actions from those of the
 // context.
 type fieldKey uint32
 
-const actionField fieldKey = 1 << 20
+const (
+	actionField fieldKey = 1 << 20
+	compared    fieldKey = 1 << 24 // a number of an action less one of the context, both as their scales take them
+)
 
 // field is what is known of a field of the requests.
 type field struct {
@@ -52,10 +63,15 @@ type field struct {
 
 // z returns a number on the scale of its field.
 func (f *field) z(v float64) float64 {
+	return min(max((f.plain(v)-f.mid)/f.width, -cut), cut)
+}
+
+// plain returns a number, or its logarithm where the scale is of these.
+func (f *field) plain(v float64) float64 {
 	if f.log {
-		v = logs.Log(max(v, 1e-300))
+		return logs.Log(max(v, 1e-300))
 	}
-	return min(max((v-f.mid)/f.width, -cut), cut)
+	return v
 }
 
 // coord is a coordinate of a block: what it stands for, and its group.
@@ -113,6 +129,7 @@ type (
 	span struct {
 		field int32
 		z     float64
+		plain float64
 	}
 )
 
@@ -143,6 +160,8 @@ func (v *vector) clone() vector {
 type reading struct {
 	levels, ownLevels []level
 	spans, ownSpans   []span
+	compared          []span // of an action's numbers with those of the context
+	present           []bool // fields of a request
 	vector            vector
 	place             []int32 // 1 + the place of a coordinate in the vector
 }
@@ -188,8 +207,9 @@ const (
 	pairedFields  = 6   // more fields of words than these have no pairs
 	pairedLevels  = 12
 	pairedCells   = 48
-	gridNumbers   = 3 // two or three numbers have grids
-	firstIDs      = 3 // an id has a coordinate from its third event on
+	gridNumbers   = 3  // two or three numbers have grids
+	firstIDs      = 3  // an id has a coordinate from its third event on
+	optional      = 16 // of more fields than these, those that a request lacks are not noted
 )
 
 // scan reads the atoms of the context, or of an action, into levels and spans.
@@ -197,6 +217,10 @@ func (r *reading) scan(l *layout, x *index, side fieldKey, atoms []Atom, to lear
 	levels, spans := r.levels[:0], r.spans[:0]
 	if side != 0 {
 		levels, spans = r.ownLevels[:0], r.ownSpans[:0]
+	}
+	r.present = r.present[:0]
+	for range l.fields {
+		r.present = append(r.present, false)
 	}
 	for _, a := range atoms {
 		f := a.field() | side
@@ -207,36 +231,30 @@ func (r *reading) scan(l *layout, x *index, side fieldKey, atoms []Atom, to lear
 				continue
 			}
 			at = to.field(f)
+			r.present = append(r.present, true)
 		}
+		r.present[at] = true
 		if number {
 			if to != nil {
 				to.see(f, a.Value)
 			}
 			if d := &l.fields[at]; d.number {
-				spans = append(spans, span{at, d.z(a.Value)})
+				spans = append(spans, span{at, d.z(a.Value), d.plain(a.Value)})
 			}
 			continue
 		}
-		key := mix2(a.Hash, uint64(side))
-		j, core := x.coords[key]
-		core = core && int(j) < len(l.coords)
-		if to != nil && !core {
-			if !to.again(key) {
-				levels = append(levels, level{at, key, 0, false}) // it counts from its second sighting on
+		levels = append(levels, r.level(l, x, at, mix2(a.Hash, uint64(side)), a.Value, to))
+	}
+	if len(l.fields) <= optional {
+		for i, there := range r.present {
+			f := &l.fields[i]
+			if there || f.key&actionField != side || f.key&compared != 0 || !f.number && f.levels == 0 {
 				continue
 			}
-			limit := uint16(levelLimit)
-			kind := ofValues
-			if side != 0 {
-				limit, kind = ownLevelLimit, kind|ofOwnFeatures
-			}
-			if g := (group{kind: kind, a: f}); l.fields[at].levels < limit && to.room(g) {
-				to.place(key, to.group(g))
-				to.level(at)
-				core = true
+			if v := r.level(l, x, int32(i), absentKey(f.key), 1, to); v.core {
+				levels = append(levels, v)
 			}
 		}
-		levels = append(levels, level{at, key, a.Value, core})
 	}
 	if side != 0 {
 		r.ownLevels, r.ownSpans = levels, spans
@@ -244,6 +262,70 @@ func (r *reading) scan(l *layout, x *index, side fieldKey, atoms []Atom, to lear
 		r.levels, r.spans = levels, spans
 	}
 	return levels, spans
+}
+
+// level reads a value of a field of words. It has a coordinate from its second sighting on, while there is room.
+func (r *reading) level(l *layout, x *index, at int32, key uint64, v float64, to learner) level {
+	j, core := x.coords[key]
+	core = core && int(j) < len(l.coords)
+	if to != nil && !core {
+		if !to.again(key) {
+			return level{at, key, 0, false}
+		}
+		f := l.fields[at].key
+		limit, g := uint16(levelLimit), group{kind: ofValues, a: f}
+		if f&actionField != 0 {
+			limit, g.kind = ownLevelLimit, g.kind|ofOwnFeatures
+		}
+		if l.fields[at].levels < limit && to.room(g) {
+			to.place(key, to.group(g))
+			to.level(at)
+			core = true
+		}
+	}
+	return level{at, key, v, core}
+}
+
+// absentKey is the key of the value of a field that a request lacks.
+func absentKey(f fieldKey) uint64 { return mix2(uint64(f)|5<<32, 1) }
+
+// compare reads the difference of each number of the action and each of the context whose scales are of one kind, as
+// a number of its own: of logarithms it is a ratio.
+func (r *reading) compare(l *layout, x *index, to learner) {
+	r.compared = r.compared[:0]
+	r.comparisons(l, func(f fieldKey, v float64) {
+		at, ok := x.fields[f]
+		if ok = ok && int(at) < len(l.fields); !ok {
+			if to == nil {
+				return
+			}
+			at = to.field(f)
+		}
+		if to != nil {
+			to.see(f, v)
+		}
+		if d := &l.fields[at]; d.number {
+			r.compared = append(r.compared, span{at, d.z(v), v})
+		}
+	})
+}
+
+// comparisons calls f for each difference that compare reads.
+func (r *reading) comparisons(l *layout, f func(f fieldKey, v float64)) {
+	if len(r.ownSpans) > gridNumbers || len(r.spans) > gridNumbers {
+		return
+	}
+	for _, s := range r.ownSpans {
+		for _, t := range r.spans {
+			if a, b := &l.fields[s.field], &l.fields[t.field]; a.log == b.log {
+				f(compareKey(a.key, b.key), s.plain-t.plain)
+			}
+		}
+	}
+}
+
+func compareKey(a, b fieldKey) fieldKey {
+	return compared | actionField | fieldKey(mix2(uint64(a), uint64(b)))&(actionField-1)
 }
 
 // begin empties the vector and gives it the coordinate that every block has.
@@ -332,7 +414,7 @@ func (r *reading) side(l *layout, x *index, levels []level, spans []span, number
 func (l *layout) count(side fieldKey) (numbers, fields int) {
 	for i := range l.fields {
 		switch f := &l.fields[i]; {
-		case f.key&actionField != side:
+		case f.key&actionField != side || f.key&compared != 0:
 		case f.number:
 			numbers++
 		case f.levels > 0:
@@ -387,10 +469,10 @@ func (r *reading) grid(l *layout, x *index, a, b span, to learner) {
 }
 
 func (r *reading) pair(l *layout, x *index, a, b level, to learner) {
-	if !a.core || !b.core || a.field == b.field {
+	fa, fb := &l.fields[a.field], &l.fields[b.field]
+	if !a.core || !b.core || a.field == b.field || fa.number || fb.number {
 		return
 	}
-	fa, fb := &l.fields[a.field], &l.fields[b.field]
 	if n, m := fa.levels, fb.levels; max(n, m) <= pairedLevels && n*m <= pairedCells {
 		g := group{ofPairs, fa.key, fb.key}
 		r.put(l, x, mix2(a.key, b.key), g, float64(a.x*b.x), to)
@@ -403,7 +485,9 @@ func (r *reading) action(l *layout, x *index, id uint64, atoms []Atom, to learne
 	r.begin(l, x, to)
 	numbers, _ := l.count(actionField)
 	contexts, _ := l.count(0)
+	r.compare(l, x, to)
 	r.side(l, x, r.ownLevels, r.ownSpans, numbers, ofOwnFeatures, to)
+	r.side(l, x, nil, r.compared, 0, ofOwnFeatures, to)
 	r.side(l, x, r.levels, r.spans, contexts, 0, to)
 	idKey := mix2(id, 4)
 	known := to == nil || to.again(idKey) && to.again(mix(idKey))
@@ -417,11 +501,9 @@ func (r *reading) action(l *layout, x *index, id uint64, atoms []Atom, to learne
 		})
 	})
 	if known {
-		for _, v := range r.levels {
-			if v.core {
-				r.put(l, x, mix2(idKey, v.key), group{kind: ofIDs, a: l.fields[v.field].key}, v.x, to)
-			}
-		}
+		r.parts(l, x, r.levels, r.spans, contexts, func(other uint64, of fieldKey, ok kind, w float64) {
+			r.put(l, x, mix2(idKey, other), group{kind: ofIDs, a: of, b: fieldKey(ok)}, w, to)
+		})
 	}
 	r.sort()
 }
@@ -471,7 +553,7 @@ func (f *field) scale(first []float64) {
 	v := slices.Clone(first)
 	slices.Sort(v)
 	lo, hi := quantile(v, .1), quantile(v, .9)
-	f.log = v[0] > 0 && hi > 20*max(lo, 1e-300)
+	f.log = f.key&compared == 0 && v[0] > 0 && hi > 20*max(lo, 1e-300)
 	if f.log {
 		for i, x := range v {
 			v[i] = logs.Log(x)

@@ -331,27 +331,41 @@ func (m *Model) restart(context, action []Atom, y float64, t uint64) float64 {
 func (m *Model) scales() {
 	m.numbers, m.shared = map[fieldKey][]float64{}, false
 	var order []fieldKey
-	note := func(side fieldKey, atoms []Atom) {
-		for _, a := range atoms {
+	note := func(f fieldKey, v float64) {
+		if m.numbers[f] == nil {
+			order = append(order, f)
+		}
+		m.numbers[f] = append(m.numbers[f], v)
+	}
+	fix := func() {
+		for _, f := range order {
+			if v := m.numbers[f]; len(v) >= fewValues {
+				m.lay.fields[m.field(f)].scale(v)
+				delete(m.numbers, f)
+			}
+		}
+		order = order[:0]
+	}
+	for _, e := range m.early {
+		for _, a := range e.context {
 			if a.number() {
-				f := a.field() | side
-				if m.numbers[f] == nil {
-					order = append(order, f)
-				}
-				m.numbers[f] = append(m.numbers[f], a.Value)
+				note(a.field(), a.Value)
+			}
+		}
+		for _, a := range e.action[1:] {
+			if a.number() {
+				note(a.field()|actionField, a.Value)
 			}
 		}
 	}
+	fix()
+	r := &m.reading
 	for _, e := range m.early {
-		note(0, e.context)
-		note(actionField, e.action[1:])
+		r.scan(&m.lay, &m.find, 0, e.context, nil)
+		r.scan(&m.lay, &m.find, actionField, e.action[1:], nil)
+		r.comparisons(&m.lay, note)
 	}
-	for _, f := range order {
-		if v := m.numbers[f]; len(v) >= fewValues {
-			m.lay.fields[m.field(f)].scale(v)
-			delete(m.numbers, f)
-		}
-	}
+	fix()
 }
 
 // fewValues is how many values of a number fix its scale among the early events.
