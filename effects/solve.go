@@ -7,15 +7,26 @@ import (
 )
 
 // solver computes posteriors from sums. It is the scratch space of one goroutine.
+//
+// Triangles are stored by the rows of their upper half: row i, from its diagonal on, begins at at(i), so that every inner
+// loop runs over neighbours.
 type solver struct {
 	live []int     // coordinates that some event of the block had
-	l, y []float64 // the factor of A/σ² + 1/τ on them, and its inverse, transposed
+	u    []float64 // A/σ² + 1/τ = UᵀU on them
+	x    []float64 // X = U⁻¹, so that P = XXᵀ
 	m, r []float64
 	diag []float64
 }
 
-// factor computes the Cholesky factor of A/σ² + diag(1/τ) on the coordinates that the block has seen, and the inverse of
-// the factor, row by row of its transpose. prior(j) is τ of coordinate j.
+// row returns row i of a triangle from its diagonal on.
+func (s *solver) row(t []float64, i int) []float64 {
+	d := len(s.live)
+	at := i*d - i*(i-1)/2
+	return t[at : at+d-i : at+d-i]
+}
+
+// factor computes the Cholesky factor of A/σ² + diag(1/τ) on the coordinates that the block has seen. prior(j) is τ of
+// coordinate j.
 func (s *solver) factor(b *block, s2 float64, prior func(j int) float64) {
 	s.live = s.live[:0]
 	for j := range b.b {
@@ -24,43 +35,56 @@ func (s *solver) factor(b *block, s2 float64, prior func(j int) float64) {
 		}
 	}
 	d := len(s.live)
-	s.l = resize(s.l, triangle(d))
-	for i, j := range s.live {
-		row := s.l[triangle(i):][: i+1 : i+1]
+	s.u = resize(s.u, triangle(d))
+	by := 1 / s2
+	for i, j := range s.live { // row i of A is column i of U
 		from := b.a[triangle(j):]
-		for k, at := range s.live[:i+1] {
-			row[k] = from[at] / s2
+		at := i
+		for k, l := range s.live[:i+1] {
+			s.u[at] = from[l] * by
+			at += d - k - 1
 		}
-		row[i] += 1 / prior(j)
-		for k := range i {
-			other := s.l[triangle(k):][: k+1 : k+1]
-			row[k] = (row[k] - linalg.Dot(row[:k], other[:k])) / other[k]
+		s.u[at-(d-i-1)] += 1 / prior(j)
+	}
+	for i := range d {
+		u := s.row(s.u, i)
+		root := math.Sqrt(max(u[0], 1e-300))
+		inverse := 1 / root
+		u[0] = root
+		for k := 1; k < len(u); k++ {
+			u[k] *= inverse
 		}
-		row[i] = math.Sqrt(max(row[i]-linalg.Dot(row[:i], row[:i]), 1e-300))
+		for k := 1; k < len(u); k++ {
+			if u[k] != 0 {
+				linalg.Axpy(-u[k], u[k:], s.row(s.u, i+k))
+			}
+		}
 	}
 }
 
-// invert computes L⁻¹. Column i of it is y[i·d+i : i·d+d].
+// invert computes X = U⁻¹, from its last row on.
 func (s *solver) invert() {
 	d := len(s.live)
-	s.y = resize(s.y, d*d)
-	for i := range d {
-		col := s.y[i*d : (i+1)*d]
-		col[i] = 1 / s.l[triangle(i)+i]
-		for k := i + 1; k < d; k++ {
-			row := s.l[triangle(k):]
-			col[k] = -linalg.Dot(row[i:k], col[i:k]) / row[k]
+	s.x = resize(s.x, triangle(d))
+	clear(s.x)
+	for i := d - 1; i >= 0; i-- {
+		x, u := s.row(s.x, i), s.row(s.u, i)
+		inverse := 1 / u[0]
+		x[0] = inverse
+		for k := 1; k < len(u); k++ {
+			if u[k] != 0 {
+				linalg.Axpy(-float64(u[k]*inverse), s.row(s.x, i+k), x[k:])
+			}
 		}
 	}
 }
 
 // diagonal returns the diagonal of the posterior's covariance.
 func (s *solver) diagonal() []float64 {
-	d := len(s.live)
-	s.diag = resize(s.diag, d)
-	for i := range d {
-		col := s.y[i*d+i : (i+1)*d]
-		s.diag[i] = linalg.Dot(col, col)
+	s.diag = resize(s.diag, len(s.live))
+	for i := range s.diag {
+		x := s.row(s.x, i)
+		s.diag[i] = linalg.Dot(x, x)
 	}
 	return s.diag
 }
@@ -72,14 +96,15 @@ func (s *solver) means(b *block, mean, s2 float64) (m, r []float64) {
 	for i, j := range s.live {
 		s.r[i] = b.b[j] - float64(mean*b.a[triangle(j)])
 	}
-	for i := range d { // L u = r
-		row := s.l[triangle(i):]
-		s.m[i] = (s.r[i] - linalg.Dot(row[:i], s.m[:i])) / row[i]
+	copy(s.m, s.r)
+	for i := range d { // Uᵀu = r
+		u := s.row(s.u, i)
+		s.m[i] /= u[0]
+		linalg.Axpy(-s.m[i], u[1:], s.m[i+1:])
 	}
-	for i := d - 1; i >= 0; i-- { // Lᵀ m = u
-		row := s.l[triangle(i):]
-		s.m[i] /= row[i]
-		linalg.Axpy(-s.m[i], row[:i], s.m[:i])
+	for i := d - 1; i >= 0; i-- { // Um = u
+		u := s.row(s.u, i)
+		s.m[i] = (s.m[i] - linalg.Dot(u[1:], s.m[i+1:])) / u[0]
 	}
 	for i := range s.m {
 		s.m[i] /= s2
@@ -98,11 +123,10 @@ func (s *solver) into(b *block, h *hyper, coords []coord) {
 	for j := range p.m {
 		p.p[triangle(j)+j] = h.prior(coords[j].group)
 	}
-	d := len(s.live)
 	for i, j := range s.live {
-		row := p.p[triangle(j):]
+		row, x := p.p[triangle(j):], s.row(s.x, i)
 		for k, at := range s.live[:i+1] {
-			row[at] = linalg.Dot(s.y[k*d+i:(k+1)*d], s.y[i*d+i:(i+1)*d])
+			row[at] = linalg.Dot(x, s.row(s.x, k)[i-k:])
 		}
 	}
 	if p.mean, p.s2 = h.mean, h.s2; h.known() {

@@ -53,6 +53,7 @@ func linalg() {
 		v.maxAbs()
 		v.within()
 		v.addAbs()
+		v.axpy()
 		v.arms()
 		v.ridges()
 	}

@@ -458,6 +458,26 @@ func (v *isa) addAbs() {
 	RET()
 }
 
+// axpy goes through x and y a vector at a time. A product is rounded before it is added.
+func (v *isa) axpy() {
+	v.text("axpy", "(alpha float64, x, y *float64, n int)", "is Axpy.")
+	x, y, n := arg("x"), arg("y"), arg("n")
+	alpha := v.broadcastArg("alpha")
+	a, b := v.vec(), v.vec()
+	v.each(n, "number", func(load func(Mem, VecVirtual), store func(VecVirtual, Mem)) {
+		load(at(x, 0), a)
+		load(at(y, 0), b)
+		VMULPD(alpha, a, a)
+		VADDPD(a, b, b)
+		store(b, at(y, 0))
+	}, func(bytes Op) {
+		ADDQ(bytes, x)
+		ADDQ(bytes, y)
+	})
+	VZEROUPPER()
+	RET()
+}
+
 // shortlistRise adds |w|·most to the swing, and makes the rise of it.
 func (v *isa) shortlistRise() {
 	v.text("shortlistRise", "(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64)",

@@ -228,3 +228,9 @@ func addAbsAVX512(dst, w *float64, n int, by, more float64)
 
 //go:noescape
 func addAbsAVX2(dst, w *float64, n int, by, more float64)
+
+//go:noescape
+func axpyAVX512(alpha float64, x, y *float64, n int)
+
+//go:noescape
+func axpyAVX2(alpha float64, x, y *float64, n int)

@@ -4336,6 +4336,46 @@ numberEnd:
 	VZEROUPPER
 	RET
 
+// func axpyAVX512(alpha float64, x *float64, y *float64, n int)
+// Requires: AVX, AVX512F, BMI2, SSE2
+TEXT ·axpyAVX512(SB), NOSPLIT, $0-32
+	MOVQ         x+8(FP), AX
+	MOVQ         y+16(FP), CX
+	MOVQ         n+24(FP), DX
+	MOVSD        alpha+0(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVQ         DX, BX
+	ANDQ         $0x07, BX
+	MOVQ         $-1, SI
+	BZHIQ        BX, SI, SI
+	KMOVW        SI, K1
+	SUBQ         BX, DX
+	JZ           numberRest
+
+number:
+	VMOVUPD (AX), Z1
+	VMOVUPD (CX), Z2
+	VMULPD  Z0, Z1, Z1
+	VADDPD  Z1, Z2, Z2
+	VMOVUPD Z2, (CX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	SUBQ    $0x08, DX
+	JNZ     number
+
+numberRest:
+	TESTQ     BX, BX
+	JZ        numberEnd
+	VMOVUPD.Z (AX), K1, Z1
+	VMOVUPD.Z (CX), K1, Z2
+	VMULPD    Z0, Z1, Z1
+	VADDPD    Z1, Z2, Z2
+	VMOVUPD   Z2, K1, (CX)
+
+numberEnd:
+	VZEROUPPER
+	RET
+
 DATA lanesAVX512<>+0(SB)/8, $0x0000000000000000
 DATA lanesAVX512<>+8(SB)/8, $0x3ff0000000000000
 DATA lanesAVX512<>+16(SB)/8, $0x4000000000000000
@@ -9697,6 +9737,47 @@ numberRest:
 	VFMADD231PD Y0, Y3, Y4
 	VADDPD      Y1, Y4, Y4
 	VMASKMOVPD  Y4, Y5, (AX)
+
+numberEnd:
+	VZEROUPPER
+	RET
+
+// func axpyAVX2(alpha float64, x *float64, y *float64, n int)
+// Requires: AVX, AVX2, SSE2
+TEXT ·axpyAVX2(SB), NOSPLIT, $0-32
+	MOVQ         x+8(FP), AX
+	MOVQ         y+16(FP), CX
+	MOVQ         n+24(FP), DX
+	MOVSD        alpha+0(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVQ         DX, BX
+	ANDQ         $0x03, BX
+	LEAQ         masks<>+0(SB), DI
+	MOVQ         BX, SI
+	SHLQ         $0x05, SI
+	VMOVDQU      (DI)(SI*1), Y3
+	SUBQ         BX, DX
+	JZ           numberRest
+
+number:
+	VMOVUPD (AX), Y1
+	VMOVUPD (CX), Y2
+	VMULPD  Y0, Y1, Y1
+	VADDPD  Y1, Y2, Y2
+	VMOVUPD Y2, (CX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	SUBQ    $0x04, DX
+	JNZ     number
+
+numberRest:
+	TESTQ      BX, BX
+	JZ         numberEnd
+	VMASKMOVPD (AX), Y3, Y1
+	VMASKMOVPD (CX), Y3, Y2
+	VMULPD     Y0, Y1, Y1
+	VADDPD     Y1, Y2, Y2
+	VMASKMOVPD Y2, Y3, (CX)
 
 numberEnd:
 	VZEROUPPER

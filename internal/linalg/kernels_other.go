@@ -200,3 +200,6 @@ func addAbsAVX512(dst, w *float64, n int, by, more float64) {
 func addAbsAVX2(dst, w *float64, n int, by, more float64) {
 	panic("linalg: no such kernel")
 }
+
+func axpyAVX512(alpha float64, x, y *float64, n int) { panic("linalg: no such kernel") }
+func axpyAVX2(alpha float64, x, y *float64, n int)   { panic("linalg: no such kernel") }

@@ -372,3 +372,37 @@ func TestMerge(t *testing.T) {
 		}
 	}
 }
+
+// TestAxpy compares Axpy at every level with a loop, of x and y apart and of one slice.
+func TestAxpy(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 3))
+	for n := range 70 {
+		x, y := make([]float64, n+4), make([]float64, n+4)
+		for i := range x {
+			x[i], y[i] = r.NormFloat64(), r.NormFloat64()
+		}
+		const alpha = -0.7
+		for _, same := range []bool{false, true} {
+			got := everyLevel(t, "Axpy", func() []float64 {
+				to, from := append([]float64(nil), y...), x
+				if same {
+					from = to
+				}
+				Axpy(alpha, from[:n], to)
+				return to
+			})
+			for i, v := range got {
+				want, from := y[i], x
+				if same {
+					from = y
+				}
+				if i < n {
+					want += float64(alpha * from[i])
+				}
+				if v != want {
+					t.Fatalf("%d numbers, same %v: number %d is %v, want %v", n, same, i, v, want)
+				}
+			}
+		}
+	}
+}

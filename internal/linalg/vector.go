@@ -9,6 +9,16 @@ import (
 // Axpy adds alpha·x to y. y must not be shorter than x; they may be the same slice.
 func Axpy(alpha float64, x, y []float64) {
 	y = y[:len(x)]
+	if len(x) >= 8 {
+		switch cpu.Kernels() {
+		case cpu.AVX512:
+			axpyAVX512(alpha, &x[0], &y[0], len(x))
+			return
+		case cpu.AVX2:
+			axpyAVX2(alpha, &x[0], &y[0], len(x))
+			return
+		}
+	}
 	for len(x) >= 4 && len(y) >= 4 {
 		y[0] += float64(alpha * x[0])
 		y[1] += float64(alpha * x[1])
