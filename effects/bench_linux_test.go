@@ -2,55 +2,13 @@ package effects
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"troupe/rng"
 )
-
-// pairs plays decisions with numbers in the context, and learns each reward at once.
-type pairs struct {
-	m       *Model
-	r       *rand.Rand
-	weights [][]float64
-	acts    [][]Atom
-	context []Atom
-	n       uint64
-}
-
-func newPairs(numbers, actions int) *pairs {
-	p := &pairs{m: New(rng.NewKey(1)), r: rand.New(rand.NewPCG(1, 2))}
-	for k := range actions {
-		p.acts = append(p.acts, []Atom{word(99, fmt.Sprint("a", k))})
-		w := make([]float64, numbers)
-		for j := range w {
-			w[j] = p.r.NormFloat64()
-		}
-		p.weights = append(p.weights, w)
-	}
-	return p
-}
-
-func (p *pairs) play() {
-	p.context = p.context[:0]
-	for j := range p.weights[0] {
-		p.context = append(p.context, num(uint64(j), p.r.NormFloat64()))
-	}
-	_, winner := p.m.Votes(p.context, p.acts, nil, p.n)
-	k := winner[p.r.IntN(voters)]
-	y := p.r.NormFloat64()
-	for j, w := range p.weights[k] {
-		y += w * p.context[j].Value
-	}
-	p.m.Decided(p.n, p.context, p.acts[k])
-	p.m.Learn(p.n, p.context, p.acts[k], y)
-	p.n++
-}
 
 // processor is what this thread has used.
 func processor() time.Duration {
@@ -71,7 +29,7 @@ func BenchmarkPair(b *testing.B) {
 			defer runtime.UnlockOSThread()
 			var took []time.Duration
 			for range b.N {
-				p := newPairs(size[0], size[1])
+				p := newNumbers(size[0], size[1])
 				for range events {
 					began := processor()
 					p.play()

@@ -7,7 +7,7 @@ const (
 	widen      = 3. // the prior that plays is so many times as wide as what was estimated
 	firstFit   = 6  // events before the first estimate
 	growth     = 1.25
-	rounds     = 3
+	rounds     = 1
 	leastShare = 1e-7   // a group's variance is at least so much of the variance of the rewards,
 	mostShare  = 4      // and at most so much: with few events its fixed point may diverge
 	narrow     = 1. / 3 // scale of a draw

@@ -281,7 +281,7 @@ func (m *Model) Learn(key uint64, context, action []Atom, y float64) {
 	}
 	m.events++
 	m.bear()
-	y = m.learn(context, action, y-m.offset, m.trial.decision(key, m.t))
+	y = m.learn(context, action, y, m.trial.decision(key, m.t))
 	m.trial.settle(key, true, y)
 	m.judge()
 }
@@ -294,7 +294,7 @@ func (m *Model) Dropped(key uint64) {
 // earlyFits are the numbers of early events after which the scales of numbers are found, and all is learned again.
 var earlyFits = [...]int{8, 16, 32}
 
-// learn learns a reward relative to the offset, of decision t, and returns what it counted as.
+// learn learns the reward of decision t, and returns what it counted as, relative to the offset.
 func (m *Model) learn(context, action []Atom, y float64, t uint64) float64 {
 	if !m.grown {
 		m.early = append(m.early, event{slices.Clone(context), slices.Clone(action), y, t})
@@ -304,22 +304,29 @@ func (m *Model) learn(context, action []Atom, y float64, t uint64) float64 {
 		m.lay.joint = m.lay.joint || features
 		return m.restart(context, action, y, t)
 	}
-	return m.take(context, action, y, t)
+	return m.take(m.events, context, action, y-m.offset, t)
 }
 
-// restart learns the early events again, with what is known of the scales of numbers by now. When they are not kept any
-// more the model begins with this event.
+// restart learns the early events again, with what is known of the scales of numbers by now, and relative to the median
+// of their rewards: the first one may be far from all others. When they are not kept any more the model begins with this
+// event.
 func (m *Model) restart(context, action []Atom, y float64, t uint64) float64 {
 	m.empty(m.lay.joint)
 	m.copies, m.fit = nil, nil
 	m.n, m.next, m.extremes, m.seen = 0, firstFit, extremes{}, sketch{}
 	if m.grown {
 		m.numbers, m.shared = map[fieldKey][]float64{}, false
-		return m.take(context, action, y, t)
+		return m.take(m.events, context, action, y-m.offset, t)
 	}
 	m.scales()
+	var rewards []float64
 	for _, e := range m.early {
-		y = m.take(e.context, e.action, e.y, e.t)
+		rewards = append(rewards, e.y)
+	}
+	slices.Sort(rewards)
+	m.offset = rewards[(len(rewards)-1)/2]
+	for i, e := range m.early {
+		y = m.take(uint64(i+1), e.context, e.action, e.y-m.offset, e.t)
 	}
 	if m.grown = len(m.early) >= earlyFits[len(earlyFits)-1]; m.grown {
 		m.early = nil
@@ -371,11 +378,11 @@ func (m *Model) scales() {
 // fewValues is how many values of a number fix its scale among the early events.
 const fewValues = 6
 
-// take learns an event.
-func (m *Model) take(context, action []Atom, y float64, t uint64) float64 {
+// take learns an event, which has a number from 1 on.
+func (m *Model) take(number uint64, context, action []Atom, y float64, t uint64) float64 {
 	k, v := m.read(context, action, true)
 	m.n++
-	y = m.bound(record{event: m.events, t: t, block: k, raw: y}, v)
+	y = m.bound(record{event: number, t: t, block: k, raw: y}, v)
 	m.main.learn(m, k, v, y)
 	for _, c := range m.copies {
 		if c.born < t {
