@@ -138,7 +138,50 @@ Completion for bash, zsh, fish and PowerShell: troupe completion --help.`,
 		bench.Command(), bench.EdgeLimitCommand(), evaluate.Command(), trainCommand(), lintCommand(), convertCommand(),
 		serveCommand(), backupCommand(), restoreCommand(), clusterCommand(), load.Command(), log.Command(),
 		versionCommand(), manCommand())
+	strictHelp(root)
 	return root
+}
+
+// strictHelp makes help and completion, which the library adds and which print the general help for any argument, refuse
+// what does not exist.
+func strictHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	names := func(c *cobra.Command) (all []string) {
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() || sub.Hidden {
+				all = append(all, sub.Name())
+			}
+		}
+		return all
+	}
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Run, c.RunE = nil, func(cmd *cobra.Command, args []string) error {
+				found, rest, err := root.Find(args)
+				if err != nil {
+					found, rest = root, args
+				}
+				if len(rest) > 0 {
+					path := strings.TrimPrefix(found.CommandPath()+" ", "troupe ")
+					return term.Misuse(fmt.Errorf("help %s%s: no such command%s\nsee troupe help", path, rest[0],
+						nearest(rest[0], names(found))))
+				}
+				found.InitDefaultHelpFlag()
+				return found.Help()
+			}
+		case "completion":
+			c.Args = cobra.ArbitraryArgs
+			c.RunE = func(cmd *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return term.Misuse(fmt.Errorf("completion %s: expected one of %s", args[0],
+						strings.Join(names(cmd), ", ")))
+				}
+				return cmd.Help()
+			}
+		}
+	}
 }
 
 // flagWords says what a flag expected, without the words of the parser.

@@ -50,6 +50,17 @@ func TestReadOnlyDirectory(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if code, stdout, stderr = call("share", out, "--out", page+".zip"); code != 0 || !strings.Contains(stdout, "sha256") {
+		t.Errorf("share: exit code %d\n%s%s", code, stdout, stderr)
+	}
+	if code, stdout, stderr = call("check", page+".zip"); code != 0 || !strings.Contains(stdout, "what this program makes") {
+		t.Errorf("check: exit code %d\n%s%s", code, stdout, stderr)
+	}
+	into := filepath.Join(out, "x.zip")
+	if code, _, stderr = call("share", out, "--out", into); code != 2 || !strings.Contains(stderr, into) ||
+		!strings.Contains(stderr, "--out FILE") {
+		t.Errorf("share into a read-only directory: exit code %d, %s", code, stderr)
+	}
 	if code, _, stderr = call("run", spec, "--out", out, "--replications", "4"); code == 0 ||
 		!strings.Contains(stderr, "read-only") {
 		t.Errorf("run of what is not there: exit code %d, %s", code, stderr)

@@ -88,7 +88,13 @@ that submits them. SIGTERM, SIGUSR1 and SIGXCPU end a run as Ctrl-C does.`,
 			if len(args) > 0 {
 				name = args[0]
 			}
-			return play(cmd, name, f, line, kinds)
+			err := play(cmd, name, f, line, kinds)
+			var fault *spec.FileError
+			if f.json && errors.As(err, &fault) {
+				(&events{w: cmd.OutOrStdout()}).emit("event", "error", "path", fault.Path, "line", fault.Line, "column",
+					fault.Column, "text", fault.Msg)
+			}
+			return err
 		},
 	}
 	fl := c.Flags()
@@ -267,14 +273,22 @@ func (o *opening) note(text string) {
 	o.notes = append(o.notes, text)
 }
 
+// checkWorkers refuses a number of workers that was given and is none; 0 is what the flag holds where it was not given.
+func checkWorkers(cmd *cobra.Command, workers int) error {
+	if cmd.Flags().Changed("workers") && (workers < 1 || workers > 10_000) {
+		return term.Misuse(fmt.Errorf("--workers %d: expected 1 to 10000; without the flag there is one for each processor",
+			workers))
+	}
+	return nil
+}
+
 // prepare reads the spec, applies the flags that change it, and fills in the output directory.
 func prepare(cmd *cobra.Command, name string, f *runFlags, kinds sim.Catalogue) (*sim.Experiment, error) {
 	if err := term.CheckColor(f.color); err != nil {
 		return nil, err
 	}
-	if f.workers < 0 || f.workers > 10_000 {
-		return nil, term.Misuse(fmt.Errorf("--workers %d: expected 1 to 10000, or 0 for one for each processor",
-			f.workers))
+	if err := checkWorkers(cmd, f.workers); err != nil {
+		return nil, err
 	}
 	file, text, err := findSpec(name)
 	if err != nil {

@@ -34,6 +34,7 @@ import (
 // SHA-256 of each file.
 const (
 	hashesFile  = "hashes.json"
+	pageFile    = "report.html"
 	shareFormat = 1
 	shareRoom   = 2 << 30 // bytes of all files, unpacked
 )
@@ -43,7 +44,7 @@ var shared = []struct {
 	name string
 	must bool
 }{
-	{sim.ManifestFile, true}, {"report.html", true}, {sim.ResultsFile, true},
+	{sim.ManifestFile, true}, {pageFile, true}, {sim.ResultsFile, true},
 	{sim.DiagnosticsFile, false}, {sim.ValuesFile, false}, {sim.PoliciesFile, false}, {sim.EnvironmentsFile, false},
 }
 
@@ -78,6 +79,10 @@ again. The same directory gives the same bytes.`,
 					out))
 			}
 			sum, err := share(dir, out)
+			if sim.ReadOnly(err) {
+				return term.Misuse(fmt.Errorf("%w; expected a file that can be written: troupe share %s --out FILE", err,
+					dir))
+			}
 			if err != nil {
 				return err
 			}
@@ -101,13 +106,23 @@ func share(dir, out string) (string, error) {
 		return "", term.Misuse(fmt.Errorf("%s is not complete: %d of %d cells; give the command of the run again first",
 			dir, m.Done, m.Cells))
 	}
-	if _, err := report.Write(run, dir, report.Options{NoFigures: true}); err != nil { // the page of these files
+	pages, err := os.MkdirTemp("", "troupe-share-") // the directory may be read-only
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(pages)
+	page, err := report.Write(run, pages, report.Options{NoFigures: true}) // the page of these files
+	if err != nil {
 		return "", err
 	}
 	files := make(map[string][]byte)
 	list := hashes{Format: shareFormat, Files: make(map[string]string)}
 	for _, f := range shared {
-		data, err := os.ReadFile(filepath.Join(dir, f.name))
+		name := filepath.Join(dir, f.name)
+		if f.name == pageFile {
+			name = page.Page
+		}
+		data, err := os.ReadFile(name)
 		if errors.Is(err, fs.ErrNotExist) && !f.must {
 			continue
 		}
@@ -206,6 +221,10 @@ in the working directory, and prints each command before.`,
 
 // unpack reads an archive into a directory, with every bound and name checked before, and verifies the hashes.
 func unpack(file, dir string) error {
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return term.Misuse(fmt.Errorf("%s is a directory, expected a file of troupe share; troupe share %[1]s --out FILE "+
+			"writes it, of a complete run", file))
+	}
 	z, err := zip.OpenReader(file)
 	if err != nil {
 		return term.Misuse(fmt.Errorf("%s is no file of troupe share: %w", file, err))
@@ -332,7 +351,7 @@ func sameBuild(a, b sim.Manifest) bool {
 // checkPage makes the page again from the files and compares. A page that differs is an error, also where another build
 // may have written it: what cannot be compared is not checked.
 func checkPage(w io.Writer, run *report.Run, dir string, m sim.Manifest) error {
-	name := filepath.Join(dir, "report.html")
+	name := filepath.Join(dir, pageFile)
 	was, err := os.ReadFile(name)
 	if err != nil {
 		return err

@@ -69,8 +69,8 @@ func tuneSpec(cmd *cobra.Command, name string, f tuneFlags, kinds sim.Catalogue)
 	if f.replications < 1 || f.replications > 1_000_000 {
 		return term.Misuse(fmt.Errorf("--replications %d: expected 1 to 1000000", f.replications))
 	}
-	if f.workers < 0 || f.workers > 10_000 {
-		return term.Misuse(fmt.Errorf("--workers %d: expected 1 to 10000, or 0 for one for each processor", f.workers))
+	if err := checkWorkers(cmd, f.workers); err != nil {
+		return err
 	}
 	file, text, err := findSpec(name)
 	if err != nil {

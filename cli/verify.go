@@ -71,8 +71,8 @@ func runVerify(cmd *cobra.Command, labels []string, f verifyFlags, line string) 
 	default:
 		return term.Misuse(fmt.Errorf("--color %s: expected auto, always or never", f.color))
 	}
-	if f.workers < 0 || f.workers > 10_000 {
-		return term.Misuse(fmt.Errorf("--workers %d: expected 1 to 10000, or 0 for one for each processor", f.workers))
+	if err := checkWorkers(cmd, f.workers); err != nil {
+		return err
 	}
 	checks, err := verify.Select(labels)
 	if err != nil {

@@ -648,5 +648,5 @@ func (x *Experiment) blame(path, who string, err error) error {
 		}
 	}
 	line, column := x.src.At(path)
-	return &spec.FileError{File: x.src.Name, Line: line, Column: column, Msg: who + ": " + err.Error()}
+	return &spec.FileError{File: x.src.Name, Line: line, Column: column, Msg: who + ": " + err.Error(), Path: path}
 }

@@ -15,6 +15,7 @@ type FileError struct {
 	File         string
 	Line, Column int
 	Msg          string
+	Path         string // of the key, such as policy[0].lambda; "" where the text is no TOML, and for the whole document
 }
 
 // Error says in one line what is wrong.
@@ -44,16 +45,62 @@ func ReadFile(file, text string) (Raw, *File, error) {
 	if err := toml.Unmarshal([]byte(text), &tree); err != nil {
 		var fault *toml.DecodeError
 		if !errors.As(err, &fault) {
-			return nil, nil, &FileError{file, 1, 1, err.Error()}
+			return nil, nil, &FileError{File: file, Line: 1, Column: 1, Msg: err.Error()}
 		}
 		line, column := fault.Position()
-		return nil, nil, &FileError{file, line, column, strings.TrimPrefix(fault.Error(), "toml: ")}
+		msg := again(text, line)
+		if msg == "" {
+			msg = strings.TrimPrefix(fault.Error(), "toml: ")
+		}
+		return nil, nil, &FileError{File: file, Line: line, Column: column, Msg: msg}
 	}
 	if tree == nil {
 		tree = Raw{}
 	}
 	src.index()
 	return tree, src, nil
+}
+
+// again says what is wrong with a header in this line that repeats one above it: [policy] twice, or [policy] and
+// [[policy]]. It returns "" where the line has no such header.
+func again(text string, line int) string {
+	type header struct {
+		line int
+		list bool
+	}
+	brackets := func(path string, list bool) string {
+		if list {
+			return "[[" + path + "]]"
+		}
+		return "[" + path + "]"
+	}
+	var p unstable.Parser
+	p.Reset([]byte(text))
+	seen := make(map[string]header)
+	for p.NextExpression() {
+		e := p.Expression()
+		if e.Kind != unstable.Table && e.Kind != unstable.ArrayTable {
+			continue
+		}
+		path, at := "", 0
+		for keys := e.Key(); keys.Next(); {
+			path, at = Join(path, string(keys.Node().Data)), p.Shape(keys.Node().Raw).Start.Line
+		}
+		h := header{at, e.Kind == unstable.ArrayTable}
+		first, there := seen[path]
+		if !there {
+			seen[path] = h
+		}
+		if at != line {
+			continue
+		}
+		if !there || first.list && h.list {
+			return ""
+		}
+		return fmt.Sprintf("%s, and line %d has %s: expected [[%s]] for each table of a list, or the table once",
+			brackets(path, h.list), first.line, brackets(path, first.list), path)
+	}
+	return ""
 }
 
 // index walks the syntax tree. The document decoded without error, so it is well formed.
@@ -72,6 +119,7 @@ func (s *File) index() {
 				key := keys.Node()
 				table = Join(table, string(key.Data))
 				if e.Kind == unstable.ArrayTable && keys.IsLast() {
+					s.put(&p, table, key, nil) // the list itself, at its first table
 					elements[table]++
 				}
 				if n := elements[table]; n > 0 {
@@ -142,7 +190,7 @@ func (s *File) Locate(err error) error {
 		msg = withoutTable(fault.Path) + " " + msg
 	}
 	pl := s.nearest(fault.Path)
-	return &FileError{s.Name, pl.line, pl.column, msg}
+	return &FileError{File: s.Name, Line: pl.line, Column: pl.column, Msg: msg, Path: fault.Path}
 }
 
 // At returns the place of a path, or of the nearest table around it that is written in the file.
@@ -183,7 +231,7 @@ func Override(file, text, key, value string) (string, error) {
 		return key + " = " + value + "\n" + text, nil
 	}
 	if pl.value.Length == 0 {
-		return "", &FileError{file, pl.line, pl.column, key +
+		return "", &FileError{File: file, Line: pl.line, Column: pl.column, Path: key, Msg: key +
 			" is a list or a table here and cannot be replaced from the command line"}
 	}
 	return text[:pl.value.Offset] + value + text[pl.value.Offset+pl.value.Length:], nil

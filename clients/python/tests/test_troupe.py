@@ -233,7 +233,11 @@ class TestProgram(unittest.TestCase):
         with self.assertRaises(troupe.ProgramError) as caught:
             troupe.run(dict(self.spec, horizon=-1), progress=lambda e: None)
         self.assertEqual(caught.exception.code, 2)
-        self.assertIn("horizon is -1", str(caught.exception))
+        self.assertEqual("spec: horizon: horizon is -1, expected a whole number from 1 to 1000000000000",
+                         str(caught.exception))
+        with self.assertRaises(troupe.ProgramError) as caught:
+            troupe.run(dict(self.spec, policy=[{"kind": "ensemble", "lamda": 1.0}]), progress=lambda e: None)
+        self.assertEqual('spec: policy[0].lamda: unknown key "lamda"; did you mean "lambda"?', str(caught.exception))
         with self.assertRaises(ValueError):
             troupe.run(dict(self.spec, horizon=float("inf")))
 

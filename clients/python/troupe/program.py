@@ -123,6 +123,7 @@ def run(spec: Union[str, os.PathLike, Mapping[str, Any]], out: Union[str, os.Pat
     standings: List[Standing] = []
     notes: List[str] = []
     results = ""
+    fault: Optional[Json] = None
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           encoding="utf-8") as process:
         assert process.stdout is not None and process.stderr is not None
@@ -137,11 +138,15 @@ def run(spec: Union[str, os.PathLike, Mapping[str, Any]], out: Union[str, os.Pat
                     notes.append(event["text"])
                 elif event["event"] == "end":
                     results = event["results"]
+                elif event["event"] == "error":
+                    fault = event
         except KeyboardInterrupt:  # the program has the signal too, and keeps what is finished
             process.wait()
             raise
         failure = process.stderr.read()
     if process.returncode != 0:
+        if fault is not None and isinstance(spec, Mapping):  # the file is this function's own
+            failure = f"spec: {fault['path']}: {fault['text']}" if fault["path"] else f"spec: {fault['text']}"
         raise ProgramError(process.returncode, failure)
     return Run(Path(results).parent, tuple(standings), tuple(notes))
 
