@@ -22,6 +22,7 @@ var setups = []string{
 	"seed=1&theta=0.6,0.3&arms=6&sigma=0.5&rounds=120&p=ensemble,m=16&p=atoms,m=4,scale=0.7&p=ts&p=linucb",
 	"seed=7&theta=-0.2,0.9&arms=0&sigma=1&rounds=80&p=ensemble,m=1&p=ensemble,m=8,lambda=2,scale=0.3&p=linucb&p=greedy",
 	"seed=3&theta=0.5,-0.5&arms=8&redraw=1&clicks=1&rounds=90&p=epsilon-greedy&p=atoms,change=restarts&p=linucb,scale=0.4,change=restarts&p=ts,scale=2",
+	"seed=9&theta=0.5,0.4&arms=2&sigma=1&rounds=60&p=ats&p=ats,m=8,scale=1&p=ats,m=3,lambda=2&p=linucb",
 	"seed=12&theta=0.8,0&from=40&later=-0.8,0.1&arms=5&sigma=0.3&rounds=150&p=greedy&p=linucb,change=restarts&p=ensemble&p=atoms",
 }
 

@@ -62,6 +62,9 @@ var kinds = []kind{
 	{"ts", false, true, false, func(p Player) policy.Options {
 		return &policy.ThompsonOptions{Lambda: p.Lambda, Scale: scale(p)}
 	}},
+	{"ats", true, true, false, func(p Player) policy.Options {
+		return &policy.ATSOptions{M: p.M, Lambda: p.Lambda, Scale: scale(p)}
+	}},
 	{"linucb", false, true, true, func(p Player) policy.Options {
 		return &policy.LinUCBOptions{Lambda: p.Lambda, Scale: scale(p), Change: change(p)}
 	}},

@@ -98,7 +98,7 @@ func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
 			o.M = int(a.Members)
 		}
 		if o.Scale.Kind == "" {
-			o.Scale = Scale{"beta", a.Gamma}
+			o.Scale = betaScale(a.Gamma)
 		}
 	default:
 		return o, oneOf("preset", o.Preset, "practical", "theorem")

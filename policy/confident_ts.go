@@ -38,7 +38,7 @@ type Confident struct {
 // NewConfident returns the policy before round 1. The error names the option that is wrong.
 func NewConfident(o ConfidentOptions, p Problem) (*Confident, error) {
 	if o.Scale.Kind == "" {
-		o.Scale = Scale{"beta", 1}
+		o.Scale = betaScale(1)
 	}
 	ts, err := NewThompson(ThompsonOptions(o), p)
 	if err != nil {

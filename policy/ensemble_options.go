@@ -99,7 +99,7 @@ func (o EnsembleOptions) defaults(p Problem) EnsembleOptions {
 	fill(&o.Delta, 0.1)
 	if o.Preset == "paper" {
 		fill(&o.Lambda, 5)
-		fill(&o.Scale, Scale{"beta", 7})
+		fill(&o.Scale, betaScale(7))
 		fill(&o.Init, "corrected")
 		return o
 	}

@@ -35,7 +35,7 @@ func (o *LeeOhOptions) New(p Problem) (bandit.Policy, error) {
 		m = int(math.Ceil(float64(p.Arms) * logs.Log(float64(p.Horizon))))
 	}
 	if scale.Kind == "" {
-		scale = Scale{"betatilde", 1}
+		scale = Scale{Kind: "betatilde", Value: 1}
 	}
 	return NewEnsemble(EnsembleOptions{
 		M: m, Lambda: o.Lambda, Delta: o.Delta, Scale: scale, Targets: "gaussian", Init: "prior", OneSided: true,

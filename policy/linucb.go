@@ -80,7 +80,7 @@ func (u *LinUCB) Discount() float64 { return u.discount }
 
 // NewLinUCB returns the policy before round 1. The error names the option that is wrong.
 func NewLinUCB(o LinUCBOptions, p Problem) (*LinUCB, error) {
-	g, err := newRegression(p, o.Lambda, o.Delta, o.Scale, Scale{"beta", 1})
+	g, err := newRegression(p, o.Lambda, o.Delta, o.Scale, betaScale(1))
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 // below.
 var Kinds = spec.Registry[Options]{
 	"atoms":                makeAtoms,
+	"ats":                  makeATS,
 	"auto":                 makeAuto,
 	"bag":                  makeBag,
 	"budgeted":             makeBudgeted,
@@ -45,6 +46,7 @@ var Kinds = spec.Registry[Options]{
 // Functions with names, and no literals: the linker then leaves the kinds out of a program that does not look them up.
 
 func makeAtoms() Options         { return &AtomsOptions{} }
+func makeATS() Options           { return &ATSOptions{} }
 func makeAuto() Options          { return &AutoOptions{} }
 func makeBag() Options           { return &BagOptions{} }
 func makeBudgeted() Options      { return &BudgetedOptions{} }

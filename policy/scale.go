@@ -14,18 +14,23 @@ import (
 //	{ kind = "beta",      value = c }   r_t = c·β_t^δ, with log det V_t kept incrementally
 //	{ kind = "betatilde", value = c }   r_t = c·β̃_T^δ, the deterministic cap; needs the horizon
 //
-// where β_t^δ = √λ + σ√(2 log(1/δ) + log(det V_t/λ^d)) (eq:beta, for noise level σ). A bare number
-// is a constant. The zero value means the policy's default.
+// where β_t^δ = √λ·S + σ√(2 log(1/δ) + log(det V_t/λ^d)) (eq:beta, for noise level σ and ‖θ*‖ ≤ S = norm; 0 means 1). A
+// bare number is a constant. The zero value means the policy's default.
 type Scale struct {
 	Kind  string
 	Value float64
+	Norm  float64
 }
 
 // Constant is r_t = r.
-func Constant(r float64) Scale { return Scale{"constant", r} }
+func Constant(r float64) Scale { return Scale{Kind: "constant", Value: r} }
+
+// betaScale is r_t = c·β_t.
+func betaScale(c float64) Scale { return Scale{Kind: "beta", Value: c} }
 
 type scaleValue struct {
 	Value float64 `key:"value" doc:"the factor"`
+	Norm  float64 `key:"norm" doc:"for beta and betatilde: S, a bound of ‖θ*‖" default:"1"`
 }
 
 var scaleKinds = spec.Registry[*scaleValue]{
@@ -36,7 +41,7 @@ var scaleKinds = spec.Registry[*scaleValue]{
 
 // DecodeSpec implements spec.Decoder.
 func (s *Scale) DecodeSpec(v any, path string) error {
-	value, kind := 0.0, "constant"
+	value, norm, kind := 0.0, 0.0, "constant"
 	if x, ok := spec.Number(v); ok {
 		value = x
 	} else {
@@ -44,13 +49,19 @@ func (s *Scale) DecodeSpec(v any, path string) error {
 		if err != nil {
 			return err
 		}
+		value, norm, kind = t.Value, t.Norm, v.(spec.Raw)["kind"].(string)
+		switch at := spec.Join(path, "norm"); {
+		case norm != 0 && kind == "constant":
+			return spec.Errorf(at, "is %v, but a constant scale has no bound of θ*: expected beta or betatilde", norm)
+		case norm != 0 && positive("norm", norm) != nil:
+			return spec.Errorf(at, "is %v, expected a positive number", norm)
+		}
 		path = spec.Join(path, "value")
-		value, kind = t.Value, v.(spec.Raw)["kind"].(string)
 	}
 	if err := positive("value", value); err != nil {
 		return spec.Errorf(path, "is %v, expected a positive number", value)
 	}
-	*s = Scale{kind, value}
+	*s = Scale{Kind: kind, Value: value, Norm: norm}
 	return nil
 }
 
@@ -71,7 +82,7 @@ func (s *Scale) ExpandSpec(v any) []spec.Choice {
 type radius struct {
 	fixed         float64 // the value when coef is 0
 	coef          float64 // c
-	sqrtLambda    float64
+	bias, root    float64 // √λ·S and √λ
 	sigma, lambda float64
 	delta         float64
 }
@@ -79,18 +90,25 @@ type radius struct {
 // resolve returns the radius for a problem.
 func (s Scale) resolve(p Problem, lambda, delta float64) (radius, error) {
 	delta *= p.share()
+	root := math.Sqrt(lambda)
+	bias := root
+	if s.Norm != 0 {
+		if err := positive("scale.norm", s.Norm); err != nil {
+			return radius{}, err
+		}
+		bias *= s.Norm
+	}
 	switch s.Kind {
 	case "constant":
 		return radius{fixed: s.Value}, positive("scale.value", s.Value)
 	case "beta":
-		return radius{coef: s.Value, sqrtLambda: math.Sqrt(lambda), sigma: p.sigma(), lambda: lambda, delta: delta},
+		return radius{coef: s.Value, bias: bias, root: root, sigma: p.sigma(), lambda: lambda, delta: delta},
 			positive("scale.value", s.Value)
 	case "betatilde":
 		if p.Horizon == 0 {
 			return radius{}, spec.Refuse("scale.kind", s.Kind, "which needs a known horizon")
 		}
-		root := math.Sqrt(lambda)
-		cap := root + float64(p.sigma()*(theory.BetaTilde(p.Dim, p.Horizon, lambda, delta)-root))
+		cap := bias + float64(p.sigma()*(theory.BetaTilde(p.Dim, p.Horizon, lambda, delta)-root))
 		return radius{fixed: s.Value * cap}, positive("scale.value", s.Value)
 	}
 	return radius{}, oneOf("scale.kind", s.Kind, spec.Names(scaleKinds)...)
@@ -101,5 +119,5 @@ func (r radius) at(logDet float64) float64 {
 	if r.coef == 0 {
 		return r.fixed
 	}
-	return r.coef * (r.sqrtLambda + float64(r.sigma*(theory.Beta(r.lambda, r.delta, logDet)-r.sqrtLambda)))
+	return r.coef * (r.bias + float64(r.sigma*(theory.Beta(r.lambda, r.delta, logDet)-r.root)))
 }

@@ -307,6 +307,7 @@ func (s Setting) roots(tau float64) float64 {
 //     [0.1605, 1.655], s_d ≥ 0.3299√m, s_1 ≤ 1.307√m, so r = 3.04β and K = 2·3.04·1.307 m^{3/2}β.
 //   - janz2026: lemma 5.1 with γ = 40, p = 1/10 of arXiv 2602.08026 (theirs is the ensemble
 //     without signs and with Gaussian targets); the printed λ ≥ 80 is used nowhere in it.
+//   - ats, eats: see Absolute; ours, proved in docs/papers/absolute.md.
 //   - atoms: see AtomsFor; ours, proved in docs/papers/atoms.md.
 var Bounds = []Bound{
 	{
@@ -413,6 +414,8 @@ var Bounds = []Bound{
 			return a.Bound(s, tau), nil
 		},
 	},
+	Absolute(0, 1),
+	Absolute(0, 64),
 }
 
 // ByName returns the bound with a name.

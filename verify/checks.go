@@ -8,7 +8,7 @@ import (
 )
 
 // Checks is the list, in the order of the paper. It feeds the tests, `troupe verify` and the report.
-var Checks = withConstants(slices.Concat(paperChecks, newerChecks, atomChecks, fewChecks, horizonChecks, lawChecks))
+var Checks = withConstants(slices.Concat(paperChecks, newerChecks, atomChecks, fewChecks, horizonChecks, lawChecks, absoluteChecks))
 
 // withConstants puts the checks of a label's constants behind its others.
 func withConstants(checks []Check) (out []Check) {

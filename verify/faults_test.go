@@ -102,10 +102,21 @@ var faults = []fault{
 		"Beta(lambda, delta, LogDetCap(d, T, lambda))",
 		"Beta(lambda, delta, plant(LogDetCap(d, T, lambda), float64(d)*log1pRatio(float64(T), lambda)))"},
 	{"master: E for 2E", "thm:master", "theory/bounds.go", "2*Potential(d, tau, lambda) + Martingale", "plant(2.0, 1)*Potential(d, tau, lambda) + Martingale"},
+
+	{"ats: c of 8 members more", "ats", "policy/ats.go", "theory.MaxAbsNormal(float64(o.M))", "theory.MaxAbsNormal(float64(o.M + plant(0, 8)))"},
+	{"ats: no absolute value", "ats", "policy/ats.go", "[...]float64{c, -c}", "[...]float64{c, plant(-c, c)}"},
+	{"ats: beta for beta/c_m", "ats", "policy/ats.go", "d, c, top := a.ridge.Dim(), a.Scale()/a.norm,", "d, c, top := a.ridge.Dim(), a.Scale()/plant(a.norm, 1),"},
+	{"ats: law with beta for beta/c_m", "ats", "policy/ats_law.go", "unit := a.Scale() / a.norm", "unit := a.Scale() / plant(a.norm, 1)"},
+	{"ats: law with exponent m", "ats", "policy/ats_law.go", "math.Exp((m - 1) * logs.Log1p(-math.Min(u, 1)))", "math.Exp((m - plant(1.0, 0)) * logs.Log1p(-math.Min(u, 1)))"},
+	{"ats: kappa without 1 +", "ats", "theory/absolute.go", "return (1+k)*radius", "return (plant(1.0, 0)+k)*radius"},
+	{"ats: e/(e - 1) is 1", "ats", "theory/absolute.go", "math.E / (math.E - 1) * (2*", "plant(math.E/(math.E-1), 1) * (2*"},
+	{"ats: martingale with c = 1", "ats", "theory/absolute.go", "+ Martingale(tau, 1, s.Delta)", "+ Martingale(tau, plant(1.0, 4), s.Delta)"},
+	{"ats: chi square of d + 1", "ats", "theory/absolute.go", "mathext.GammaIncRegComp(float64(d)/2,", "mathext.GammaIncRegComp(float64(d+plant(0, 1))/2,"},
+	{"ats: every second member", "ats", "policy/ats.go", "draw.Normals(a.eta, j*d)", "draw.Normals(a.eta, plant(j, j/2)*d)"},
 }
 
 // mustNotice is how many of the faults verify has to notice.
-const mustNotice = 41
+const mustNotice = 51
 
 // planting is added to each package that has faults.
 const planting = `package %s
@@ -180,8 +191,8 @@ func TestFaultsApply(t *testing.T) {
 			t.Errorf("%s: %v", f.name, err)
 		}
 	}
-	if len(faults) != 47 || named < mustNotice {
-		t.Errorf("%d faults, %d with a label: expected 47 and at least %d", len(faults), named, mustNotice)
+	if len(faults) != 57 || named < mustNotice {
+		t.Errorf("%d faults, %d with a label: expected 57 and at least %d", len(faults), named, mustNotice)
 	}
 }
 
@@ -212,7 +223,7 @@ func TestFaultPlayed(t *testing.T) {
 // program without a fault is not. With TROUPE_LONG=1.
 func TestPlantedFaults(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") == "" {
-		t.Skip("TROUPE_LONG=1 plays it: a build and 45 runs")
+		t.Skip("TROUPE_LONG=1 plays it: a build and 55 runs")
 	}
 	dir := t.TempDir()
 	path, err := overlay(dir)

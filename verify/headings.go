@@ -62,6 +62,7 @@ var Headings = []Heading{
 	{"few", "Few", "The price of few frozen members", "Ours"},
 	{"few-exponent", "Few, exponent", "The exponent of the price", "Ours"},
 	{"few-horizon", "Few, horizon", "How many members for T rounds", "Ours"},
+	{"ats", "Absolute TS", "Regret of absolute Thompson sampling", "Ours"},
 }
 
 // HeadingOf returns the heading of a label.

@@ -41,6 +41,8 @@ type planned struct {
 	Beats       map[string]*float64 `json:"beats_trivial_at"`
 	Unavailable map[string]string   `json:"unavailable,omitempty"`
 	Orders      []plannedOrder      `json:"orders,omitempty"`
+
+	bounds []theory.Bound // those of theory, and with arms those for K arms
 }
 
 // janzLemmas is the key under which members has the m that the lemmas of arXiv 2602.08026 need when
@@ -80,7 +82,11 @@ func planFor(s theory.Setting, arms int) (planned, error) {
 		Bounds: map[string]*float64{}, Vacuous: map[string]bool{}, Probability: map[string]float64{},
 		Members: map[string]float64{}, Beats: map[string]*float64{}, Unavailable: map[string]string{},
 	}
-	for _, b := range theory.Bounds {
+	p.bounds = theory.Bounds
+	if arms >= 2 {
+		p.bounds = append(slices.Clip(p.bounds), theory.Absolute(arms, 64))
+	}
+	for _, b := range p.bounds {
 		p.Bounds[b.Name], p.Beats[b.Name] = nil, nil
 		p.Probability[b.Name] = math.Max(0, b.Probability(s.Delta))
 		v, err := b.Eval(s)
@@ -440,7 +446,7 @@ func writePlan(w io.Writer, all []planned) error {
 
 // planRanked returns the bounds from the smallest to the largest at p, those without a value last.
 func planRanked(p planned) []theory.Bound {
-	bounds := slices.Clone(theory.Bounds)
+	bounds := slices.Clone(p.bounds)
 	sort.SliceStable(bounds, func(i, j int) bool {
 		a, b := p.Bounds[bounds[i].Name], p.Bounds[bounds[j].Name]
 		return a != nil && (b == nil || *a < *b)
