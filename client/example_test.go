@@ -8,6 +8,7 @@ import (
 	"troupe/client"
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/internal/contract"
 	"troupe/serve"
 	"troupe/serve/api"
 )
@@ -82,6 +83,10 @@ func server(ctx context.Context) (address string, stop func()) {
 	if err != nil {
 		panic(err)
 	}
-	h := httptest.NewServer(edge)
+	document, err := contract.Read(edge.OpenAPI())
+	if err != nil {
+		panic(err)
+	}
+	h := httptest.NewServer(document.Handler(edge, func(err error) { panic(err) }))
 	return h.URL, func() { h.Close(); s.Close(ctx) }
 }

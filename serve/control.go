@@ -161,7 +161,7 @@ func (s *control) configure(name string, version uint64, config ModelConfig, cal
 	}
 	asked := config
 	config.Keep(v.Compiled.Config)
-	cfg, err := config.Compile(s.opt.Limits.model())
+	cfg, err := config.Change(s.opt.Limits.model())
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"fmt"
+
 	"troupe/eventlog"
 	"troupe/feature"
 	"troupe/serve/choose"
@@ -10,6 +12,9 @@ import (
 
 // Observe implements decide.Model.
 func (e *entry) Observe(w *choose.Worker, r *eventlog.Decision, now int64) (out decide.Measured) {
+	if e.broken.Load() != nil {
+		e.mends()
+	}
 	if w.Alike() {
 		r.Notes |= eventlog.NoteAlike
 	}
@@ -61,13 +66,32 @@ func (e *entry) Worker(v *choose.Version) (*choose.Worker, error) {
 			return w, nil
 		}
 		if err != choose.ErrOld {
-			return nil, &Error{Code: Internal, Want: "the model cannot decide", Err: err}
+			return nil, e.Broken(v, err)
 		}
 		v = e.state.publishedOf(e)
 		if err := usable(v); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// Broken implements decide.Model.
+func (e *entry) Broken(v *choose.Version, err error) error {
+	name := v.Compiled.Config.ID
+	want := fmt.Sprintf("its policy fails: %v; take it back to before what it learned last (POST /v1/models/%s:rollback "+
+		"with a to_seq below %d), or make another model", err, name, v.Seq)
+	if e.broken.Swap(&want) == nil {
+		e.state.broken.Add(1)
+	}
+	return &Error{Code: ModelFailed, Field: "model", Value: name, Want: want, Err: err}
+}
+
+// failed returns why the model cannot decide, empty while it can: the newest try counts.
+func (e *entry) failed() string {
+	if s := e.broken.Load(); s != nil {
+		return *s
+	}
+	return ""
 }
 
 // Done implements decide.Model.
@@ -78,8 +102,6 @@ func usable(v *choose.Version) error {
 	switch {
 	case v.Paused:
 		return errorf(Paused, "the model is paused")
-	case v.Failed != "":
-		return &Error{Code: Unavailable, Want: "the model has failed: " + v.Failed}
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ const (
 	TooLarge    = fault.TooLarge
 	Conflict    = fault.Conflict
 	Paused      = fault.Paused
+	ModelFailed = fault.ModelFailed
 	Needed      = fault.Needed
 	Changing    = fault.Changing
 	Gone        = fault.Gone

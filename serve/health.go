@@ -5,9 +5,26 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"troupe/eventlog"
 )
+
+// failing returns the names of the models whose newest try to decide failed in their policy.
+func (s *state) failing() (names []string) {
+	if s.broken.Load() == 0 {
+		return nil
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, e := range s.entries {
+		if e.failed() != "" {
+			names = append(names, e.version.Load().Compiled.Config.ID)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
 
 // Health implements Service.
 func (s *Server) Health() Health {
@@ -23,6 +40,7 @@ func (s *Server) Health() Health {
 	h.Snapshot, h.SnapshotError = s.snapshots.status()
 	g := s.member.glances.take()
 	h.ModelBytes, h.Awake = g.bytes+int64(s.shown.size()), g.awake
+	h.Failed = s.state.failing()
 	h.InFlight = s.calls.n.Load()
 	h.Followers = s.exports.followers.list(s.opt.Clock.Now())
 	h.LogBytes, h.LogLimit = s.space.bytes.Load(), s.space.limit.Load()

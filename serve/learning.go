@@ -51,7 +51,7 @@ func (s *schemas) dueModels() (out []fold.Learner) {
 	defer s.mu.RUnlock()
 	first := s.kept()
 	for m := range s.fold.Models() {
-		if !m.Deleted && m.Successor == 0 && m.Failed == "" && m.Due(first) {
+		if !m.Deleted && m.Successor == 0 && m.Due(first) {
 			out = append(out, s.fold.Learner(m, first))
 		}
 	}

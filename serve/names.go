@@ -43,6 +43,7 @@ type (
 	Explained = choose.Explained
 	Stamp     = fold.Stamp
 	Counts    = fold.Counts
+	Untaken   = fold.Untaken
 )
 
 // ModelSize is about how many bytes of memory a model takes.

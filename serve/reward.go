@@ -5,9 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"math"
 
-	"troupe/budget"
 	"troupe/eventlog"
 	"troupe/serve/fault"
 	"troupe/serve/fold"
@@ -86,9 +84,6 @@ func (s *rewards) RewardBatch(ctx context.Context, rs []RewardRequest) ([]Reward
 	return out, nil
 }
 
-// maxReward bounds a reward of a model whose range adapts.
-const maxReward = 1e100
-
 // prepareReward checks a reward and returns its record, or the answer to one that need not be
 // written: the state knows already that it changes nothing.
 func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog.Reward, RewardResult, error) {
@@ -99,8 +94,8 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (*eventlo
 	if err != nil {
 		return nil, RewardResult{}, err
 	}
-	if r.Value-r.Value != 0 {
-		return nil, RewardResult{}, fault.Invalidf("value", r.Value, "expected a finite number")
+	if err := model.RewardInput.Check("value", r.Value); err != nil {
+		return nil, RewardResult{}, fault.Refused(err)
 	}
 	if err := cmp.Or(model.CheckText("key", r.Key), model.CheckText("caller", r.Caller)); err != nil {
 		return nil, RewardResult{}, fault.Refused(err)
@@ -116,9 +111,11 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (*eventlo
 	}
 	s.mu.RLock()
 	seq, known := s.fold.Seq(), false
+	total, several := r.Value, false
 	var cfg *model.Compiled
 	if m := s.fold.Model(d.Model); m != nil {
 		cfg, known = s.fold.Current(m).Compiled, s.fold.Known(id.Event, key)
+		total, several = s.fold.Total(id.Event, r.Value)
 		if r.OnlyCost {
 			known = s.fold.KnownCost(id.Event, key)
 		}
@@ -134,12 +131,13 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (*eventlo
 		}
 	}
 	if cfg != nil && !r.OnlyCost {
-		switch c := cfg.Config.Reward; {
-		case c.Adapt && !(math.Abs(r.Value) <= maxReward):
-			return nil, RewardResult{}, fault.Invalidf("value", r.Value, "expected a number of at most %v", maxReward)
-		case !c.Adapt && (r.Value < c.Min || r.Value > c.Max):
+		of := cfg.Config.Reward.Rewards()
+		if err := of.Check("value", r.Value); err != nil {
+			return nil, RewardResult{}, fault.Refused(err)
+		}
+		if of := cfg.Totals(); several && !known && !of.Has(total) {
 			return nil, RewardResult{}, fault.Invalidf("value", r.Value,
-				"expected a number in [%v, %v], the range of the model (reward.min, reward.max)", c.Min, c.Max)
+				"makes %v of the rewards of this event by the rule %s, expected %v", total, cfg.Config.Reward.Rule, of)
 		}
 	}
 	if known {
@@ -156,8 +154,9 @@ func (r *RewardRequest) cost() (float64, error) {
 		return 0, fault.Invalidf("cost", "", "is missing, expected a number")
 	case r.Cost == nil:
 		return 0, nil
-	case budget.Cost(*r.Cost) != nil:
-		return 0, fault.Invalidf("cost", *r.Cost, "is %v, expected a cost from 0 to %v", *r.Cost, budget.Most)
+	}
+	if !model.CostInput.Has(*r.Cost) {
+		return 0, fault.Invalidf("cost", *r.Cost, "is %v, expected %v", *r.Cost, model.CostInput)
 	}
 	return *r.Cost + 0, nil // −0 is 0
 }

@@ -25,10 +25,11 @@ type state struct {
 	fold    *fold.Fold
 	entries map[eventlog.ID]*entry // of the models that have a name, by incarnation
 
-	names nameTable[*entry] // what Decide sees
-	based atomic.Uint64     // entry of the newest base that the log of a cluster names
-	open  atomic.Int64      // events whose window is open
-	known atomic.Int64      // idempotency keys
+	names  nameTable[*entry] // what Decide sees
+	based  atomic.Uint64     // entry of the newest base that the log of a cluster names
+	open   atomic.Int64      // events whose window is open
+	broken atomic.Int64      // models whose newest try to decide failed
+	known  atomic.Int64      // idempotency keys
 
 	lagging lagging
 	windows windows
@@ -41,15 +42,26 @@ type entry struct {
 	state   *state
 	version atomic.Pointer[choose.Version]
 	workers choose.Pool
-	used    atomic.Bool // it has decided since the last look of layAside
-	pace    pace        // of the requests that are remembered
+	used    atomic.Bool            // it has decided since the last look of layAside
+	pace    pace                   // of the requests that are remembered
+	broken  atomic.Pointer[string] // why the newest try to decide failed in the policy, nil after one that did not
 	observed
+}
+
+// mends notes that the model decides, or is gone.
+func (e *entry) mends() {
+	if e.broken.Swap(nil) != nil {
+		e.state.broken.Add(-1)
+	}
 }
 
 // publish makes the versions of the models that have changed. The caller holds mu, or is alone.
 func (s *state) publish() error {
 	for _, m := range s.fold.TakeChanged() {
 		if m.Deleted || m.Successor != 0 {
+			if e := s.entries[m.ID]; e != nil {
+				e.mends()
+			}
 			delete(s.entries, m.ID)
 			if m.Deleted {
 				s.shown.forget(m.Name())

@@ -24,8 +24,9 @@ func (s *state) view(name string) (Model, error) {
 // viewOf returns a model as its owner sees it. The caller holds mu.
 func (s *state) viewOf(m *fold.Model) Model {
 	var seen *observed
+	failed := ""
 	if e := s.entries[m.ID]; e != nil {
-		seen = &e.observed
+		seen, failed = &e.observed, e.failed()
 	}
 	lo, hi := m.Range()
 	out := Model{
@@ -33,7 +34,11 @@ func (s *state) viewOf(m *fold.Model) Model {
 			Declared: !m.Compiled.Config.Reward.Adapt, ChangedSeq: m.Memory.RangeSeq},
 		Name: m.Name(), Incarnation: m.ID, Config: m.Compiled.Config, ConfigVersion: m.Version, Paused: m.Paused,
 		Dim:      m.Compiled.Dim,
-		Warnings: modelWarnings(m, seen), Created: m.Created, Changed: m.Changed, Counts: m.Counts, Failed: m.Failed,
+		Warnings: modelWarnings(m, seen), Created: m.Created, Changed: m.Changed, Counts: m.Counts, Failed: failed,
+	}
+	if !m.Untaken.IsZero() {
+		u := m.Untaken
+		out.Untaken = &u
 	}
 	if b := m.Spending; b != nil {
 		limit := m.Compiled.Config.Budget.Limit()
@@ -176,6 +181,14 @@ func modelWarnings(m *fold.Model, seen *observed) []string {
 	case r.Default.Word != "auto" && !r.Default.Set && x.Seen >= 100 && !x.Differ:
 		out = append(out, fmt.Sprintf("all %d rewards were %v, so there is nothing to learn from; send the other "+
 			"rewards too, or set reward.default", x.Seen, x.First))
+	}
+	if u := m.Untaken; u.Clamped > 0 {
+		out = append(out, fmt.Sprintf("%d rewards were outside of those that the model takes, and the nearest one counts, "+
+			"last in entry %d", u.Clamped, u.Seq))
+	}
+	if u := m.Untaken; u.Refused > 0 {
+		out = append(out, fmt.Sprintf("%d events were refused by the policy and teach nothing, last in entry %d: %s", u.Refused,
+			u.Seq, u.Why))
 	}
 	if x.RangeSeq > 0 {
 		lo, hi := m.Range()

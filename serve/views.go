@@ -55,8 +55,10 @@ type Model struct {
 	Created Stamp     `json:"created"`
 	Changed Stamp     `json:"changed"` // last control record
 	Counts  Counts    `json:"counts"`
-	// Failed is why the model cannot go on: a numerical failure of its policy. Empty when all is
-	// well.
+	// Untaken counts what the model could not take from the log as it is, nil when it took everything.
+	Untaken *Untaken `json:"untaken,omitempty"`
+	// Failed is why the newest try to decide failed: a numerical failure of the policy, and the call that mends it. Empty
+	// when all is well.
 	Failed string `json:"failed,omitempty"`
 }
 
@@ -215,9 +217,11 @@ type Health struct {
 	SnapshotError string `json:"snapshot_error,omitempty"`
 	Full          bool   `json:"full"` // the last append was refused for room
 	Models        int    `json:"models"`
-	Open          uint64 `json:"open"`     // events whose window is open, all models
-	Keys          uint64 `json:"keys"`     // idempotency keys that are remembered
-	InFlight      int64  `json:"inflight"` // calls
+	// Failed are the models that cannot decide, see Model.Failed.
+	Failed   []string `json:"failed_models,omitempty"`
+	Open     uint64   `json:"open"`     // events whose window is open, all models
+	Keys     uint64   `json:"keys"`     // idempotency keys that are remembered
+	InFlight int64    `json:"inflight"` // calls
 	// Followers are the backups that follow the log and have asked this server within a day.
 	Followers []Follower `json:"followers,omitempty"`
 	Refused   uint64     `json:"refused"`   // calls answered TooBusy

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,8 +11,15 @@ import (
 )
 
 type entryList struct {
-	Actions       []entryDoc `json:"actions"`
-	NextPageToken string     `json:"next_page_token,omitempty"`
+	Actions       []entryDoc `json:"actions" doc:"ascending by their ids"`
+	NextPageToken string     `json:"next_page_token,omitempty" doc:"absent on the last page"`
+}
+
+// entryDoc is a serve.Entry.
+type entryDoc struct {
+	ID       string          `json:"id" doc:"id of the action"`
+	Features json.RawMessage `json:"features,omitempty" doc:"its features, any JSON value"`
+	Cost     *float64        `json:"cost,omitempty" doc:"what it costs to play it, in units of money"`
 }
 
 type actionsBody struct {
@@ -54,7 +62,7 @@ func (a *catalogueCalls) list(ctx context.Context, in *actionsIn) (*reply[entryL
 			out.Body.NextPageToken = pageToken(out.Body.Actions[in.PageSize-1].ID)
 			return out, nil
 		default:
-			out.Body.Actions = append(out.Body.Actions, entryDoc{e.ID, e.Features})
+			out.Body.Actions = append(out.Body.Actions, entryDoc{e.ID, e.Features, e.Cost})
 		}
 	}
 	return out, nil

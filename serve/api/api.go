@@ -80,6 +80,7 @@ func New(svc serve.Service, o Options) (*API, error) {
 
 // fix makes the OpenAPI document, and the page of it, of what was described.
 func (a *API) fix(d *document) (err error) {
+	describeConfig(d.huma.OpenAPI())
 	if a.openapi, err = d.text(); err != nil {
 		return err
 	}

@@ -99,7 +99,8 @@ func TestPages(t *testing.T) {
 		if i%2 == 1 {
 			kind = "mail"
 		}
-		f.models[fmt.Sprintf("%02d-%s", i, kind)] = &serve.Model{Name: fmt.Sprintf("%02d-%s", i, kind)}
+		name := fmt.Sprintf("%02d-%s", i, kind)
+		f.models[name] = &serve.Model{Name: name, Config: serve.DefaultConfig(name)}
 	}
 	secret, table, err := NewKey("k", []string{"read"}, []string{"*-news"})
 	if err != nil {

@@ -29,7 +29,7 @@ type coinView struct {
 	Pending int             `json:"pending" doc:"decisions from the first without a final reward on"`
 	Early   int             `json:"early" doc:"count before their windows are over"`
 	Left    map[string]int  `json:"left_out,omitempty" doc:"decisions, by reason"`
-	Coin    *ope.CoinResult `json:"coin" doc:"null: there is none"`
+	Coin    *ope.CoinResult `json:"coin,omitempty" doc:"absent where there is none"`
 	Why     string          `json:"why,omitempty" doc:"why there is none"`
 	Warning string          `json:"warning,omitempty"`
 }

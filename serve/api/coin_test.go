@@ -24,7 +24,7 @@ func TestCoinPage(t *testing.T) {
 	}
 	e, s := open()
 	e.do("POST", "/v1/models", `{"id": "router", "budget": {"mean": 2}, "floor": 0.2, "reward": {"min": 0, "max": 1}}`).want(t, "create", 201)
-	e.do("GET", "/v1/models/router/coin", "").want(t, "before the first decision", 200, `"coin":null`, "no decision")
+	e.do("GET", "/v1/models/router/coin", "").want(t, "before the first decision", 200, `"why":"`, "no decision")
 	e.do("GET", "/models/router", "").want(t, "page before the first decision", 200, "Does choosing pay?", "Nothing can be said")
 	r := rand.New(rand.NewPCG(31, 1))
 	decide := func(model string, costs ...string) (id, action string) {
@@ -64,7 +64,7 @@ func TestCoinPage(t *testing.T) {
 
 	e.do("POST", "/v1/models", `{"id": "free"}`).want(t, "create", 201)
 	reward(decide("free", "", ""))
-	e.do("GET", "/v1/models/free/coin", "").want(t, "without costs", 200, `"coin":null`, "says what its actions cost")
+	e.do("GET", "/v1/models/free/coin", "").want(t, "without costs", 200, `"why":"`, "says what its actions cost")
 	if a := e.do("GET", "/models/free", ""); a.status != 200 || strings.Contains(a.body, "Does choosing pay") {
 		t.Errorf("the page of a model without costs: %d", a.status)
 	}

@@ -76,7 +76,7 @@ func (e apiEdge) mount(x Adapter, svc serve.Service, mux *http.ServeMux, d *docu
 		if doc := r.Doc; doc != nil {
 			d.describe(op{id: doc.ID, method: r.Method, path: doc.Path, scope: doc.Scope, status: doc.Status,
 				body: doc.Body, summary: doc.Summary, doc: doc.Text},
-				description{tag, doc.Answer, doc.Fault, doc.Example, doc.Parameters})
+				description{tag: tag, answer: doc.Answer, fault: doc.Fault, example: doc.Example, parameters: doc.Parameters})
 		}
 	}
 }

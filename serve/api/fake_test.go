@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/internal/contract"
 	"troupe/serve"
 	"troupe/serve/joined"
 	"troupe/serve/model"
@@ -391,6 +392,23 @@ func newEdge(t testing.TB, f *fake, o Options) *edge {
 	return &edge{API: a, t: t, fake: f, via: via}
 }
 
+// documents are those that were read, by their text.
+var documents sync.Map
+
+// documentOf returns the document of an edge, to which its answers are held.
+func documentOf(t testing.TB, a *API) *contract.Document {
+	t.Helper()
+	if d, ok := documents.Load(string(a.OpenAPI())); ok {
+		return d.(*contract.Document)
+	}
+	d, err := contract.Read(a.OpenAPI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents.Store(string(a.OpenAPI()), d)
+	return d
+}
+
 // answer is a response as a test looks at it.
 type answer struct {
 	status int
@@ -415,6 +433,10 @@ func (e *edge) do(method, path, body string, headers ...string) answer {
 	}
 	w := httptest.NewRecorder()
 	e.ServeHTTP(w, r)
+	if err := documentOf(e.t, e.API).Check(contract.Exchange{Method: method, Path: r.URL.Path, Request: []byte(body), Status: w.Code,
+		Header: w.Header(), Answer: w.Body.Bytes()}); err != nil {
+		e.t.Error(err)
+	}
 	return answer{w.Code, w.Header(), w.Body.String()}
 }
 

@@ -68,6 +68,9 @@ func schemaName(t reflect.Type, hint string) string {
 	if body, ok := strings.CutSuffix(name, "Body"); ok {
 		return body + "Request"
 	}
+	if t == reflect.TypeFor[patchDoc]() {
+		return "ConfigPatch"
+	}
 	return strings.TrimSuffix(name, "Doc")
 }
 
@@ -146,6 +149,7 @@ func inTurn(turns chan struct{}) func(huma.Context, func(huma.Context)) {
 // description is what the document says of a route that huma does not handle.
 type description struct {
 	tag           string
+	text          string             // media type of an answer that is not JSON
 	answer, fault any                // values of the types of an answer's and an error's body, nil for none or for bytes
 	example       stdjson.RawMessage // of the body
 	parameters    map[string]string  // name in the path → what it is
@@ -182,12 +186,23 @@ func (d *document) describe(o op, about description) {
 		content["application/json"].Example = about.example
 		row.RequestBody = &huma.RequestBody{Required: true, Content: content}
 	}
+	if about.text == "" && about.answer == nil && o.status == http.StatusOK {
+		about.text = "application/octet-stream"
+	}
+	if about.text != "" {
+		row.Responses[strconv.Itoa(o.status)].Content = map[string]*huma.MediaType{about.text: {
+			Schema: &huma.Schema{Type: "string"}}}
+	}
 	if about.answer != nil {
 		row.Responses[strconv.Itoa(o.status)].Content = schema(about.answer)
 	}
 	if about.fault != nil {
 		for status := range failures {
-			row.Responses[status].Content = schema(about.fault)
+			content := schema(about.fault)
+			if _, ok := about.fault.(Problem); ok {
+				content = map[string]*huma.MediaType{"application/problem+json": content["application/json"]}
+			}
+			row.Responses[status].Content = content
 		}
 	}
 	d.huma.OpenAPI().AddOperation(row)

@@ -396,7 +396,7 @@ type modelCollector struct {
 func newModelCollector(svc serve.ModelService, key *holder) modelCollector {
 	label := []string{"model"}
 	c := modelCollector{svc: svc, key: key, failed: prometheus.NewDesc("troupe_model_failed",
-		"1 when the policy of a model cannot go on.", label, nil),
+		"1 when the policy of a model could not make the newest decision.", label, nil),
 		noticed: prometheus.NewDesc("troupe_model_rewards_changed_event",
 			"Learned events before the rewards of a model changed, as it noticed last; 0 when it noticed nothing.",
 			label, nil)}

@@ -25,7 +25,7 @@ func countWarnings(m *serve.Model) (out []warning) {
 	add := func(do, format string, args ...any) { out = append(out, warning{fmt.Sprintf(format, args...), do}) }
 	c := &m.Counts
 	if m.Failed != "" {
-		add("Roll it back to an earlier entry, or make another model.", "The model cannot go on: %s.", m.Failed)
+		add("Until then callers use their own default.", "The model cannot decide: %s.", m.Failed)
 	}
 	paid := c.Rewards + c.Ignored
 	switch {

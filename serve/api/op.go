@@ -58,43 +58,11 @@ type eventIn struct {
 	Event string `path:"event" maxLength:"256" doc:"id of the event, as decide answered it"`
 }
 
-// configDoc describes the JSON of a serve.ModelConfig.
-type configDoc struct {
-	ID            string         `json:"id" required:"false" doc:"public name: letters, digits, . _ -, at most 64; only a new model needs it"`
-	Policy        map[string]any `json:"policy,omitempty" doc:"kind and options of a policy, as in an experiment file; default the practical ensemble"`
-	Features      map[string]any `json:"features,omitempty" doc:"a schema of named features; {\"model\": \"hashed\"} (default) reads any request"`
-	Dim           int            `json:"dim,omitempty" doc:"plain vectors of this length instead of features"`
-	Sigma         float64        `json:"sigma,omitempty" doc:"subgaussian constant of the noise; default half the range of rewards"`
-	Floor         float64        `json:"floor,omitempty" minimum:"0" maximum:"1" doc:"probability of a uniform candidate"`
-	Floors        shares         `json:"floors,omitempty" doc:"by the id of an action: the least probability that it is played with"`
-	Caps          shares         `json:"caps,omitempty" doc:"by the id of an action: the largest probability that it is played with"`
-	Reward        rewardDoc      `json:"reward,omitempty"`
-	Mode          string         `json:"mode,omitempty" enum:"online,apprentice,shadow,frozen,guarded"`
-	Guard         *guardDoc      `json:"guard,omitempty" doc:"for mode guarded: the baseline is played unless the policy cannot have earned less by more than the margin, in the mean of all decisions"`
-	Actions       []entryDoc     `json:"actions,omitempty" doc:"catalogue of actions"`
-	Unit          string         `json:"unit,omitempty" doc:"a path of the context, such as context.user.id: decisions with one value there play one member of the policy within an epoch, and the log has a keyed hash of the value; a request without it is refused"`
-	LogCandidates string         `json:"log_candidates,omitempty" enum:"full,none"`
-}
+// configDoc holds the place of the schema of a serve.ModelConfig until describeConfig makes it.
+type configDoc struct{}
 
-type guardDoc struct {
-	Margin     float64 `json:"margin" exclusiveMinimum:"0" doc:"how much less than the baseline a decision may earn in the mean, in units of reward"`
-	Confidence float64 `json:"confidence,omitempty" exclusiveMinimum:"0" exclusiveMaximum:"1" doc:"probability that the margin is kept, at all times together; default 0.95"`
-}
-
-type shares map[string]float64
-
-type rewardDoc struct {
-	Min     float64  `json:"min,omitempty" doc:"default -1"`
-	Max     float64  `json:"max,omitempty" doc:"default 1"`
-	Rule    string   `json:"rule,omitempty" enum:"first,sum,last"`
-	Window  string   `json:"window,omitempty" doc:"how long rewards count, such as 10m or PT10M"`
-	Default *float64 `json:"default,omitempty" doc:"reward of an event that got none"`
-}
-
-type entryDoc struct {
-	ID       string             `json:"id"`
-	Features stdjson.RawMessage `json:"features,omitempty"`
-}
+// patchDoc is the same of a merge patch.
+type patchDoc struct{}
 
 type eventDoc struct {
 	Epoch string `json:"epoch"`

@@ -53,7 +53,7 @@ func (c *calls) modelOperations() []op {
 			summary: "Replace a configuration",
 			doc:     "What shapes the state (id, policy, features, dim, sigma) cannot change.",
 			route:   on(c.models.replace)},
-		{id: "changeModel", method: "PATCH", path: "/v1/models/{model}", scope: Admin, body: configDoc{},
+		{id: "changeModel", method: "PATCH", path: "/v1/models/{model}", scope: Admin, body: patchDoc{},
 			summary: "Change a configuration",
 			doc:     "The body is a merge patch (RFC 7396): what it does not name stays, null takes away.",
 			route:   on(c.models.change)},

@@ -62,12 +62,12 @@ func (a *statusPages) routes(mux *http.ServeMux, d *document) {
 	})
 	mux.HandleFunc("GET /{$}", a.statusPage)
 	d.describe(op{id: "livez", method: "GET", path: "/livez", summary: "Ask whether the process answers",
-		doc: "Needs no key."}, description{tag: "server"})
+		doc: "Needs no key."}, description{tag: "server", text: "text/plain"})
 	d.describe(op{id: "readyz", method: "GET", path: "/readyz",
 		summary: "Ask whether decisions and rewards are answered", doc: "503 with the reason when not. Needs no key."},
 		description{tag: "server", answer: readiness{}, fault: readiness{}})
 	d.describe(op{id: "metrics", method: "GET", path: "/metrics", scope: Read, summary: "Read the metrics",
-		doc: "In the format of Prometheus."}, description{tag: "server", fault: Problem{}})
+		doc: "In the format of Prometheus."}, description{tag: "server", text: "text/plain", fault: Problem{}})
 	mux.HandleFunc("GET /playground", a.playground)
 }
 
@@ -315,7 +315,7 @@ func alarms(h *serve.Health, models []serve.Model) []string {
 	}
 	for _, m := range models {
 		if m.Failed != "" {
-			out = append(out, "The model "+m.Name+" cannot go on: "+m.Failed+". Roll it back or make another.")
+			out = append(out, "The model "+m.Name+" cannot decide: "+m.Failed+".")
 		}
 	}
 	return out

@@ -51,6 +51,8 @@ var problems = []struct {
 	{"conflict", 409, "It changed, or it is there already",
 		"Read it again and decide anew; an Idempotency-Key belongs to one request."},
 	{"paused", 409, "The model is paused", "Use the default of your application until the model is resumed."},
+	{"model_failed", 409, "The model cannot decide",
+		"Repeating does not help: use the default of your application. The member detail has the call that mends the model."},
 	{"needed", 409, "The node may not be stopped now", "Wait until the others have what the member detail says."},
 	{"changing", 409, "A change of the nodes is under way",
 		"Repeat when it is done; the member detail says what it waits for."},

@@ -22,7 +22,6 @@ type Version struct {
 	Seed     rng.Key
 	Seq      uint64
 	Paused   bool
-	Failed   string
 	State    *fold.State
 	Digest   eventlog.ID  // of the state
 	Keeps    bool         // decisions keep their requests, see fold.Learning
@@ -37,7 +36,7 @@ type Version struct {
 // has changed. The price of a budget belongs to the state: a decision names the entry of both.
 func (v *Version) Meanwhile(m *fold.Model) *Version {
 	w := *v
-	w.Paused, w.Failed, w.Notes = m.Paused, m.Failed, m.Notes
+	w.Paused, w.Notes = m.Paused, m.Notes
 	return &w
 }
 
@@ -50,7 +49,7 @@ func VersionOf(m *fold.Model, seq uint64) (*Version, error) {
 	}
 	v := &Version{
 		ID: m.ID, Root: m.Root, Compiled: m.Compiled, Number: m.Version, Seed: m.Seed, Seq: seq,
-		Paused: m.Paused, Failed: m.Failed, State: state, Digest: state.Digest(), Keeps: m.Keeps(), Notes: m.Notes,
+		Paused: m.Paused, State: state, Digest: state.Digest(), Keeps: m.Keeps(), Notes: m.Notes,
 	}
 	if m.Spending != nil {
 		v.Spending = m.Spending.Pacer

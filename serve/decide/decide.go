@@ -110,7 +110,7 @@ func (d *Decider) Choose(ctx context.Context, m Model, v *choose.Version, r *Req
 		return c, &fault.Error{Code: fault.Conflict, Field: "budget", Want: empty.Error()}
 	}
 	if err != nil {
-		return c, &fault.Error{Code: fault.Internal, Want: "the model cannot decide", Err: err}
+		return c, m.Broken(w.Version, err)
 	}
 	if c.Decision, c.Record, err = record(w, r, draw, now, max(now.UnixNano(), d.opt.Clock())); err != nil {
 		return Chosen{}, err

@@ -45,6 +45,7 @@ func (f *fake) Ready(_ context.Context, _ string, min uint64) (decide.Model, *ch
 
 func (f *fake) Worker(v *choose.Version) (*choose.Worker, error) { return v.Worker(nil) }
 func (f *fake) Done(*choose.Worker)                              {}
+func (f *fake) Broken(_ *choose.Version, err error) error        { return err }
 
 func (f *fake) Observe(_ *choose.Worker, r *eventlog.Decision, now int64) decide.Measured {
 	return decide.Measured{{Record: &eventlog.Learned{Model: r.Model, Time: now}, Forget: func() { f.forgot++ }}}

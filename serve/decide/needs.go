@@ -22,6 +22,8 @@ type Model interface {
 	// Worker returns a worker in the state of v, or of the newest version when v's state is gone. Done takes it back.
 	Worker(v *choose.Version) (*choose.Worker, error)
 	Done(w *choose.Worker)
+	// Broken returns the error of a decision that the policy of a version could not make, and notes it.
+	Broken(v *choose.Version, err error) error
 	// Observe notes in a record what encoding its request met, and returns what is now known of its numbers; these
 	// records go into the log with it. Warnings are those of the answer.
 	Observe(w *choose.Worker, r *eventlog.Decision, now int64) Measured

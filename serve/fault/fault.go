@@ -21,6 +21,7 @@ const (
 	TooLarge    Code = "too_large"    // 413: the candidates do not fit into a record of the log
 	Conflict    Code = "conflict"     // 409: name taken, version changed, idempotency key used for another request
 	Paused      Code = "paused"       // 409: the model is paused
+	ModelFailed Code = "model_failed" // 409: the policy of the model cannot decide, and repeating does not help
 	Needed      Code = "needed"       // 409: the node may not be stopped now
 	Changing    Code = "changing"     // 409: a change of the nodes is under way
 	Gone        Code = "gone"         // 410: the decision is no longer in the log

@@ -88,7 +88,7 @@ func (k *keeper) layAside(on *shelf.Shelf) (other bool, err error) {
 			return false, err
 		}
 	}
-	if s.shared != nil || on != nil {
+	if s.place == nil && (s.shared != nil || on != nil) { // what is on a shelf, unchanged since it was built from it, stays there
 		k.lay(on, b, s.stats, s.digest)
 		s.Release()
 		other = true

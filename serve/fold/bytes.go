@@ -17,7 +17,7 @@ import (
 //
 //	"TRPS" | version u16 | flags u8 | seq | lost | clock i64 |
 //	models: count, each: id u64 | parent u64 | root u64 | successor u64 | cut | keep_later | since | last |
-//	    version | paused | deleted | failed text | seed 4×u32 | created, changed: seq, time i64 |
+//	    version | paused | deleted | untaken: clamped, refused, seq, text | seed 4×u32 | created, changed: seq, time i64 |
 //	    counts 9×u64, reward sum f64, last i64 | configuration text | has policy, its bytes |
 //	    what it keeps beside its policy: bytes, empty for none; with flag 4 the bytes of its Learning
 //	    stand between notes and statistics, with flag 8 before them 11 numbers of its budget f64 | seq u64
@@ -36,8 +36,8 @@ import (
 //
 // Models ascend by id, entries by sequence, keys by the time of closing. Equal states have equal bytes.
 
-// stateMagic has version 8. Versions up to 7 were of earlier programs.
-const stateMagic = "TRPS\x08\x00"
+// stateMagic has version 9. Versions up to 8 were of earlier programs.
+const stateMagic = "TRPS\x09\x00"
 
 // The flags of a state.
 const (

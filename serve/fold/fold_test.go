@@ -666,8 +666,8 @@ func TestDeferred(t *testing.T) {
 				done = work
 			}
 		}
-		if m.Lagging() || s.f.Lagging() != 0 || m.Counts.Learned != 40 || m.Failed != "" {
-			t.Errorf("%s: %d learned, lagging %v, %s", how, m.Counts.Learned, m.Lagging(), m.Failed)
+		if m.Lagging() || s.f.Lagging() != 0 || m.Counts.Learned != 40 || !m.Untaken.IsZero() {
+			t.Errorf("%s: %d learned, lagging %v, %s", how, m.Counts.Learned, m.Lagging(), m.Untaken.Why)
 		}
 		state := must(t)(m.State())
 		return append(digests, state.Digest()), lagged

@@ -24,6 +24,7 @@ func (g *guards) settled(h *Model, key eventlog.Event, y float64, counts bool) {
 	if !counts {
 		y = c.Reward.Min
 	}
+	y, _ = c.Reward.Rewards().Clamp(y)
 	was := h.GuardPlays()
 	if h.Guard.settle(key, (y-c.Reward.Min)/(c.Reward.Max-c.Reward.Min), 1-c.Guard.Confidence) {
 		g.turned(h, was)

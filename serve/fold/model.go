@@ -1,7 +1,6 @@
 package fold
 
 import (
-	"fmt"
 	"time"
 
 	"troupe/bandit"
@@ -20,12 +19,12 @@ type Model struct {
 	Seed     rng.Key
 	Paused   bool
 	Deleted  bool
-	Failed   string // why the policy refused an update, empty when it never did
 	Created  Stamp
 	Changed  Stamp // the last control record
 	Counts   Counts
 	Notes    [5]uint64 // decisions with each note of eventlog.Notes, in the order of its bits
 	Last     uint64    // entry of the last update
+	Untaken  Untaken
 	Lineage
 
 	Memory   Memory    // what it keeps beside its policy
@@ -139,19 +138,36 @@ func (m *Model) settled() {
 	}
 }
 
-// update moves the policy by one event. err, if any, is why the event has no vector.
+// update moves the policy by one event. err, if any, is why the event has no vector. A policy that refuses an event has
+// not changed: every replica finds the same, the event is counted, and the model goes on.
 func (m *Model) update(u update, a bandit.Action, err error) {
-	if m.Failed != "" {
-		return
-	}
 	if err == nil {
 		err = m.policy.Update(a, u.y, m.Targets(u.key))
 	}
 	if err != nil {
-		m.Failed = fmt.Sprintf("entry %d: event %v/%d/%d: %v", u.seq, u.key.Epoch, u.key.Batch, u.key.Index, err)
+		m.refuse(err, u.seq)
 		return
 	}
 	m.Counts.Learned++
+}
+
+// clamp returns the nearest reward that the model takes.
+func (m *Model) clamp(y float64, seq uint64) float64 {
+	x, other := m.Compiled.Totals().Clamp(y)
+	if other {
+		m.Untaken.Clamped++
+		m.Untaken.Seq = seq
+	}
+	return x
+}
+
+// refuse notes an event that the policy does not learn.
+func (m *Model) refuse(err error, seq uint64) {
+	m.Untaken.Refused++
+	m.Untaken.Seq, m.Untaken.Why = seq, err.Error()
+	if len(m.Untaken.Why) > 300 {
+		m.Untaken.Why = m.Untaken.Why[:300]
+	}
 }
 
 // Size returns about how many bytes the model takes. Only the goroutine that applies entries may change a model

@@ -27,7 +27,7 @@ func (w *imager) model(m *Model) error {
 	w.uint(m.Version)
 	w.bool(m.Paused)
 	w.bool(m.Deleted)
-	w.bytes([]byte(m.Failed))
+	m.Untaken.append(&w.writer)
 	for _, v := range m.Seed {
 		w.b = binary.LittleEndian.AppendUint32(w.b, v)
 	}
@@ -57,7 +57,7 @@ func (r *reader) model(shapes *model.Shapes, laying *scratch) (*Model, error) {
 	m := &Model{
 		ID: eventlog.ID(r.fixed()), Lineage: Lineage{Parent: eventlog.ID(r.fixed()), Root: eventlog.ID(r.fixed()),
 			Successor: eventlog.ID(r.fixed()), Cut: r.uint(), KeepLater: r.bool(), Since: r.uint()},
-		Last: r.uint(), Version: r.uint(), Paused: r.bool(), Deleted: r.bool(), Failed: string(r.bytes()),
+		Last: r.uint(), Version: r.uint(), Paused: r.bool(), Deleted: r.bool(), Untaken: readUntaken(r),
 	}
 	for i := range m.Seed {
 		if v := r.take(4); v != nil {

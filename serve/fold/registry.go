@@ -114,7 +114,7 @@ func (g *registry) Combined() (d eventlog.ID, ok bool, err error) {
 		w.fixed(uint64(s.Digest()))
 		w.uint(m.Version)
 		w.bool(m.Paused)
-		w.bytes([]byte(m.Failed))
+		m.Untaken.append(&w)
 		for _, n := range m.Counts.numbers() {
 			w.uint(*n)
 		}

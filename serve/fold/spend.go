@@ -1,6 +1,9 @@
 package fold
 
-import "troupe/eventlog"
+import (
+	"troupe/eventlog"
+	"troupe/serve/model"
+)
 
 // ledger keeps what models with a budget spend.
 type ledger struct {
@@ -42,10 +45,10 @@ func (l *ledger) pays(h *Model, e *openEvent, cost float64) {
 		if e.state&budgeted != 0 {
 			l.pay(h, e.cost, cost)
 		}
-		e.cost = rule.Fold(0, cost, true)
+		e.cost, _ = model.CostInput.Clamp(rule.Fold(0, cost, true))
 	case !rule.Settles():
 		was := e.cost
-		if e.cost = rule.Fold(was, cost, false); e.state&budgeted != 0 {
+		if e.cost, _ = model.CostInput.Clamp(rule.Fold(was, cost, false)); e.state&budgeted != 0 {
 			l.pay(h, 0, e.cost-was)
 		}
 	}

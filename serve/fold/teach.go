@@ -42,13 +42,13 @@ func (t *teacher) priors(m *Model, since *model.Compiled) error {
 	return nil
 }
 
-// learn moves a model by one event. A policy that refuses has failed for good: every replica finds the same, nothing is
-// skipped silently, and the other models go on. given is false for a default reward. An error is that of the log, from
+// learn moves a model by one event, by the nearest reward that it takes. given is false for a default reward. An error is that of the log, from
 // which the request of an event may be needed, or of a snapshot that no policy can be built from.
 func (t *teacher) learn(m *Model, x Features, y float64, given bool, key eventlog.Event) error {
-	if m.Failed != "" || !m.HasPolicy() {
+	if !m.HasPolicy() {
 		return nil
 	}
+	y = m.clamp(y, t.at.seq)
 	if err := t.policies.wake(m); err != nil {
 		return err
 	}
@@ -81,10 +81,6 @@ func (t *teacher) learn(m *Model, x Features, y float64, given bool, key eventlo
 		c.Tick(t.at.now)
 	}
 	m.update(u, a, err)
-	if m.Failed != "" {
-		t.models.markChanged(m)
-		return nil
-	}
 	c := m.deferrer()
 	m.lagging = c != nil && c.Pending() != nil
 	return t.touch(m)

@@ -260,6 +260,16 @@ func (w *windows) Event(key eventlog.Event) (status Status, y float64) {
 	return Open, 0
 }
 
+// Total returns what would count of an event with an open window after another reward, ok only where that is not the
+// reward alone.
+func (w *windows) Total(event eventlog.Event, y float64) (total float64, ok bool) {
+	_, e := w.lookup(event)
+	if e == nil || e.state&rewarded == 0 || e.state.rule().Settles() {
+		return y, false
+	}
+	return e.state.rule().Fold(e.y, y, false), true
+}
+
 // Cost returns what an event with an open window has cost so far, not ok where no call has said it.
 func (w *windows) Cost(key eventlog.Event) (cost float64, ok bool) {
 	if _, e := w.lookup(key); e != nil && e.state&costed != 0 {

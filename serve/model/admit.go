@@ -21,7 +21,7 @@ func (c Config) Admit(limits Limits) (*Compiled, error) {
 	if err := c.settle(); err != nil {
 		return nil, err
 	}
-	out, err := c.Compile(limits)
+	out, err := c.Change(limits)
 	if err != nil {
 		return nil, err
 	}
@@ -32,6 +32,15 @@ func (c Config) Admit(limits Limits) (*Compiled, error) {
 		return nil, err
 	}
 	return out, out.CheckCatalogue()
+}
+
+// Change is Compile for a change that comes from outside, and refuses numbers that Logged must read.
+func (c Config) Change(limits Limits) (*Compiled, error) {
+	out, err := c.Compile(limits)
+	if err != nil {
+		return nil, err
+	}
+	return out, checkInputs(&c)
 }
 
 // Learned returns the configuration of a model with hashed features after a learned schema has taken over: the policy

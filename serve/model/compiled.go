@@ -20,7 +20,8 @@ type Compiled struct {
 	Catalogue          map[string]int // id → place in Config.Actions
 	JSON               []byte         // of Config
 	Warnings           []string
-	Start              int // bytes of the policy's snapshot before the first event
+	Start              int  // bytes of the policy's snapshot before the first event
+	Ranged             bool // the policy refuses rewards outside of the declared range
 
 	times map[string]uint32 // of Config.Entered
 	left  map[string]bool

@@ -30,6 +30,9 @@ func (c Config) Enter(id string, floor float64, decisions int, prior Prior, made
 	if err := c.checkEntered(); err != nil {
 		return c, err
 	}
+	if err := checkInputs(&c); err != nil {
+		return c, err
+	}
 	return c, c.checkFloors()
 }
 

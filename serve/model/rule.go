@@ -59,12 +59,18 @@ func RuleOf(code int) Rule {
 	return rules[code].name
 }
 
-// ruleNames lists the rules for an error: first, sum or last.
-func ruleNames() string {
+// RuleNames returns the names of the rules.
+func RuleNames() []string {
 	names := make([]string, len(rules))
 	for i := range rules {
 		names[i] = string(rules[i].name)
 	}
+	return names
+}
+
+// ruleNames lists the rules for an error: first, sum or last.
+func ruleNames() string {
+	names := RuleNames()
 	n := len(names) - 1
 	return strings.Join(names[:n], ", ") + " or " + names[n]
 }

@@ -76,11 +76,11 @@ func merge(t, patch spec.Raw) spec.Raw {
 // result has all of them. c is the change as it was decoded, before Keep; began is the configuration with which the
 // model began, for one whose features were learned since: a change may say it again.
 func (c *Config) Lost(result Config, began func() (Config, error)) error {
-	asked, err := c.plain()
+	asked, err := tableOf(c)
 	if err != nil {
 		return err
 	}
-	got, err := result.plain()
+	got, err := tableOf(&result)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (c *Config) Lost(result Config, began func() (Config, error)) error {
 		if err != nil {
 			return ErrorAt("config.features", err)
 		}
-		was, err := first.plain()
+		was, err := tableOf(&first)
 		if err != nil {
 			return err
 		}
@@ -98,8 +98,8 @@ func (c *Config) Lost(result Config, began func() (Config, error)) error {
 	return lost("config", c.said, asked, got)
 }
 
-// plain returns the JSON form as a table.
-func (c *Config) plain() (spec.Raw, error) {
+// tableOf returns the JSON form as a table.
+func tableOf(c *Config) (spec.Raw, error) {
 	b, err := c.MarshalJSON()
 	if err != nil {
 		return nil, Invalid("config", "", "has no JSON form: %v", err)

@@ -18,6 +18,7 @@ type shape struct {
 	dim      int
 	warnings []string
 	start    int
+	ranged   bool
 }
 
 const maxShapes = 256
@@ -33,7 +34,8 @@ func (s *Shapes) shape(out *Compiled, limits Limits) error {
 	}
 	if k := s.known[string(key)]; k != nil {
 		out.Config.Policy = k.policy // nothing changes it
-		out.Encoder, out.Hashed, out.Dim, out.Warnings, out.Start = k.encoder, k.hashed, k.dim, k.warnings, k.start
+		out.Encoder, out.Hashed, out.Dim, out.Warnings = k.encoder, k.hashed, k.dim, k.warnings
+		out.Start, out.Ranged = k.start, k.ranged
 		return nil
 	}
 	if err := out.shape(limits); err != nil {
@@ -42,7 +44,8 @@ func (s *Shapes) shape(out *Compiled, limits Limits) error {
 	if s.known == nil || len(s.known) >= maxShapes {
 		s.known = map[string]*shape{}
 	}
-	s.known[string(key)] = &shape{out.Config.Policy, out.Encoder, out.Hashed, out.Dim, out.Warnings, out.Start}
+	s.known[string(key)] = &shape{out.Config.Policy, out.Encoder, out.Hashed, out.Dim, out.Warnings,
+		out.Start, out.Ranged}
 	return nil
 }
 

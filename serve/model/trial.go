@@ -53,6 +53,16 @@ func (c *Compiled) tryPolicy() error {
 	if w, ok := p.(bandit.Warner); ok {
 		c.Warnings = append(slices.Clip(c.Warnings), w.Warnings(set)...)
 	}
+	if r := c.Config.Reward; !r.Adapt { // p is not used any more
+		a := bandit.Action{}
+		switch set := set.(type) {
+		case *actionset.Sparse:
+			a.At, a.X = set.Nonzeros(0)
+		case *actionset.Finite:
+			a.X = set.At(0)
+		}
+		c.Ranged = p.Update(a, r.Max+(r.Max-r.Min), rng.Source{}) != nil
+	}
 	return nil
 }
 

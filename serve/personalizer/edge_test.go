@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"troupe/eventlog/eventlogtest"
+	openapi "troupe/internal/contract"
 	"troupe/serve"
 	"troupe/serve/api"
 	"troupe/serve/model"
@@ -211,6 +212,14 @@ func (f *front) do(method, path, body string, headers ...string) answer {
 	}
 	w := httptest.NewRecorder()
 	f.ServeHTTP(w, r)
+	document, err := openapi.Read(f.OpenAPI())
+	if err == nil {
+		err = document.Check(openapi.Exchange{Method: method, Path: r.URL.Path, Request: []byte(body), Status: w.Code,
+			Header: w.Header(), Answer: w.Body.Bytes()})
+	}
+	if err != nil {
+		f.t.Error(err)
+	}
 	return answer{w.Code, w.Header(), w.Body.String()}
 }
 

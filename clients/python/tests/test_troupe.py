@@ -24,9 +24,32 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 sys.path.insert(0, str(HERE.parent / "examples"))
 
+sys.path.insert(0, str(HERE))
+
 import build_package  # noqa: E402
+import contract  # noqa: E402
 import troupe  # noqa: E402
+import troupe.client  # noqa: E402
 import troupe.program  # noqa: E402
+
+
+def setUpModule():
+    """Every answer of every test is one that the server's own OpenAPI document describes."""
+    if contract.jsonschema is None:
+        return
+    plain = troupe.client._Address.connection
+
+    def connection(at, timeout):
+        if at.context is not None:  # TLS
+            return plain(at, timeout)
+        return contract.Connection(at.host, at.port, timeout=timeout)
+
+    troupe.client._Address.connection = connection
+
+
+def tearDownModule():
+    if contract.jsonschema is not None and contract.checked[0] < 50:
+        raise AssertionError(f"{contract.checked[0]} answers were checked")
 
 
 class Server:
