@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/dataset"
 	"troupe/env"
@@ -33,6 +34,7 @@ type runFlags struct {
 	until                 string
 	shard                 string
 	format                string
+	gaps                  []string
 	workers               int
 	seed                  int64
 	replications, horizon int
@@ -104,6 +106,7 @@ that submits them. SIGTERM, SIGUSR1 and SIGXCPU end a run as Ctrl-C does.`,
 	fl.IntVar(&f.replications, "replications", 0, "replications, instead of the spec's")
 	fl.IntVar(&f.horizon, "horizon", 0, "rounds of a replication, instead of the spec's")
 	fl.StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are")
+	source.AddGaps(fl, &f.gaps)
 	fl.CountVarP(&f.quiet, "quiet", "q", "the table only; twice: nothing but errors")
 	fl.StringVar(&f.format, "format", "csv", "csv; parquet or both writes results.parquet beside results.csv, with "+
 		"swept options as columns")
@@ -326,6 +329,11 @@ func prepare(cmd *cobra.Command, name string, f *runFlags, kinds sim.Catalogue) 
 	x, err := sim.Parse(file, text, kinds)
 	if err != nil {
 		return nil, err
+	}
+	if len(f.gaps) > 0 {
+		if x, text, err = withGaps(x, file, text, f.gaps, kinds); err != nil {
+			return nil, err
+		}
 	}
 	f.source = &dataset.Source{Override: f.data}
 	pass, err := x.OnePass(f.source)

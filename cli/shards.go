@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/shards"
 	"troupe/sim"
@@ -156,6 +157,7 @@ run of them.`,
 	fl.IntVar(&f.replications, "replications", 0, "replications, instead of the spec's")
 	fl.IntVar(&f.horizon, "horizon", 0, "rounds of a replication, instead of the spec's")
 	fl.StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are")
+	source.AddGaps(fl, &f.gaps)
 	c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(slices.Clone(shards.Kinds),
 		cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -191,6 +193,10 @@ func writeScript(cmd *cobra.Command, args []string, f runFlags, n int, kind stri
 		case "seed", "replications", "horizon", "data":
 			if flag.Changed {
 				run = append(run, "--"+flag.Name, flag.Value.String())
+			}
+		case "gap":
+			for _, g := range f.gaps {
+				run = append(run, "--gap", g)
 			}
 		}
 	})

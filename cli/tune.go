@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/dataset"
 	"troupe/sim"
@@ -23,6 +24,7 @@ import (
 type tuneFlags struct {
 	out, data, color string
 	workers          int
+	gaps             []string
 	seed             int64
 	replications     int
 	quiet, force     bool
@@ -56,6 +58,7 @@ where its values come from.`,
 	fl.Int64Var(&f.seed, "seed", 0, "seed of the tuning, instead of the spec's")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "cells played at the same time (default: one for each processor)")
 	fl.StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are")
+	source.AddGaps(fl, &f.gaps)
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "the table only")
 	fl.BoolVar(&f.force, "force", false, "replace the file of --out")
 	fl.StringVar(&f.color, "color", "auto", "auto, always or never")
@@ -79,6 +82,11 @@ func tuneSpec(cmd *cobra.Command, name string, f tuneFlags, kinds sim.Catalogue)
 	x, err := sim.Parse(file, text, kinds)
 	if err != nil {
 		return err
+	}
+	if len(f.gaps) > 0 {
+		if x, _, err = withGaps(x, file, text, f.gaps, kinds); err != nil {
+			return err
+		}
 	}
 	if cmd.Flags().Changed("seed") {
 		if f.seed < 0 || f.seed == math.MaxInt64 {

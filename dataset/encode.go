@@ -226,8 +226,6 @@ type Source struct {
 	// Override, a file or a directory, comes from the command line (--data). A file takes the place
 	// of every path in the spec; in a directory relative paths are looked up.
 	Override string
-	// Gaps are texts that mark a missing value in every table, from the command line (--gap).
-	Gaps []string
 
 	mu      sync.Mutex
 	tables  map[tableKey]*once[*Table]
@@ -297,7 +295,6 @@ func (s *Source) load(k tableKey, path string, o Options) (*Table, error) {
 	}
 	s.mu.Unlock()
 	c.Do(func() {
-		o.Gaps = append(slices.Clone(o.Gaps), s.Gaps...)
 		c.v, c.err = Read(path, o)
 		if errors.Is(c.err, fs.ErrNotExist) && s.Override == "" {
 			c.err = fmt.Errorf("%w; if the file is elsewhere, pass --data FILE", c.err)

@@ -193,7 +193,7 @@ func (b *builder) add(f field) error {
 		switch {
 		case !isNumber && b.inferred:
 			return b.refuse(f, fmt.Sprintf("a number like the values above it (if the column holds names, list it as "+
-				"categorical; if this marks a missing value, gaps = [%s])", show(f.text)))
+				"categorical; if this marks a missing value, --gap %s or gaps = [%[1]s])", show(f.text)))
 		case !isNumber:
 			return b.refuse(f, "a number")
 		case math.IsNaN(v) || math.IsInf(v, 0):

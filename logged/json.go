@@ -153,6 +153,17 @@ func (v value) number(field string) (float64, *Error) {
 	return x, nil
 }
 
+// payoff reads a reward: a finite number, or true and false as 1 and 0.
+func (v value) payoff(field string) (float64, *Error) {
+	switch string(v.raw) {
+	case "true":
+		return 1, nil
+	case "false":
+		return 0, nil
+	}
+	return v.number(field)
+}
+
 // whole reads an integer.
 func (v value) whole(field string) (int, *Error) {
 	x, err := v.number(field)

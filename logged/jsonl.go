@@ -174,7 +174,7 @@ func (s *jsonlSource) event(v value, e *Event) *Error {
 		switch k {
 		case kReward:
 			haveReward = true
-			if e.Reward, reward = w.number("reward"); reward != nil {
+			if e.Reward, reward = w.payoff("reward"); reward != nil {
 				e.Reward = math.NaN()
 			}
 		case kAction:
@@ -359,7 +359,7 @@ func (s *jsonlSource) slots(w value, e *Event) *Error {
 					return err
 				})
 			case "reward":
-				o.Reward, err = f.number(at + ".reward")
+				o.Reward, err = f.payoff(at + ".reward")
 			case "propensity":
 				o.Propensity, err = f.number(at + ".propensity")
 			case "law":

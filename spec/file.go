@@ -236,3 +236,39 @@ func Override(file, text, key, value string) (string, error) {
 	}
 	return text[:pl.value.Offset] + value + text[pl.value.Offset+pl.value.Length:], nil
 }
+
+// Insert returns the text of a spec with a key written as the first one of a table of a list, such as environment[0], that
+// begins with a header [[…]]. A key that the table has already is an error at its place. value is TOML.
+func Insert(file, text, table, key, value string) (string, error) {
+	_, src, err := ReadFile(file, text)
+	if err != nil {
+		return "", err
+	}
+	text = src.text
+	path := Join(table, key)
+	if pl, there := src.at[path]; there {
+		return "", &FileError{File: file, Line: pl.line, Column: pl.column, Path: path, Msg: key + " is written here, and " +
+			"the command line cannot add to it: write " + value + " here"}
+	}
+	pl, there := src.at[table]
+	if !there {
+		return "", &FileError{File: file, Line: 1, Column: 1, Path: table, Msg: "no table " + table}
+	}
+	end := 0 // of the header's line
+	for range pl.line {
+		if i := strings.IndexByte(text[end:], '\n'); i >= 0 {
+			end += i + 1
+		} else {
+			text += "\n"
+			end = len(text)
+		}
+	}
+	text = text[:end] + key + " = " + value + "\n" + text[end:]
+	if _, src, err = ReadFile(file, text); err == nil {
+		if _, there := src.at[path]; there {
+			return text, nil
+		}
+	}
+	return "", &FileError{File: file, Line: pl.line, Column: pl.column, Path: path, Msg: "no header of the table " + table +
+		" here, so that " + key + " cannot come from the command line: write " + key + " = " + value + " in it"}
+}

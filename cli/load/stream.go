@@ -26,6 +26,7 @@ type streamFlags struct {
 	worlds  int
 	data    string
 	class   string
+	gaps    []string
 	rows    int
 	missing float64
 	useless int
@@ -107,7 +108,7 @@ func stream(ctx context.Context, out, progress io.Writer, f *flags) error {
 	if err := s.check(); err != nil {
 		return term.Misuse(err)
 	}
-	table, err := dataset.Read(s.data, dataset.Options{Class: s.class})
+	table, err := dataset.Read(s.data, dataset.Options{Class: s.class, Gaps: s.gaps})
 	if err != nil {
 		return term.Misuse(err)
 	}
