@@ -3,7 +3,7 @@ package effects
 import "slices"
 
 // extremes bound what one reward can do: the largest counts as the second largest, and the smallest as the second
-// smallest. Their events are kept, so that a bound that moves corrects what was learned of them.
+// smallest; one that is far from all others counts as their mean, which says nothing. Their events are kept, so that a bound that moves corrects what was learned of them.
 type extremes struct {
 	top, low []record // at most two each: the largest first, the smallest first
 }
@@ -40,4 +40,15 @@ func lower(a, b *record) bool { return a.raw < b.raw }
 func (x *extremes) bounds() (lo, hi float64) {
 	hi, lo = x.top[len(x.top)-1].raw, x.low[len(x.low)-1].raw
 	return min(lo, hi), hi
+}
+
+// far is how many times the range of the others a reward may be beyond it.
+const far = 4
+
+// counts returns what a reward counts as between two bounds.
+func counts(raw, lo, hi, mean float64) float64 {
+	if wide := far * (hi - lo); raw-hi > wide || lo-raw > wide {
+		raw = mean
+	}
+	return min(max(raw, lo), hi)
 }

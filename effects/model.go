@@ -403,7 +403,7 @@ func (m *Model) bound(r record, v *vector) float64 {
 			was[i] = &c
 		}
 	}
-	top, low := rank(x.top, r, higher), rank(x.low, r, lower)
+	top, low := slices.Clone(rank(x.top, r, higher)), slices.Clone(rank(x.low, r, lower)) // readers have the lists as they were
 	kept := false
 	for _, list := range [][]record{top, low} {
 		for i := range list {
@@ -419,7 +419,7 @@ func (m *Model) bound(r record, v *vector) float64 {
 	lo, hi := x.bounds()
 	done := map[uint64]bool{r.event: true}
 	fix := func(c *record) {
-		if y := min(max(c.raw, lo), hi); !done[c.event] {
+		if y := counts(c.raw, lo, hi, m.h.mean); !done[c.event] {
 			done[c.event] = true
 			if y != c.y {
 				m.correct(c, y)
@@ -434,14 +434,14 @@ func (m *Model) bound(r record, v *vector) float64 {
 	for _, list := range [][]record{x.top, x.low} {
 		for i := range list {
 			if list[i].event == r.event {
-				list[i].y = min(max(r.raw, lo), hi)
+				list[i].y = counts(r.raw, lo, hi, m.h.mean)
 				continue
 			}
 			fix(&list[i])
-			list[i].y = min(max(list[i].raw, lo), hi)
+			list[i].y = counts(list[i].raw, lo, hi, m.h.mean)
 		}
 	}
-	return min(max(r.raw, lo), hi)
+	return counts(r.raw, lo, hi, m.h.mean)
 }
 
 // correct changes what the reward of an event counts as.
