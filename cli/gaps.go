@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/sim"
 	"troupe/spec"
@@ -15,7 +14,7 @@ import (
 // withGaps writes the texts of --gap into the spec, as the key gaps of each environment that reads a data set: the spec
 // that a manifest holds, and that share, check and merge read, is the spec that was run.
 func withGaps(x *sim.Experiment, file, text string, gaps []string, kinds sim.Catalogue) (*sim.Experiment, string, error) {
-	if err := source.CheckGaps(gaps); err != nil {
+	if err := term.CheckGaps(gaps); err != nil {
 		return nil, "", err
 	}
 	var quoted []string

@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/dataset"
 	"troupe/env"
@@ -106,7 +105,7 @@ that submits them. SIGTERM, SIGUSR1 and SIGXCPU end a run as Ctrl-C does.`,
 	fl.IntVar(&f.replications, "replications", 0, "replications, instead of the spec's")
 	fl.IntVar(&f.horizon, "horizon", 0, "rounds of a replication, instead of the spec's")
 	fl.StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are")
-	source.AddGaps(fl, &f.gaps)
+	term.AddGaps(fl, &f.gaps)
 	fl.CountVarP(&f.quiet, "quiet", "q", "the table only; twice: nothing but errors")
 	fl.StringVar(&f.format, "format", "csv", "csv; parquet or both writes results.parquet beside results.csv, with "+
 		"swept options as columns")

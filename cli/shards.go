@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/shards"
 	"troupe/sim"
@@ -157,7 +156,7 @@ run of them.`,
 	fl.IntVar(&f.replications, "replications", 0, "replications, instead of the spec's")
 	fl.IntVar(&f.horizon, "horizon", 0, "rounds of a replication, instead of the spec's")
 	fl.StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are")
-	source.AddGaps(fl, &f.gaps)
+	term.AddGaps(fl, &f.gaps)
 	c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(slices.Clone(shards.Kinds),
 		cobra.ShellCompDirectiveNoFileComp))
 	return c

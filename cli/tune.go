@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/dataset"
 	"troupe/sim"
@@ -58,7 +57,7 @@ where its values come from.`,
 	fl.Int64Var(&f.seed, "seed", 0, "seed of the tuning, instead of the spec's")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "cells played at the same time (default: one for each processor)")
 	fl.StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are")
-	source.AddGaps(fl, &f.gaps)
+	term.AddGaps(fl, &f.gaps)
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "the table only")
 	fl.BoolVar(&f.force, "force", false, "replace the file of --out")
 	fl.StringVar(&f.color, "color", "auto", "auto, always or never")

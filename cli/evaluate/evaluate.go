@@ -120,7 +120,7 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 			defer stop()
 			e.say = cmd.ErrOrStderr()
 			if e.coverage || cmd.Flags().Changed("benchmark") {
-				if err := source.CheckGaps(e.gaps); err != nil {
+				if err := term.CheckGaps(e.gaps); err != nil {
 					return err
 				}
 				return e.known(ctx, cmd.OutOrStdout(), cmd.Flags().Changed("benchmark"), args)
@@ -185,7 +185,7 @@ func (e *evaluation) flags(f *pflag.FlagSet) {
 	f.StringVar(&e.benchmark, "benchmark", "",
 		"evaluate where the truth is known: a classification file as a logged bandit; without one, synthetic data")
 	f.Lookup("benchmark").NoOptDefVal = "synthetic"
-	source.AddGaps(f, &e.gaps)
+	term.AddGaps(f, &e.gaps)
 	f.BoolVar(&e.coverage, "coverage", false, "measure how often each interval covers the truth, in ten settings")
 }
 

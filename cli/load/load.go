@@ -29,7 +29,6 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/client"
 	"troupe/internal/linalg"
@@ -95,7 +94,7 @@ finished is reported. Exit code 1 when a call failed.`,
 			}
 			switch {
 			case f.stream.data != "":
-				if err := source.CheckGaps(f.stream.gaps); err != nil {
+				if err := term.CheckGaps(f.stream.gaps); err != nil {
 					return err
 				}
 				return stream(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &f)
@@ -134,7 +133,7 @@ func (f *flags) add(fl *pflag.FlagSet) {
 	fl.IntVar(&s.rounds, "rounds", 3000, "decisions of a world of --stream")
 	fl.IntVar(&s.worlds, "worlds", 1, "how many worlds of --stream, each on a model of its own")
 	fl.StringVar(&s.data, "data", "", "file whose rows are the requests; the flags below go with it")
-	source.AddGaps(fl, &s.gaps)
+	term.AddGaps(fl, &s.gaps)
 	fl.StringVar(&s.class, "class", "", "its class column: first, last, a name or a number from 1; default is the "+
 		"one named class, otherwise the last")
 	fl.IntVar(&s.rows, "rows", 0, "how many rows; 0 means all")

@@ -1,4 +1,4 @@
-package source
+package term
 
 import (
 	"fmt"
@@ -7,8 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/pflag"
-
-	"troupe/cli/term"
 )
 
 // AddGaps adds the flag --gap of a command that reads data sets.
@@ -21,7 +19,7 @@ func AddGaps(fl *pflag.FlagSet, gaps *[]string) {
 func CheckGaps(gaps []string) error {
 	for _, g := range gaps {
 		if g == "" || g != strings.TrimSpace(g) || !utf8.ValidString(g) || strings.ContainsFunc(g, unicode.IsControl) {
-			return term.Misuse(fmt.Errorf("--gap %q: expected a text without blanks around it and without control characters "+
+			return Misuse(fmt.Errorf("--gap %q: expected a text without blanks around it and without control characters "+
 				"(an empty field is a gap already)", g))
 		}
 	}
