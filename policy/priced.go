@@ -173,3 +173,6 @@ func (u *LinUCB) Heeds() bool { return true }
 
 // Heeds implements bandit.Heeder.
 func (s *Thompson) Heeds() bool { return true }
+
+// Heeds implements bandit.Heeder.
+func (a *ATS) Heeds() bool { return true }
