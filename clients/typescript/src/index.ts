@@ -1,0 +1,265 @@
+/**
+ * A client of a troupe decision server over fetch. It runs in Node from version 18, in browsers and in workers, and needs
+ * nothing else. The types of bodies and answers are made of the server's own OpenAPI document.
+ *
+ *     const client = new Client("http://127.0.0.1:8080", { key: process.env.TROUPE_KEY });
+ *     const d = await client.decide("news", { context: { city: "Oslo" }, actions: [{ id: "a" }, { id: "b" }] });
+ *     await client.reward(d.event_id, 1);
+ *
+ * A call is repeated when the server is busy, restarting or out of reach. That is safe: a decision has an idempotency key, so
+ * that the second attempt gets the decision of the first, and a reward has a key, so that it counts once.
+ */
+import type { components } from "./schema.js";
+
+type Schemas = components["schemas"];
+export type Action = Schemas["Action"];
+export type Config = Schemas["Config"];
+export type ConfigPatch = Schemas["ConfigPatch"];
+export type DecideRequest = Schemas["DecideRequest"];
+export type Decision = Schemas["Decision"];
+export type BatchAnswer = Schemas["BatchAnswer"];
+export type Event = Schemas["EventView"];
+export type Model = Schemas["Model"];
+export type RewardAnswer = Schemas["RewardAnswer"];
+export type RewardItem = Schemas["RewardItemRequest"];
+export type RewardResult = Schemas["RewardResult"];
+export type ProblemBody = Schemas["Problem"];
+
+/** An answer that says no. code never changes, detail is for people, field names what is wrong in the request. */
+export class Problem extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly detail: string;
+  readonly field: string | undefined;
+  /** The call may have been recorded: repeat it as it was, with the same key. */
+  readonly unknown: boolean;
+  /** Milliseconds that the server asks to wait, 0 for none. */
+  readonly retryAfter: number;
+
+  constructor(status: number, body: Partial<ProblemBody>, retryAfter: number) {
+    super(`${status} ${body.code ?? "http"}: ${body.field ? body.field + ": " : ""}${body.detail ?? body.title ?? ""}`);
+    this.name = "Problem";
+    this.status = status;
+    this.code = body.code ?? "http";
+    this.detail = body.detail ?? "";
+    this.field = body.field;
+    this.unknown = body.unknown_outcome ?? false;
+    this.retryAfter = retryAfter;
+  }
+}
+
+/** No answer came. unknown is false where nothing was sent. */
+export class Unreachable extends Error {
+  readonly unknown: boolean;
+
+  constructor(cause: unknown, unknown: boolean) {
+    super(`the server does not answer: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    this.name = "Unreachable";
+    this.unknown = unknown;
+  }
+}
+
+export interface Options {
+  /** An API key, troupe_ID_SECRET. */
+  key?: string | undefined;
+  /** How often a call is tried at one address, 5 by default; with several addresses as often as patience allows. */
+  tries?: number;
+  /** Milliseconds for which a call is repeated at several addresses, 30,000 by default. */
+  patience?: number;
+  /** Milliseconds that an attempt may take, 10,000 by default. */
+  timeout?: number;
+  /** Does the requests in place of the global fetch. */
+  fetch?: typeof fetch;
+}
+
+export interface Call {
+  /** Makes repetitions harmless; the client makes one where it is absent. */
+  key?: string;
+  signal?: AbortSignal;
+}
+
+const again = new Set([429, 502, 503, 504, 507]);
+/** Codes of Node's errors of a connection that was not made. */
+const unsent = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"]);
+
+export class Client {
+  readonly #at: string[];
+  readonly #key: string | undefined;
+  readonly #tries: number;
+  readonly #patience: number;
+  readonly #timeout: number;
+  readonly #fetch: typeof fetch;
+  #now = 0;
+
+  /** baseUrl is http://HOST:PORT, or those of the nodes of a cluster: the first one that answers is kept. */
+  constructor(baseUrl: string | readonly string[], options: Options = {}) {
+    this.#at = (typeof baseUrl === "string" ? [baseUrl] : [...baseUrl]).map((text) => {
+      const url = new URL(text);
+      if ((url.protocol !== "http:" && url.protocol !== "https:") || url.search || url.hash) {
+        throw new TypeError(`baseUrl is ${JSON.stringify(text)}, expected http://HOST:PORT or https://HOST:PORT`);
+      }
+      return url.origin + url.pathname.replace(/\/+$/, "");
+    });
+    if (this.#at.length === 0) throw new TypeError("baseUrl is empty, expected an address");
+    this.#key = options.key;
+    this.#tries = options.tries ?? 5;
+    this.#patience = options.patience ?? 30_000;
+    this.#timeout = options.timeout ?? 10_000;
+    this.#fetch = options.fetch ?? ((...args) => fetch(...args));
+  }
+
+  /** Makes a model. */
+  createModel(config: Config, call: Call = {}): Promise<Model> {
+    return this.#call("POST", "/v1/models", config, {}, false, call);
+  }
+
+  /** Reads a model. */
+  model(name: string, call: Call = {}): Promise<Model> {
+    return this.#call("GET", `/v1/models/${encodeURIComponent(name)}`, undefined, {}, true, call);
+  }
+
+  /** Changes what the patch names; null takes a field back to its default. version is the config_version that was read. */
+  changeModel(name: string, patch: ConfigPatch, version?: number, call: Call = {}): Promise<Model> {
+    const match = version === undefined ? "*" : `"${version}"`;
+    return this.#call("PATCH", `/v1/models/${encodeURIComponent(name)}`, patch, { "If-Match": match }, version === undefined, call);
+  }
+
+  /** Deletes a model. */
+  async deleteModel(name: string, call: Call = {}): Promise<void> {
+    await this.#call("DELETE", `/v1/models/${encodeURIComponent(name)}`, undefined, {}, false, call);
+  }
+
+  /** Chooses an action. The decision was durable before it was sent. */
+  decide(model: string, request: DecideRequest, call: Call = {}): Promise<Decision> {
+    const headers = { "Idempotency-Key": call.key ?? newKey() };
+    return this.#call("POST", `/v1/models/${encodeURIComponent(model)}:decide`, request, headers, true, call);
+  }
+
+  /** Decides many requests on one state. Each answer has a decision or a problem. */
+  async decideBatch(model: string, requests: DecideRequest[], call: Call = {}): Promise<BatchAnswer[]> {
+    const headers = { "Idempotency-Key": call.key ?? newKey() };
+    const path = `/v1/models/${encodeURIComponent(model)}:decideBatch`;
+    return (await this.#call<Schemas["BatchAnswers"]>("POST", path, { requests }, headers, true, call)).results ?? [];
+  }
+
+  /** Pays for a decision, and says what it cost where that is known. */
+  reward(event: string, value: number, call: Call & { cost?: number } = {}): Promise<RewardResult> {
+    const body = { value, key: call.key ?? newKey(), ...(call.cost === undefined ? {} : { cost: call.cost }) };
+    return this.#call("POST", `/v1/events/${encodeURIComponent(event)}:reward`, body, {}, true, call);
+  }
+
+  /** Says what a decision cost, without a reward. */
+  cost(event: string, cost: number, call: Call = {}): Promise<RewardResult> {
+    const body = { cost, key: call.key ?? newKey() };
+    return this.#call("POST", `/v1/events/${encodeURIComponent(event)}:reward`, body, {}, true, call);
+  }
+
+  /** Pays for many decisions. Each answer has a result or a problem. */
+  async rewardBatch(rewards: RewardItem[], call: Call = {}): Promise<RewardAnswer[]> {
+    const body = { rewards: rewards.map((r) => ({ ...r, key: r.key ?? newKey() })) };
+    return (await this.#call<Schemas["RewardAnswers"]>("POST", "/v1/rewards:batch", body, {}, true, call)).results ?? [];
+  }
+
+  /** Makes a deferred decision count. */
+  activate(event: string, call: Call = {}): Promise<Schemas["ActivateResult"]> {
+    return this.#call("POST", `/v1/events/${encodeURIComponent(event)}:activate`, undefined, {}, true, call);
+  }
+
+  /** Reads what became of a decision. */
+  event(id: string, call: Call = {}): Promise<Event> {
+    return this.#call("GET", `/v1/events/${encodeURIComponent(id)}`, undefined, {}, true, call);
+  }
+
+  /** Does one call, again and again while that helps. safe: it may be repeated when its outcome is unknown. */
+  async #call<T>(method: string, path: string, body: unknown, headers: Record<string, string>, safe: boolean, call: Call): Promise<T> {
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const began = Date.now();
+    let failed: Problem | Unreachable | undefined;
+    for (let attempt = 1; ; attempt++) {
+      let pause = Infinity;
+      for (let i = 0; i < this.#at.length; i++) {
+        const at = this.#now;
+        try {
+          return await this.#once<T>(this.#at[at]!, method, path, text, headers, call.signal);
+        } catch (error) {
+          if (!(error instanceof Unreachable) && !(error instanceof Problem && again.has(error.status))) throw error;
+          if (failed === undefined || !failed.unknown || error.unknown) failed = error; // what may have been recorded stays so
+          if ((error.unknown && !safe) || call.signal?.aborted) throw failed;
+          pause = Math.min(pause, error instanceof Problem ? error.retryAfter : 0);
+          if (this.#now === at) this.#now = (at + 1) % this.#at.length;
+        }
+      }
+      const several = this.#at.length > 1;
+      if (several ? Date.now() - began >= this.#patience : attempt >= this.#tries) throw failed;
+      const longest = Math.min(50 * 2 ** Math.min(attempt - 1, 20), several ? 500 : 5000);
+      await wait(Math.max(pause, Math.random() * longest), call.signal);
+    }
+  }
+
+  async #once<T>(base: string, method: string, path: string, body: string | undefined, extra: Record<string, string>,
+    signal: AbortSignal | undefined): Promise<T> {
+    const headers: Record<string, string> = { ...extra };
+    if (body !== undefined) headers["Content-Type"] = "application/json";
+    if (this.#key !== undefined) headers["Authorization"] = `Bearer ${this.#key}`;
+    const stop = new AbortController();
+    const leave = () => stop.abort(signal?.reason);
+    signal?.addEventListener("abort", leave, { once: true });
+    if (signal?.aborted) leave();
+    const timer = setTimeout(() => stop.abort(new Error(`no answer in ${this.#timeout} ms`)), this.#timeout);
+    try {
+      let answer: Response, text: string;
+      try {
+        // A redirect is an error: the key belongs to this address.
+        const init: RequestInit = { method, headers, signal: stop.signal, redirect: "manual" };
+        if (body !== undefined) init.body = body;
+        answer = await this.#fetch(base + path, init);
+        text = await answer.text();
+      } catch (cause) {
+        throw new Unreachable(cause, !unsent.has(codeOf(cause)));
+      }
+      if (answer.ok) return (text === "" ? undefined : JSON.parse(text)) as T;
+      let problem: Partial<ProblemBody>;
+      try {
+        problem = JSON.parse(text) as Partial<ProblemBody>;
+        if (typeof problem.code !== "string") throw new TypeError("no problem");
+      } catch { // of a proxy, which does not know the outcome where it gave up
+        problem = { detail: answer.statusText || `status ${answer.status}`, unknown_outcome: answer.status === 502 || answer.status === 504 };
+      }
+      const after = Number(answer.headers.get("Retry-After") ?? 0);
+      throw new Problem(answer.status, problem, after > 0 && after < 3600 ? after * 1000 : 0);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", leave);
+    }
+  }
+}
+
+/** The code of an error of a connection, in Node; "" elsewhere, where it is not told. */
+function codeOf(error: unknown): string {
+  for (let e: unknown = error; e instanceof Error; e = e.cause) {
+    const code = (e as { code?: unknown }).code;
+    if (typeof code === "string") return code;
+  }
+  return "";
+}
+
+/** Makes an idempotency key. */
+function newKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
+}
+
+function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener("abort", left, { once: true });
+    function done() {
+      signal?.removeEventListener("abort", left);
+      resolve();
+    }
+    function left() {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    }
+  });
+}

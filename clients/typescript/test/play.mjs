@@ -1,0 +1,136 @@
+// Plays the client against a server: node test/play.mjs URL KEY, after npm run build.
+import assert from "node:assert/strict";
+import http from "node:http";
+import { Client, Problem, Unreachable } from "../dist/index.js";
+
+const [, , url, key] = process.argv;
+const client = new Client(url, { key });
+
+/** A stub of a server: answers(number of the request, request) returns [status, body, headers] or nothing, which cuts it off. */
+async function stub(answers, use) {
+  const seen = [];
+  const server = http.createServer((request, response) => {
+    let body = "";
+    request.on("data", (part) => (body += part));
+    request.on("end", () => {
+      seen.push({ method: request.method, path: request.url, headers: request.headers, body });
+      const answer = answers(seen.length, request);
+      if (!answer) return request.socket.destroy();
+      const [status, json, headers = {}] = answer;
+      response.writeHead(status, { "Content-Type": "application/json", ...headers }).end(JSON.stringify(json));
+    });
+  });
+  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
+  try {
+    return await use(`http://127.0.0.1:${server.address().port}`, seen);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+const problem = (code, more = {}) => ({ type: `/docs#${code}`, title: code, status: 503, code, ...more });
+
+const plays = {
+  async "a model learns"() {
+    const model = await client.createModel({ id: "ts", reward: { min: 0, max: 1 } });
+    assert.equal(model.name, "ts");
+    assert.equal(model.config.reward.default, "auto");
+    let good = 0;
+    for (let i = 0; i < 120; i++) {
+      const d = await client.decide("ts", { context: { day: i % 7 }, actions: [{ id: "a" }, { id: "b" }] });
+      assert.ok(d.durable && d.propensity.num / d.propensity.den > 0);
+      const r = await client.reward(d.event_id, d.action.id === "b" ? 1 : 0);
+      assert.equal(r.status, "accepted");
+      if (i >= 80 && d.action.id === "b") good++;
+    }
+    assert.ok(good > 20, `${good} of 40`);
+    const changed = await client.changeModel("ts", { floor: 0.05 }, (await client.model("ts")).config_version);
+    assert.equal(changed.config.floor, 0.05);
+  },
+  async "a key belongs to one decision, also in a batch"() {
+    const request = { actions: [{ id: "a" }, { id: "b" }] };
+    const first = await client.decide("ts", request, { key: "k1" });
+    const second = await client.decide("ts", request, { key: "k1" });
+    assert.equal(second.event_id, first.event_id);
+    assert.ok(second.repeated);
+    const batch = await client.decideBatch("ts", [request, { actions: [] }, { mode: "frozen", ...request }], { key: "k2" });
+    const same = await client.decideBatch("ts", [request, { actions: [] }, { mode: "frozen", ...request }], { key: "k2" });
+    assert.equal(batch.length, 3);
+    assert.equal(batch[1].problem.code, "invalid");
+    assert.equal(same[2].decision.event_id, batch[2].decision.event_id);
+    assert.equal(batch[0].decision.basis_seq, batch[2].decision.basis_seq);
+    const paid = await client.rewardBatch([{ event_id: batch[0].decision.event_id, value: 1 }, { event_id: "xx", value: 1 }]);
+    assert.equal(paid[0].result.status, "accepted");
+    assert.equal(paid[1].problem.code, "bad_event_id");
+    assert.equal((await client.event(batch[0].decision.event_id)).value, 1);
+  },
+  async "a problem has its field"() {
+    await assert.rejects(client.reward((await client.decide("ts", { actions: [{ id: "a" }] })).event_id, 7),
+      (e) => e instanceof Problem && e.status === 422 && e.field === "value" && !e.unknown);
+    await assert.rejects(client.model("nothing"), (e) => e instanceof Problem && e.code === "not_found");
+    await assert.rejects(new Client(url, { key: "troupe_x_y" }).model("ts"), (e) => e instanceof Problem && e.status === 401);
+  },
+  async "a busy server is asked again, with the same key"() {
+    await stub((n) => (n < 3 ? [503, problem("unavailable", { unknown_outcome: true })] : [200, { event_id: "e" }]), async (at, seen) => {
+      assert.equal((await new Client(at).decide("m", {})).event_id, "e");
+      assert.equal(seen.length, 3);
+      assert.ok(seen[0].headers["idempotency-key"]);
+      assert.equal(new Set(seen.map((s) => s.headers["idempotency-key"])).size, 1);
+    });
+    await stub((n) => (n < 2 ? undefined : [200, { status: "accepted" }]), async (at, seen) => {
+      await new Client(at).reward("e", 1);
+      assert.equal(JSON.parse(seen[0].body).key, JSON.parse(seen[1].body).key);
+    });
+  },
+  async "what may have happened is not repeated where that would do it twice"() {
+    await stub(() => undefined, async (at, seen) => {
+      await assert.rejects(new Client(at).createModel({ id: "m" }), (e) => e instanceof Unreachable && e.unknown);
+      assert.equal(seen.length, 1);
+    });
+  },
+  async "Retry-After is kept, 409 is not repeated"() {
+    await stub((n) => (n < 2 ? [429, problem("too_busy"), { "Retry-After": "1" }] : [200, {}]), async (at) => {
+      const began = Date.now();
+      await new Client(at).model("m");
+      assert.ok(Date.now() - began >= 990);
+    });
+    await stub(() => [409, problem("model_failed")], async (at, seen) => {
+      await assert.rejects(new Client(at).decide("m", {}), (e) => e.code === "model_failed");
+      assert.equal(seen.length, 1);
+    });
+  },
+  async "a redirect is an error, and the key goes nowhere else"() {
+    await stub(() => [200, {}], async (other, others) => {
+      await stub(() => [307, {}, { Location: `${other}/v1/models/m` }], async (at) => {
+        await assert.rejects(new Client(at, { key: "troupe_a_b" }).model("m"), (e) => e instanceof Problem && (e.status === 307 || e.status === 0));
+      });
+      assert.equal(others.length, 0);
+    });
+  },
+  async "another node answers when one is gone"() {
+    const both = new Client(["http://127.0.0.1:47999", url], { key });
+    assert.equal((await both.model("ts")).name, "ts");
+    await assert.rejects(new Client("http://127.0.0.1:47999", { tries: 2 }).createModel({ id: "m" }), (e) => e instanceof Unreachable && !e.unknown);
+  },
+  async "a caller may leave, and an answer that does not come ends"() {
+    await stub(() => [200, {}], async (at) => {
+      await assert.rejects(new Client(at).model("m", { signal: AbortSignal.abort() }), (e) => e instanceof Unreachable);
+    });
+    const silent = http.createServer(() => {});
+    await new Promise((ready) => silent.listen(0, "127.0.0.1", ready));
+    await assert.rejects(new Client(`http://127.0.0.1:${silent.address().port}`, { timeout: 50, tries: 2 }).model("m"), (e) => e instanceof Unreachable && e.unknown);
+    silent.closeAllConnections();
+    silent.close();
+  },
+  async "addresses are checked"() {
+    for (const bad of ["ftp://a", "http://a?b=c", []]) assert.throws(() => new Client(bad), TypeError);
+    await client.deleteModel("ts");
+    await assert.rejects(client.model("ts"), (e) => e.status === 404);
+  },
+};
+
+for (const [name, play] of Object.entries(plays)) {
+  await play();
+  console.log(`ok  ${name}`);
+}
