@@ -1,9 +1,11 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -29,10 +31,11 @@ type API struct {
 	shutdown chan struct{} // closed when an http.Server of Server shuts down
 	once     sync.Once     // closes it
 
-	connections atomic.Int64 // open now
-	drained     atomic.Bool  // the node is about to stop
-	noHot       bool         // for tests: hot routes go the way of the others
-	calls       *calls       // under /v1
+	connections *connections
+	shares      struct{ requests, feedback *shares } // of the places, by address
+	drained     atomic.Bool                          // the node is about to stop
+	noHot       bool                                 // for tests: hot routes go the way of the others
+	calls       *calls                               // under /v1
 	hot         *hotCalls
 	mux         *http.ServeMux
 	faults      *faults
@@ -54,6 +57,8 @@ func New(svc serve.Service, o Options) (*API, error) {
 		flow: &flow{svc: svc, clock: o.Clock}}
 	a.keys.Store(o.Keys)
 	a.metrics = newMetrics(svc, &a.opts, a.gate.waiting)
+	a.shares.requests, a.shares.feedback = newShares(o.Concurrent), newShares(o.Concurrent)
+	a.connections = newConnections(o.Connections, a.metrics.cutOff.Inc)
 	exports := make(chan struct{}, maxExports)
 	a.calls = newCalls(svc, o.MaxActions, a.metrics, a.faults, exports, &a.drained)
 	a.hot = &hotCalls{svc: svc, opts: &a.opts, metrics: a.metrics, faults: a.faults, origin: a.origin}
@@ -118,7 +123,7 @@ func (a *API) OpenAPI() []byte { return a.openapi }
 // Server returns an http.Server with this handler and with timeouts against clients that send slowly.
 func (a *API) Server() *http.Server {
 	s := &http.Server{
-		ConnState:         a.connection,
+		ConnState:         a.connections.state,
 		Handler:           a,
 		ReadHeaderTimeout: min(5*time.Second, a.opts.Timeout),
 		ReadTimeout:       2 * a.opts.Timeout,
@@ -129,19 +134,6 @@ func (a *API) Server() *http.Server {
 	}
 	s.RegisterOnShutdown(func() { a.once.Do(func() { close(a.shutdown) }) }) // live pages would keep it waiting
 	return s
-}
-
-// connection counts the open connections and closes those beyond the limit.
-func (a *API) connection(c net.Conn, s http.ConnState) {
-	switch s {
-	case http.StateNew:
-		if n := a.connections.Add(1); n > int64(a.opts.Connections) {
-			a.metrics.cutOff.Inc()
-			c.Close()
-		}
-	case http.StateClosed, http.StateHijacked:
-		a.connections.Add(-1)
-	}
 }
 
 // ServeHTTP implements http.Handler.
@@ -214,21 +206,31 @@ func (a *API) greet(one *exchange) {
 func (a *API) enter(one *exchange, kind Class) bool {
 	r, info, out := one.r, &one.request, &one.response
 	if !probe(r) {
-		places := a.requests
+		places, shares := a.requests, a.shares.requests
 		if kind == Feedback {
-			places = a.feedback
+			places, shares = a.feedback, a.shares.feedback
 		}
+		address := hostOf(r.RemoteAddr)
+		if !shares.take(address) {
+			return a.busy(one, "too many requests at once of one address")
+		}
+		one.address, one.shares = address, shares
 		select {
 		case places <- struct{}{}:
 			one.place = places
 		default:
-			info.problem = "too_busy"
-			a.faults.fail(out, r, problem("too_busy", "", "too many requests at once").After(time.Second))
-			return false
+			return a.busy(one, "too many requests at once")
 		}
 	}
 	if kind != Deciding {
 		return true
+	}
+	if err := a.fetch(one); err != nil { // a body that comes slowly does not wait for the processors
+		p := problemOf(err)
+		info.says(p)
+		out.Header().Set("Connection", "close")
+		a.faults.fail(out, r, p)
+		return false
 	}
 	weight := a.gate.weight(r.ContentLength)
 	waited, err := a.gate.enter(r.Context(), weight, one.wait)
@@ -247,8 +249,41 @@ func (a *API) enter(one *exchange, kind Class) bool {
 	return true
 }
 
+// busy answers a request that finds no place.
+func (a *API) busy(one *exchange, detail string) bool {
+	p := problem("too_busy", "", detail).After(time.Second)
+	one.request.says(p)
+	a.faults.fail(&one.response, one.r, p)
+	return false
+}
+
+// fetch reads the body of a decision of known length, within the limit and the time that it has.
+func (a *API) fetch(one *exchange) error {
+	r := one.r
+	if r.ContentLength <= 0 {
+		return nil
+	}
+	if r.ContentLength > a.opts.MaxBody {
+		return bodyProblem(&largeBody{a.opts.MaxBody})
+	}
+	_ = http.NewResponseController(&one.response).SetReadDeadline(time.Now().Add(a.opts.Timeout))
+	from := &body{ReadCloser: r.Body, left: r.ContentLength, limit: r.ContentLength}
+	b := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(from, b); err != nil {
+		if p := bodyProblem(err); p != nil {
+			return p
+		}
+		return &brokenBody{err}
+	}
+	r.Body = &replay{Reader: bytes.NewReader(b), Closer: r.Body}
+	return nil
+}
+
 // leave gives back what enter took.
 func (a *API) leave(one *exchange) {
+	if one.shares != nil {
+		one.shares.release(one.address)
+	}
 	if one.weight > 0 {
 		a.gate.leave(one.weight)
 	}

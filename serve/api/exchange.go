@@ -53,8 +53,10 @@ type exchange struct {
 	start   timing.Instant
 	wait    time.Duration // that its client has given a decision, 0 when it says none
 
-	place  chan struct{} // that it holds a place of, nil for none
-	weight int           // that it holds of the gate
+	address string        // that holds a part of shares
+	shares  *shares       // nil for none
+	place   chan struct{} // that it holds a place of, nil for none
+	weight  int           // that it holds of the gate
 }
 
 // response remembers the status.

@@ -24,7 +24,8 @@ type Options struct {
 	// Concurrent bounds the requests at once, default 1024, and apart from them those with rewards and activations;
 	// more are answered 429.
 	Concurrent int
-	// Connections bounds the open connections, default 4096; what comes beyond is closed without an
+	// Connections bounds the open connections, default 4096, of which an address holds at most three quarters. Beyond, the
+	// one that is idle longest is closed; where none is idle what comes is closed without an
 	// answer. Each takes a file descriptor, and without one the log could not go on.
 	Connections int
 	// Timeout bounds one request, default 10 s.
