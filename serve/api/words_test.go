@@ -50,6 +50,7 @@ func TestRefusalsSayWhatToSend(t *testing.T) {
 		{"POST", "/v1/models", `{"id":"x","policy":{"kind":"hashd"}}`, 422, "policy.kind", `did you mean "hashed"?`},
 		{"POST", "/v1/models", `{"id":"x","policy":{"kind":"zzz"}}`, 422, "policy.kind", `unknown kind "zzz"; expected one of `},
 		{"POST", "/v1/models", `{"id":"x","dim":2,"policy":{"kind":"ensemble","lambda":1e-308}}`, 422, "policy", "cannot decide with these options"},
+		{"POST", "/v1/models", `{"id":"x","dim":2,"policy":{"kind":"ensemble","lambda":1e-30}}`, 422, "policy.lambda", "expected 0 or a number whose size is from 1e-15 to 1e15"},
 		{"PATCH", "/v1/models/m", `{"policy":{"kind":"sparse"}}`, 422, "policy", "cannot change; clone the model with another policy"},
 		{"PATCH", "/v1/models/m", `{"reward":{"min":0,"max":1}}`, 422, "reward", "the range cannot change from [0, 1], which rewards outside widen,; the policy"},
 		{"PUT", "/v1/models/m", `{"reward":{"min":0,"max":1}}`, 422, "reward", "make another model with this range"},

@@ -40,7 +40,10 @@ func (c Config) Change(limits Limits) (*Compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	return out, checkInputs(&c)
+	if err := checkInputs(&c); err != nil {
+		return nil, err
+	}
+	return out, out.bears()
 }
 
 // Learned returns the configuration of a model with hashed features after a learned schema has taken over: the policy

@@ -2,8 +2,12 @@ package model
 
 import (
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 
 	"troupe/budget"
+	"troupe/spec"
 )
 
 // Input is what a number of a request or a configuration may be. The check at the door, the fold, openapi.json and the
@@ -89,10 +93,30 @@ func checkInputs(c *Config) error {
 			return err
 		}
 	}
+	if err := checkOptions("config.policy", c.Policy.Raw); err != nil {
+		return err
+	}
 	for i := range c.Entered {
 		if p := c.Entered[i].Prior; p.Events > 0 {
 			if err := check(fmt.Sprintf("entered[%d].prior.mean", i), p.Mean, r.Rewards()); err != nil {
 				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkOptions refuses numbers in a policy's table with which the arithmetic of a regression ends.
+func checkOptions(path string, raw spec.Raw) error {
+	for _, key := range slices.Sorted(maps.Keys(raw)) {
+		switch v := raw[key].(type) {
+		case spec.Raw:
+			if err := checkOptions(spec.Join(path, key), v); err != nil {
+				return err
+			}
+		case float64:
+			if size := math.Abs(v); v != 0 && !(size >= 1e-15 && size <= 1e15) {
+				return Invalid(spec.Join(path, key), v, "expected 0 or a number whose size is from 1e-15 to 1e15")
 			}
 		}
 	}

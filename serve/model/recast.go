@@ -71,6 +71,9 @@ func (x Change) Recast(own Config, lo, hi float64, limits Limits) (*Compiled, er
 	if err := out.CheckBudget(); err != nil {
 		return nil, err
 	}
+	if err := out.bears(); err != nil {
+		return nil, err
+	}
 	return out, out.CheckHalfLife()
 }
 

@@ -66,6 +66,54 @@ func (c *Compiled) tryPolicy() error {
 	return nil
 }
 
+// bears refuses options with which a policy does not survive the rewards that the model takes: after some of them at the
+// ends of what it takes it must have a law, and bytes from which it can be built again.
+func (c *Compiled) bears() error {
+	fails := func(err error) error {
+		return Invalid("config.policy", short(c.Config.Policy.Raw), "does not bear the rewards that the model takes with these "+
+			"options: %v", err)
+	}
+	p, err := c.NewPolicy(rng.NewKey(0))
+	if err != nil {
+		return err
+	}
+	rows := []bandit.Action{{X: []float64{1, 1}, At: []uint32{0, 1}}, {X: []float64{1}, At: []uint32{2}, Index: 1}}
+	var set bandit.ActionSet
+	if c.Hashed != nil {
+		set, err = actionset.SparseOf(c.Dim, []int{0, 2, 3}, []uint32{0, 1, 2}, []float64{1, 1, 1})
+	} else {
+		block := make([]float64, 2*c.Dim)
+		block[0], block[2*c.Dim-1] = 0.5, -0.5
+		rows = []bandit.Action{{X: block[:c.Dim]}, {X: block[c.Dim:], Index: 1}}
+		set, err = actionset.FiniteOf(c.Dim, block)
+	}
+	if err != nil {
+		return fails(err)
+	}
+	in := c.Config.Reward.Rewards()
+	for i, y := range []float64{in.Most, in.Least, in.Least, in.Most, in.Most/2 + in.Least/2} {
+		if err := p.Update(rows[i%2], y, rng.NewKey(0).Stream(rng.Perturb).Round(uint64(i))); err != nil {
+			return fails(err)
+		}
+	}
+	b, err := p.AppendSnapshot(nil)
+	if err != nil {
+		return fails(err)
+	}
+	again, err := c.NewPolicy(rng.NewKey(0))
+	if err == nil {
+		err = again.Restore(b)
+	}
+	if err != nil {
+		return fails(err)
+	}
+	var law bandit.Law
+	if err := again.Prob(&law, set, rng.Source{}); err != nil {
+		return fails(err)
+	}
+	return nil
+}
+
 // CheckBudget refuses a policy that would ignore prices, and a budget below the cheapest action of the catalogue.
 func (c *Compiled) CheckBudget() error {
 	b := c.Config.Budget
