@@ -12,7 +12,7 @@ func spanOnly(set bandit.ActionSet, m, d int, init string) bool {
 
 // Confined implements bandit.Confined.
 func (e *Ensemble) Confined(set bandit.ActionSet) bool {
-	return !e.opts.Growing && spanOnly(set, e.opts.M, e.ridge.Dim(), e.opts.Init)
+	return !e.opts.Growing && e.opts.Init != priorSpan && spanOnly(set, e.opts.M, e.ridge.Dim(), e.opts.Init)
 }
 
 // Confined implements bandit.Confined.

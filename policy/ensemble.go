@@ -143,6 +143,12 @@ func (e *Ensemble) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sou
 	if err := checkDim(set, e.ridge.Dim()); err != nil {
 		return err
 	}
+	if e.opts.Init == priorSpan {
+		if _, ok := set.(bandit.UnitBall); !ok {
+			return fmt.Errorf("policy: ensemble: init = %q is for the unit ball, whose law does not change under rotations, this is %s: %w",
+				priorSpan, described(set), bandit.ErrUnsupported)
+		}
+	}
 	if e.opts.Select == "max" || e.reference != nil {
 		if err := checkNumbers(set); err != nil {
 			return err
@@ -249,6 +255,9 @@ func (e *Ensemble) Warnings(set bandit.ActionSet) []string {
 	m := e.opts.M
 	if e.opts.Growing {
 		m = math.MaxInt
+	}
+	if e.opts.Init == priorSpan { // chosen to play in a span, without rounding
+		return e.few
 	}
 	return append(spanWarning(set, m, e.ridge.Dim(), e.opts.Init), e.few...)
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"troupe/bandit"
+	"troupe/internal/linalg"
 	"troupe/internal/members"
 	"troupe/rng"
 	"troupe/spec"
@@ -38,7 +39,7 @@ type EnsembleOptions struct {
 	Targets string `key:"targets" doc:"law of U: uniform, gaussian, rademacher; sphere, coordinate for all members together" default:"uniform"`
 	// Init is the law of S_0^j: "corrected", "printed", "matched", "prior" or "none"; "" means "matched", or
 	// "corrected" (preset "paper").
-	Init string `key:"init" doc:"law of the initial vectors S_0, by length: corrected √(λd), the theorem's; printed λ√d, the paper's slip; matched √(λd·Var U), as long as what is added later; prior Gaussian N(0, λI); none 0" default:"matched; corrected"`
+	Init string `key:"init" doc:"law of the initial vectors S_0, by length: corrected √(λd), the theorem's; printed λ√d, the paper's slip; matched √(λd·Var U), as long as what is added later; prior Gaussian N(0, λI); prior-span: prior turned so that m < d members have exact zeros outside of their span, for the ball and a θ* of uniform direction; none 0" default:"matched; corrected"`
 
 	// Select is "random" for a random member (the default), or "max" for the maximum over the ensemble.
 	Select string `key:"select" doc:"random member, or max over the ensemble" default:"random"`
@@ -165,6 +166,10 @@ func (o EnsembleOptions) check(p Problem) error {
 	case o.Engine == exactLawName && (o.Select != "random" || o.Reference != "coordinate"):
 		return spec.Refuse("engine", o.Engine,
 			"which looks at one member in a round: it needs select = \"random\" and combine = \"coordinate\"")
+	case o.Init == priorSpan && (o.Targets != "gaussian" || o.Growing):
+		return spec.Refuse("init", o.Init, "but targets = %q: expected gaussian ones and a fixed m", o.Targets)
+	case o.Init == priorSpan && o.Engine == exactLawName:
+		return spec.Refuse("init", o.Init, "but engine = %q draws members of its own", o.Engine)
 	case law.joint != nil && o.Engine != members.Auto && o.Engine != members.Eager:
 		return spec.Refuse("engine", o.Engine, "but targets = %q are drawn for all members at once: it needs %q",
 			law.name, members.Eager)
@@ -283,7 +288,10 @@ func lawOf(name string, laws []targetLaw) (targetLaw, error) {
 	return targetLaw{}, oneOf("targets", name, names...)
 }
 
-var initNames = []string{"corrected", "printed", "matched", "prior", "none"}
+var initNames = []string{"corrected", "printed", "matched", "prior", priorSpan, "none"}
+
+// priorSpan is a law of S_0 for the ball.
+const priorSpan = "prior-span"
 
 // initial returns the function that draws S_0^j, from round j of the stream. kind is one of initNames:
 //
@@ -291,6 +299,9 @@ var initNames = []string{"corrected", "printed", "matched", "prior", "none"}
 //	printed    uniform on λ√d·𝕊^{d−1}, as alg:es prints it; lem:initialisation is false for it
 //	matched    uniform on √(λd·Var U)·𝕊^{d−1}: the stationary law of the recursion
 //	prior      N(0, λI): a Gaussian prior N(0, λ⁻¹I) on each member
+//	prior-span prior, turned: S_0 = QR of N(0, λI) with Q left out, R_jj = √λ χ_{d−j+1} and R_ij ~ N(0, λ), i < j. On the
+//	           ball the law of a run is the same under rotations where θ* has a uniform direction, and with m < d members
+//	           coordinates m + 1, …, d stay exact zeros, also in float64: no rounding leaves the span
 //	none       0
 func initial(kind string, d int, lambda, variance float64, init rng.Stream) func(row []float64, j int) {
 	var size float64
@@ -301,14 +312,18 @@ func initial(kind string, d int, lambda, variance float64, init rng.Stream) func
 		size = lambda * math.Sqrt(float64(d))
 	case "matched":
 		size = math.Sqrt(lambda * float64(d) * variance)
-	case "prior":
+	case "prior", priorSpan:
 		size = math.Sqrt(lambda)
 	case "none":
 		return func(row []float64, _ int) { clear(row) }
 	}
 	return func(row []float64, j int) {
-		if kind == "prior" {
+		if kind == "prior" || kind == priorSpan {
 			init.Round(uint64(j)).Normals(row, 0)
+			if kind == priorSpan && j < d { // the length of what is below row j is χ_{d−j}
+				row[j] = linalg.Norm(row[j:])
+				clear(row[j+1:])
+			}
 		} else {
 			init.Round(uint64(j)).Sphere(row, 0)
 		}
