@@ -18,6 +18,9 @@ import (
 // absoluteArm is what the law needs of an arm: its value at θ̂, less its price, and ‖x‖_{V⁻¹}, both in units of r/c_m.
 type absoluteArm struct{ value, width float64 }
 
+// leastSquare is a square of a width below which products of widths are not exact.
+const leastSquare = 1e-250
+
 // law returns the probability of each arm. Cost d² an arm, and an integral: two arms some 5000 normal distribution
 // functions, K orthogonal arms some 1000 K². An error is bandit.ErrUnsupported.
 func (a *ATS) law(set bandit.Finite) ([]float64, error) {
@@ -35,7 +38,12 @@ func (a *ATS) law(set bandit.Finite) ([]float64, error) {
 		if priced {
 			v -= prices.Price(i)
 		}
-		arms[i] = absoluteArm{v / unit, math.Sqrt(math.Max(0, a.ridge.Width2(x)))}
+		square := math.Max(0, a.ridge.Width2(x))
+		if square < leastSquare && slices.ContainsFunc(x, func(v float64) bool { return v != 0 }) {
+			return nil, fmt.Errorf("policy: ats: action %d is so small that its width is not a number to compute with: the law is known with "+
+				"groups only: %w", i+1, bandit.ErrUnsupported)
+		}
+		arms[i] = absoluteArm{v / unit, math.Sqrt(square)}
 	}
 	m := float64(a.opts.M)
 	switch n {

@@ -54,6 +54,9 @@ func TestFaintActions(t *testing.T) {
 				t.Fatal(err)
 			}
 			for kind, options := range policy.Kinds {
+				if kind == "centred" {
+					continue // a constant is no linear function of these actions
+				}
 				p, err := options().New(policy.Problem{Dim: d, Arms: n, Horizon: 100, Sigma: 1, Init: rng.NewKey(7).Stream(rng.Init)})
 				if err != nil {
 					t.Fatal(kind, err)
@@ -69,8 +72,8 @@ func TestFaintActions(t *testing.T) {
 					if err := p.Select(&a, set, draw); err != nil {
 						t.Fatal(kind, err)
 					}
-					if err := prober.Prob(&law, set, draw); kind == "ensemble-pp" && errors.Is(err, bandit.ErrUnsupported) {
-						break // the law of its default reference is an integral
+					if err := prober.Prob(&law, set, draw); (kind == "ensemble-pp" || kind == "ats") && errors.Is(err, bandit.ErrUnsupported) {
+						break // the law of its default reference, and of arms that are not orthogonal, is an integral
 					} else if err != nil {
 						t.Fatal(kind, err)
 					}
