@@ -13,6 +13,7 @@ var ofTheMachine = map[string]struct {
 	n   int
 	why string
 }{
+	"serve/api/api.go":            {1, "the deadline of a connection"},
 	"serve/api/hot.go":            {3, "deadlines of a connection and of a request's context, which the runtime keeps"},
 	"serve/api/export.go":         {2, "deadlines of a connection"},
 	"eventlog/build.go":           {1, "a tool that reads files while no server runs"},

@@ -69,8 +69,10 @@ type Witness interface {
 	Decided(event uint64, a Action) error
 	// Settled is Update for a decision that was noted; for one that was not, it is one without its circumstances.
 	Settled(event uint64, a Action, y float64) error
-	// Dropped says that nothing is learned of a decision.
+	// Dropped says that nothing is learned of a decision. It does not change what is chosen next.
 	Dropped(event uint64)
+	// Alone forgets all decisions that are not settled, of a copy that goes on without them.
+	Alone()
 }
 
 // Additive is implemented by policies that know whether their state is a sum over events into which an event enters by

@@ -139,8 +139,8 @@ func TestDoesItPay(t *testing.T) {
 	if !reflect.DeepEqual(settled.Coin, first) {
 		t.Errorf("the server says %+v, evaluate %+v", settled.Coin, first)
 	}
-	if first.Events+first.Stopped != n || first.Stopped == 0 || len(first.Actions) != 4 || !first.Compared || first.Lower > first.Difference ||
-		first.Upper < first.Difference || first.Policy.Cost < .5 || first.Policy.Cost > 8 {
+	if first.Events+first.Stopped != n || first.Stopped == 0 || len(first.Actions) != 4 || !first.Compared || first.Difference == nil || first.Lower > *first.Difference ||
+		first.Upper < *first.Difference || first.Policy.Cost < .5 || first.Policy.Cost > 8 {
 		t.Errorf("%+v", first)
 	}
 	for k, name := range []string{"small", "mid", "large"} {

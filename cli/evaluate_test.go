@@ -142,7 +142,7 @@ func hashedLog(t *testing.T, n int) string {
 func TestEvaluateHashed(t *testing.T) {
 	dir := hashedLog(t, 1024)
 	target := filepath.Join(t.TempDir(), "target.toml")
-	if err := os.WriteFile(target, []byte("kind = \"hashed\"\n"), 0o644); err != nil {
+	if err := os.WriteFile(target, []byte("kind = \"effects\"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	check := func(want, dm float64, args ...string) {

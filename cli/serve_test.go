@@ -493,23 +493,16 @@ func TestLoadData(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Lines) != 1 || r.Lines[0].Rounds != 800 || r.Lines[0].Share < 0.45 || r.Actions != 3 || !strings.Contains(string(r.Model), `"kind":"hashed"`) {
+	if len(r.Lines) != 1 || r.Lines[0].Rounds != 800 || r.Lines[0].Share < 0.45 || r.Actions != 3 || !strings.Contains(string(r.Model), `"kind":"effects"`) {
 		t.Errorf("result %+v", r)
 	}
-	for _, bad := range [][]string{{"--missing", "2"}, {"--only-clicks"}, {"--scale", "0"}, {"--data", file + "x"}, {"--useless", "-1"}, {"--rows", "-1"}, {"--learn", "-1"}} {
+	for _, bad := range [][]string{{"--missing", "2"}, {"--only-clicks"}, {"--scale", "0"}, {"--data", file + "x"}, {"--useless", "-1"}, {"--rows", "-1"}} {
 		if code := command(t.Context(), append(append(args, "bad"), bad...), &out, &errs); code != term.Misused {
 			t.Errorf("%v: code %d", bad, code)
 		}
 	}
 	if code := command(t.Context(), append(args, "taste"), &out, &errs); code != 1 {
 		t.Errorf("a model that exists: code %d", code)
-	}
-	out.Reset()
-	if code := command(t.Context(), []string{"load", "--url", url, "--data", file, "--rows", "600", "--learn", "50", "--model", "schema"}, &out, &errs); code != 0 {
-		t.Fatalf("code %d: %s%s", code, &out, &errs)
-	}
-	if !strings.Contains(out.String(), ": a learned schema of ") {
-		t.Errorf("with --learn: %s", &out)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"troupe/eventlog"
 	"troupe/feature"
 	"troupe/logged"
+	"troupe/policy"
 	"troupe/rng"
 	"troupe/serve"
 	"troupe/serve/fold"
@@ -49,8 +50,6 @@ type training struct {
 	beside   fold.Memory
 	skipped  map[string]int
 	origin   fold.Origin
-	took     *model.Config        // of a model that learns a schema, at the end of the log
-	requests *fold.RequestEncoder // of that schema
 }
 
 func trainCommand() *cobra.Command {
@@ -128,17 +127,6 @@ func (t *training) run(ctx context.Context, out io.Writer) error {
 	if err := pass(ctx, "counting", count); err != nil {
 		return err
 	}
-	if t.took != nil { // a learned schema took over: its vectors for the decisions from before, too
-		if err := t.configure(*t.took); err != nil {
-			return err
-		}
-		if n = 0; t.took.Features.Schema != nil {
-			t.requests = fold.NewRequestEncoder(t.compiled)
-		}
-		if err := pass(ctx, "counting", count); err != nil {
-			return err
-		}
-	}
 	if n == 0 {
 		return term.Misuse(fmt.Errorf("%s: no event with a reward that counts%s", t.source, t.left()))
 	}
@@ -206,15 +194,14 @@ func (t *training) configure(c model.Config) error {
 		if err := c.Policy.DecodeSpec(raw, ""); err != nil {
 			return file.Locate(err)
 		}
-		switch raw["kind"] {
-		case "hashed", "sparse": // they take the noise from the data
+		if c.Features.Schema == nil && c.Dim == 0 { // the policy takes the noise from the data
 			c.Sigma = 0
 		}
 	}
 	var err error
-	if t.compiled, err = c.Admit(model.DefaultLimits); err != nil && c.Features.Hashed != nil {
-		return term.Misuse(fmt.Errorf("%s: the log has the hashed features of a model without a schema; the kinds "+
-			"hashed and sparse learn them: %w", t.policyName(), err))
+	if t.compiled, err = c.Admit(model.DefaultLimits); err != nil && c.Features.Schema == nil && c.Dim == 0 {
+		return term.Misuse(fmt.Errorf("%s: the log has the requests of a model without a schema; the kind "+
+			"effects learns them: %w", t.policyName(), err))
 	} else if err != nil {
 		return term.Misuse(fmt.Errorf("%s: %w", t.policyName(), err))
 	}
@@ -228,22 +215,10 @@ func (t *training) policyName() string {
 	return "--policy " + t.policy
 }
 
-// vector is what a decision of a server's log is learned by: what its model saw, or what the schema that took over
-// makes of its request.
-func (t *training) vector(m *fold.Model, d *eventlog.Decision) []float64 {
-	if t.requests == nil {
-		return d.X
-	}
-	if by := m.Compiled.Config.Features.Schema; by != nil && by.ID() == t.took.Features.Schema.ID() {
-		return d.X
-	}
-	return t.requests.Vector(d)
-}
-
 // directory reads the log of a server.
 func (t *training) directory(ctx context.Context, what string, each func(train.Event) error) error {
 	p := source.NewProgress(t.say, "train: "+what)
-	j := joined.New(joined.Options{Model: t.in.Model, Base: serve.BaseOf(t.source), Features: true, Vector: t.vector})
+	j := joined.New(joined.Options{Model: t.in.Model, Base: serve.BaseOf(t.source), Features: true})
 	t.skipped = map[string]int{}
 	n := 0
 	report, err := eventlog.Scan(source.Dir(t.source), source.Keys(t.source), func(d eventlog.Delivery) error {
@@ -270,18 +245,6 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 				uint64(x.Key.Index))
 			event := train.Event{X: x.Record.X, Atoms: x.Record.Atoms, Reward: x.Reward, Given: x.State == joined.Paid,
 				Draw: round, Time: x.Record.Time}
-			switch {
-			case t.requests != nil && event.X != nil:
-				return each(event)
-			case t.requests != nil:
-				t.skipped["decided before the learned schema took over, without a request that it can read"]++
-				return nil
-			case m.Learning != nil && t.compiled.Hashed != nil && len(event.Atoms) > 0:
-				return each(event)
-			case m.Learning != nil: // unless it is still that model at the end: then the next pass has its schema
-				t.skipped["decided by a learned schema that a rollback took away"]++
-				return nil
-			}
 			if t.compiled.Dim != m.Compiled.Dim || (t.compiled.Hashed == nil) != (m.Compiled.Hashed == nil) {
 				return fmt.Errorf("entry %d: a decision of dimension %d, the model began with %d: another model had "+
 					"this name; --policy cannot learn both", x.Seq, m.Compiled.Dim, t.compiled.Dim)
@@ -310,10 +273,6 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 		slices.Sort(t.origin.Models)
 		if m := f.Named(j.Model); m != nil {
 			t.beside = m.Memory
-			if l := m.Learning; t.took == nil && l != nil && t.compiled != nil &&
-				(l.Adopted > 0 || t.compiled.Hashed == nil) {
-				t.took = &m.Compiled.Config
-			}
 		} else if j.Model == "" && t.in.Model != "" {
 			return term.Misuse(fmt.Errorf("%s: no decision of the model %s%s", t.source, t.in.Model,
 				spec.Suggest(t.in.Model, f.Names())))
@@ -329,9 +288,6 @@ func (t *training) file(ctx context.Context, what string, each func(train.Event)
 		return err
 	}
 	if t.compiled == nil {
-		if err := t.readable(o); err != nil {
-			return err
-		}
 		if err := t.featuresOf(o); err != nil {
 			return err
 		}
@@ -374,29 +330,6 @@ func (t *training) file(ctx context.Context, what string, each func(train.Event)
 		return err
 	}
 	t.skipped = r.Skipped()
-	t.beside.SetStatistics(e.stats)
-	return nil
-}
-
-// readable refuses the export of a model with hashed features: it has hashes, and neither the names nor what the model
-// knows of the numbers behind them, so that a server would read the next request differently.
-func (t *training) readable(o logged.Options) error {
-	r, err := logged.Open(t.source, o)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	var ev logged.Event
-	if err := r.Read(&ev); err == io.EOF {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	if ev.Atoms != nil || len(ev.Actions) > 0 && ev.Actions[0].Atoms != nil {
-		return term.Misuse(fmt.Errorf("%s: an export of a model with hashed features has their hashes only; troupe "+
-			"train DIR --model NAME learns from the directory of the stopped server, and GET "+
-			"/v1/models/NAME/state?format=model is the model of one that runs", t.source))
-	}
 	return nil
 }
 
@@ -409,7 +342,7 @@ func (t *training) featuresOf(o logged.Options) error {
 		}
 		c.Reward.Min, c.Reward.Max, c.Reward.Adapt = o.Rewards[0], o.Rewards[1], false
 	}
-	kind := "hashed"
+	kind := "effects"
 	if t.policy != "" {
 		text, err := os.ReadFile(t.policy)
 		if err != nil {
@@ -456,8 +389,10 @@ func (t *training) featuresOf(o logged.Options) error {
 			c.Dim = len(x)
 			return t.configure(c)
 		}
-		if kind == "hashed" || kind == "sparse" {
-			return t.configure(c)
+		if made := policy.Kinds[kind]; made != nil {
+			if _, reads := made().(policy.RequestReader); reads {
+				return t.configure(c)
+			}
 		}
 		e := ev.Clone()
 		s := feature.Sample{Context: e.Named}
@@ -482,15 +417,13 @@ type encoder struct {
 	c      *model.Compiled
 	batch  *feature.Batch
 	hashed *feature.HashedBatch
-	seen   feature.Observer
-	stats  *feature.Statistics
 	atoms  []byte
 }
 
 func newEncoder(c *model.Compiled) *encoder {
 	e := &encoder{c: c}
 	if c.Hashed != nil {
-		e.hashed = feature.NewHashedBatch(c.Hashed, nil)
+		e.hashed = feature.NewHashedBatch(c.Hashed)
 	} else {
 		e.batch = feature.NewBatch(c.Encoder)
 	}
@@ -503,6 +436,11 @@ func (e *encoder) encode(ev *logged.Event) (x train.Event, err error) {
 	}
 	if e.c.Config.Dim > 0 {
 		x.X = ev.Actions[ev.Chosen].X
+		return x, nil
+	}
+	if a := &ev.Actions[ev.Chosen]; e.hashed != nil && a.Atoms != nil { // the export of a server
+		e.atoms = feature.AppendAtoms(feature.AppendAtoms(e.atoms[:0], ev.Atoms), a.Atoms)
+		x.Atoms = e.atoms
 		return x, nil
 	}
 	var b interface {
@@ -527,12 +465,5 @@ func (e *encoder) encode(ev *logged.Event) (x train.Event, err error) {
 	}
 	e.atoms = feature.AppendAtoms(feature.AppendAtoms(e.atoms[:0], e.hashed.Context()), e.hashed.Action(ev.Chosen))
 	x.Atoms = e.atoms
-	// as a server measures numbers: the next event is read with what is known
-	for _, s := range e.seen.Look(e.hashed, e.stats) {
-		if with, err := e.stats.With(s); err == nil {
-			e.stats = with
-		}
-	}
-	e.hashed.Use(e.stats)
 	return x, nil
 }

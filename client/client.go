@@ -417,7 +417,7 @@ func (o *octets) read(_ http.Header, body io.Reader) (err error) {
 // Model is what the server says of a model, in part; Get reads all of it.
 type Model struct {
 	Name     string            `json:"name"`
-	Kind     string            `json:"kind"`     // of the features: hashed, schema or vector
+	Kind     string            `json:"kind"`     // of the features: requests, schema or vector
 	Warnings []string          `json:"warnings"` // what it ignores, cannot tell apart or has assumed, and what to do
 	Notes    map[string]uint64 `json:"notes"`    // decisions by what encoding met
 	Range    struct {
@@ -430,27 +430,38 @@ type Model struct {
 		Value   float64 `json:"value"`
 		Adopted bool    `json:"adopted"` // from the data
 	} `json:"missing"`
-	// Weights are what a model with hashed features has learned of values and actions whose names the server knows
-	// from the requests since it started, nil for other features.
+	// Explained is what a model that reads requests has found out, nil for others and before two rewards differ.
+	Explained *Findings `json:"explained"`
+	// Weights are what a model that reads requests has learned of values and actions whose names the server knows
+	// from the requests since it started, nil for others.
 	Weights *Weights `json:"weights"`
 	Failed  string   `json:"failed"`
 }
 
-// Weights lists weights of the model that plays: first those that are the most spreads away from 0.
-type Weights struct {
-	Link  string   `json:"link"`  // linear: they are in units of the reward; logistic: of the logit
-	Pairs bool     `json:"pairs"` // the model reads pairs of values
-	Rows  []Weight `json:"rows"`
-	More  int      `json:"more"` // that are not listed
+// Findings are how much of what differs between decisions goes back to each field.
+type Findings struct {
+	Share float64 `json:"share"` // of the variance of the rewards that the model explains
+	Parts []struct {
+		Name  string  `json:"name"`  // of a field, or "action"; two names with " with " between them
+		Share float64 `json:"share"` // of all that the model has found
+	} `json:"parts"`
+	More int       `json:"more"` // parts that are not listed
+	Text string    `json:"text"` // the same in a sentence, empty before 100 rewards
+	Far  []float64 `json:"far"`  // rewards that are far from all others
 }
 
-// Weight is what a value of the context, or two of them, adds for an action to the expected reward of a request of mean
-// length.
+// Weights lists weights: first those that are the most spreads away from 0.
+type Weights struct {
+	Rows []Weight `json:"rows"`
+	More int      `json:"more"` // that are not listed
+}
+
+// Weight is what a value of the context adds for an action to the expected reward, or an action by itself.
 type Weight struct {
 	Name     string   `json:"name"`     // such as context.city=Oslo × id=sport
 	Features []string `json:"features"` // those of the name: of the context, then one of the action, or id
 	Weight   float64  `json:"weight"`
-	Spread   float64  `json:"spread"` // standard deviation of the members there
+	Spread   float64  `json:"spread"` // its standard deviation
 }
 
 // Model reads a model.

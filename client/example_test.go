@@ -46,7 +46,7 @@ func Example() {
 	fmt.Println("features:", m.Kind, "warnings:", len(m.Warnings))
 	// Output:
 	// durable: true reward: accepted
-	// features: hashed warnings: 0
+	// features: requests warnings: 0
 }
 
 // A client of a cluster has the addresses of all nodes. One of them is gone here; the call goes to the next one.

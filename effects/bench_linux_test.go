@@ -35,7 +35,7 @@ func BenchmarkPair(b *testing.B) {
 					p.play()
 					took = append(took, processor()-began)
 				}
-				b.ReportMetric(float64(p.m.bytes())/1000, "kB")
+				b.ReportMetric(float64(p.m.Bytes())/1000, "kB")
 			}
 			var sum time.Duration
 			for _, t := range took {

@@ -17,7 +17,7 @@ type block struct {
 	b          []float64 // Σ x·(y − tail)
 	post       posterior
 	sum        uint64 // of the posterior, for the digest
-	shared     bool   // readers have it: it is copied before it changes
+	shared     *share // readers have it: it is copied before it changes
 }
 
 // posterior is that of the coefficients of a block: N(m, P).
@@ -33,7 +33,7 @@ func (b *block) clone() *block {
 	c := *b
 	c.a, c.b = copied(b.a), copied(b.b)
 	c.post.m, c.post.p = copied(b.post.m), copied(b.post.p)
-	c.shared = false
+	c.shared = nil
 	return &c
 }
 
@@ -172,11 +172,11 @@ func (b *block) learn(v *vector, y, full float64, known bool, s *scratch) {
 	}
 }
 
-// correct changes the reward of an event that was learned by delta.
-func (b *block) correct(v *vector, was, is float64, known bool, s *scratch) {
-	delta := is - was
+// correct changes the reward of an event that was learned, and of which so much is left.
+func (b *block) correct(v *vector, was, is, weight float64, known bool, s *scratch) {
+	delta := float64(weight * (is - was))
 	b.sy += delta
-	b.syy += float64(is*is) - float64(was*was)
+	b.syy += float64(weight * (float64(is*is) - float64(was*was)))
 	for i, j := range v.at {
 		b.b[j] += float64(v.x[i] * delta)
 	}

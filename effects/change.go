@@ -13,6 +13,8 @@ type trial struct {
 	first uint64    // number of the first of them since the model began
 	at    map[uint64]uint64
 	open  int // decisions in the queue that wait for a reward
+
+	decided uint64 // decisions
 }
 
 // pending is a decision that is not judged yet.
@@ -44,6 +46,12 @@ const (
 	takes      = 14. // evidence at which a copy becomes the model
 	plays      = 9.  // evidence at which a copy plays as often as the model
 )
+
+// Alone forgets the decisions that are not settled: the model is a copy, and their rewards are learned as they come.
+func (m *Model) Alone() {
+	m.trial = newTrial()
+	m.trial.decided = m.t
+}
 
 func newTrial() *trial { return &trial{at: map[uint64]uint64{}} }
 
@@ -78,7 +86,7 @@ func (t *trial) settle(key uint64, given bool, y float64) {
 
 // bear lets copies begin after fixed numbers of decisions, as many as there is room for.
 func (m *Model) bear() {
-	if m.t < firstBirth || !m.h.known() {
+	if m.options.Still || m.t < firstBirth || !m.h.known() {
 		return
 	}
 	for slot := range m.births {

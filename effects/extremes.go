@@ -13,9 +13,11 @@ type record struct {
 	event uint64 // number of the learned event, from 1
 	t     uint64 // of its decision
 	block int32
-	raw   float64
-	y     float64 // as it was learned
-	v     vector
+
+	weight float64 // of the event, which fades
+	raw    float64
+	y      float64 // as it was learned
+	v      vector
 }
 
 // rank returns a list with a record in its order, the best first: two at most. The list itself does not change, unless

@@ -27,14 +27,14 @@ type fit struct {
 	block          int   // the next one
 	solving        []int // copies whose blocks are computed anew, 0 for the model itself
 	budget         int   // work after each event
-	shared         bool
+	shared         *share
 }
 
 // clone returns a copy that shares nothing that changes.
 func (f *fit) clone() *fit {
 	c := *f
 	c.tau, c.size, c.free = slices.Clone(f.tau), slices.Clone(f.size), slices.Clone(f.free)
-	c.shared = false
+	c.shared = nil
 	return &c
 }
 
@@ -85,7 +85,7 @@ func (m *Model) beginFit() *fit {
 
 // step does the next slice, one block of one round, and returns its work.
 func (m *Model) step() int {
-	if m.fit.shared {
+	if m.fit.shared != nil {
 		m.fit = m.fit.clone()
 	}
 	f := m.fit

@@ -1,5 +1,8 @@
 package effects
 
+// Draws is how many draws a law counts.
+const Draws = 64
+
 // The constants of the model; docs/design/default.md says what was tried.
 const (
 	guess      = .2 // first guess of a variance, in units of its base and of the variance of the rewards
@@ -19,7 +22,7 @@ const (
 )
 
 const (
-	voters   = 64
+	voters   = Draws
 	maxJoint = 256
 )
 

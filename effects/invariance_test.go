@@ -27,7 +27,7 @@ type table struct {
 }
 
 func newTable(seed uint64, segments, actions int) *table {
-	w := &table{m: New(rng.NewKey(seed)), r: rand.New(rand.NewPCG(seed, 5)), counts: make([]int, actions)}
+	w := &table{m: New(Options{}, rng.NewKey(seed).Stream(rng.Init)), r: rand.New(rand.NewPCG(seed, 5)), counts: make([]int, actions)}
 	for range segments {
 		row := make([]float64, actions)
 		for k := range row {
@@ -185,7 +185,7 @@ type numbers struct {
 }
 
 func newNumbers(count, actions int) *numbers {
-	p := &numbers{m: New(rng.NewKey(1)), r: rand.New(rand.NewPCG(1, 2))}
+	p := &numbers{m: New(Options{}, rng.NewKey(1).Stream(rng.Init)), r: rand.New(rand.NewPCG(1, 2))}
 	for k := range actions {
 		p.acts = append(p.acts, []Atom{word(99, fmt.Sprint("a", k))})
 		w := make([]float64, count)
@@ -226,7 +226,7 @@ func TestMemory(t *testing.T) {
 		m    *Model
 		most int
 	}{{"segments", w.m, 70e3}, {"16 numbers × 10 actions", p.m, 1.2e6}} {
-		if n := c.m.bytes(); n > c.most {
+		if n := c.m.Bytes(); n > c.most {
 			t.Errorf("%s: %d bytes, at most %d", c.name, n, c.most)
 		}
 	}
@@ -239,7 +239,7 @@ func TestBounds(t *testing.T) {
 		values, actions, numbers int
 	}{{"10,000 values of a field", 10_000, 4, 0}, {"1,000 actions", 10, 1000, 0}, {"256 numbers", 1, 4, 256}} {
 		r := rand.New(rand.NewPCG(1, 2))
-		m := New(rng.NewKey(1))
+		m := New(Options{}, rng.NewKey(1).Stream(rng.Init))
 		var acts [][]Atom
 		for k := range c.actions {
 			acts = append(acts, []Atom{word(99, fmt.Sprint("a", k))})
@@ -258,7 +258,7 @@ func TestBounds(t *testing.T) {
 			m.Learn(n, context, acts[k], math.Floor(2*r.Float64()))
 		}
 		finite(t, m)
-		if n := m.bytes(); n > 4e6 || len(m.lay.coords) > maxCoords {
+		if n := m.Bytes(); n > 4e6 || len(m.lay.coords) > maxCoords {
 			t.Errorf("%s: %d bytes, %d coordinates", c.name, n, len(m.lay.coords))
 		}
 	}

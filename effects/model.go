@@ -29,9 +29,11 @@ func (a *Atom) number() bool {
 // Model is one Gaussian model of random effects. See the package comment.
 type Model struct {
 	state
-	keys  rng.Stream // of the draws
-	find  index
-	trial *trial
+	options Options
+	keys    rng.Stream // of the draws
+	find    index
+	trial   *trial
+	lent    *share // the last one
 
 	reading reading
 	scratch scratch
@@ -51,7 +53,7 @@ type state struct {
 	offset   float64 // the first reward; sums are of rewards less it
 	events   uint64  // learned events
 	n        uint64  // those that the main sums have
-	t        uint64  // decisions
+	t        uint64  // decisions until the last event was learned
 	next     uint64  // events at the next estimate
 	extremes extremes
 	numbers  map[fieldKey][]float64 // first values of numbers whose scale is not fixed
@@ -60,8 +62,9 @@ type state struct {
 	grown    bool    // there are no early events any more
 	changes  []Change
 	births   [4]uint64 // decisions at which the last copy of each slot began
-	life     *byte     // of the layout: another one begins another life
-	shared   bool      // the map of numbers is
+	clock    clock
+	life     *byte  // of the layout: another one begins another life
+	shared   *share // the map of numbers is
 }
 
 // event is one of the first events.
@@ -87,11 +90,9 @@ type Change struct {
 	Since      float64 // mean rewards
 }
 
-// New returns a model without events.
-func New(key rng.Key) *Model { return newModel(key.Stream(rng.Init)) }
-
-func newModel(init rng.Stream) *Model {
-	m := &Model{keys: init, trial: newTrial()}
+// New returns a model without events, whose draws are numbers of a stream.
+func New(o Options, init rng.Stream) *Model {
+	m := &Model{options: o, keys: init, trial: newTrial()}
 	m.next, m.numbers = firstFit, map[fieldKey][]float64{}
 	m.empty(false)
 	return m
@@ -134,7 +135,7 @@ func (s *sums) at(k int32, h *hyper) *block {
 
 // own returns block k for a change.
 func (s *sums) own(k int) *block {
-	if s.blocks[k].shared {
+	if s.blocks[k].shared != nil {
 		s.blocks[k] = s.blocks[k].clone()
 	}
 	return s.blocks[k]
@@ -163,8 +164,8 @@ func (m *Model) see(f fieldKey, v float64) {
 	if m.lay.fields[m.find.fields[f]].number || !m.grown {
 		return
 	}
-	if m.shared {
-		m.numbers, m.shared = maps.Clone(m.numbers), false
+	if m.shared != nil {
+		m.numbers, m.shared = maps.Clone(m.numbers), nil
 	}
 	if m.numbers[f] = append(slices.Clip(m.numbers[f]), v); len(m.numbers[f]) >= scaleSize {
 		m.ownFields()[m.find.fields[f]].scale(m.numbers[f])
@@ -254,11 +255,11 @@ func (m *Model) blockAt(id uint64, learns bool) int32 {
 // Decided notes a decision that is to be judged when it is settled: its key, and the action that was played. Decisions
 // are noted in their order.
 func (m *Model) Decided(key uint64, context, action []Atom) {
-	m.t++
+	m.trial.decided++
 	if m.trial.full() {
 		return
 	}
-	p := pending{key: key, t: m.t, known: m.h.known(), open: uint32(m.trial.open + 1)}
+	p := pending{key: key, t: m.trial.decided, known: m.h.known(), open: uint32(m.trial.open + 1)}
 	if p.known {
 		k, v := m.read(context, action, false)
 		p.z, p.q = m.estimate(m.main, k, v)
@@ -280,7 +281,9 @@ func (m *Model) Learn(key uint64, context, action []Atom, y float64) {
 		m.offset = y
 	}
 	m.events++
+	m.t = m.trial.decided
 	m.bear()
+	m.forget()
 	y = m.learn(context, action, y, m.trial.decision(key, m.t))
 	m.trial.settle(key, true, y)
 	m.judge()
@@ -315,7 +318,7 @@ func (m *Model) restart(context, action []Atom, y float64, t uint64) float64 {
 	m.copies, m.fit = nil, nil
 	m.n, m.next, m.extremes, m.seen = 0, firstFit, extremes{}, sketch{}
 	if m.grown {
-		m.numbers, m.shared = map[fieldKey][]float64{}, false
+		m.numbers, m.shared = map[fieldKey][]float64{}, nil
 		return m.take(m.events, context, action, y-m.offset, t)
 	}
 	m.scales()
@@ -336,7 +339,7 @@ func (m *Model) restart(context, action []Atom, y float64, t uint64) float64 {
 
 // scales fixes the scale of each number of which the early events have some values.
 func (m *Model) scales() {
-	m.numbers, m.shared = map[fieldKey][]float64{}, false
+	m.numbers, m.shared = map[fieldKey][]float64{}, nil
 	var order []fieldKey
 	note := func(f fieldKey, v float64) {
 		if m.numbers[f] == nil {
@@ -382,7 +385,7 @@ const fewValues = 6
 func (m *Model) take(number uint64, context, action []Atom, y float64, t uint64) float64 {
 	k, v := m.read(context, action, true)
 	m.n++
-	y = m.bound(record{event: number, t: t, block: k, raw: y}, v)
+	y = m.bound(record{event: number, t: t, block: k, weight: 1, raw: y}, v)
 	m.main.learn(m, k, v, y)
 	for _, c := range m.copies {
 		if c.born < t {
@@ -452,12 +455,12 @@ func (m *Model) correct(r *record, y float64) {
 		}
 		b := s.at(r.block, &m.h)
 		b.grow(&m.h, m.lay.coords)
-		b.correct(&r.v, r.y, y, m.h.known(), &m.scratch)
+		b.correct(&r.v, r.y, y, r.weight, m.h.known(), &m.scratch)
 		if m.h.known() {
 			for i := range r.v.tail {
 				l := &r.v.tail[i]
 				c := s.tail.change(tailKey(r.block, l.key), l.group)
-				c.r += float64(l.x * (y - r.y))
+				c.r += float64(l.x * float64(r.weight*(y-r.y)))
 				s.tail.settle(c)
 			}
 		}

@@ -31,7 +31,7 @@ func TestSegments(t *testing.T) {
 				mu[i][k] = .05 + .55*r.Float64()
 			}
 		}
-		m := New(rng.NewKey(seed))
+		m := New(Options{}, rng.NewKey(seed).Stream(rng.Init))
 		var acts [][]Atom
 		for k := range actions {
 			acts = append(acts, []Atom{word(99, fmt.Sprint("a", k))})

@@ -36,7 +36,7 @@ func finite(t *testing.T, m *Model) {
 func TestMoreNumbersThanEvents(t *testing.T) {
 	for _, joint := range []bool{false, true} {
 		r := rand.New(rand.NewPCG(1, 2))
-		m := New(rng.NewKey(1))
+		m := New(Options{}, rng.NewKey(1).Stream(rng.Init))
 		const numbers, actions = 32, 8
 		for n := range 200 {
 			var context []Atom

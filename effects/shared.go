@@ -8,42 +8,61 @@ import (
 // Shared is the state of a policy at one moment, for readers in other goroutines.
 type Shared struct{ state state }
 
-// share returns the state as it is now. What the model changes later it copies first.
-func (m *Model) share() *Shared {
-	s := m.state
-	s.main = s.main.share()
-	s.copies = slices.Clone(s.copies)
-	for i, c := range s.copies {
-		s.copies[i] = c.share()
+// share is one call of Share: what it gave first, and only that, goes back with it.
+type share struct{ _ byte }
+
+// first notes that a part is shared from s on, unless it is already.
+func (s *share) first(of **share) {
+	if *of == nil {
+		*of = s
+	}
+}
+
+// back ends that, where it was s.
+func (s *share) back(of **share) {
+	if *of == s {
+		*of = nil
+	}
+}
+
+// each calls f for what the model and its readers have in common.
+func (m *Model) each(f func(of **share)) {
+	for _, s := range append([]*sums{m.main}, m.copies...) {
+		for _, b := range s.blocks {
+			if b != nil {
+				f(&b.shared)
+			}
+		}
+		for _, p := range s.tail.pages {
+			f(&p.shared)
+		}
 	}
 	if m.fit != nil {
-		m.fit.shared = true
+		f(&m.fit.shared)
 	}
-	m.shared, m.seen.shared = true, true
-	s.shared, s.seen.shared = true, true
+	f(&m.shared)
+	f(&m.seen.shared)
+}
+
+// Share returns the state as it is now, for readers. What the model changes later it copies first.
+func (m *Model) Share() *Shared {
+	m.lent = new(share)
+	m.each(m.lent.first)
+	s := m.state
+	s.main = s.main.copy()
+	s.copies = slices.Clone(s.copies)
+	for i, c := range s.copies {
+		s.copies[i] = c.copy()
+	}
 	s.early = slices.Clip(s.early)
 	s.changes = slices.Clip(s.changes)
 	return &Shared{s}
 }
 
-func (s *sums) share() *sums {
-	c := *s
-	c.blocks, c.tail.pages = slices.Clone(s.blocks), slices.Clone(s.tail.pages)
-	for _, b := range c.blocks {
-		if b != nil {
-			b.shared = true
-		}
-	}
-	for _, p := range c.tail.pages {
-		p.shared = true
-	}
-	return &c
-}
-
-// adopt makes the state that of another model. Decisions that are not settled stay with that one.
-func (m *Model) adopt(s *Shared) {
+// Adopt makes the state that of another model, as after Alone: decisions that are not settled stay with that one.
+func (m *Model) Adopt(s *Shared) {
 	same := m.life == s.state.life
-	m.state = s.state
+	m.state, m.lent = s.state, nil
 	m.main = m.main.copy()
 	m.copies = slices.Clone(m.copies)
 	for i, c := range m.copies {
@@ -55,6 +74,7 @@ func (m *Model) adopt(s *Shared) {
 		m.find = newIndex()
 	}
 	m.find.follow(&m.lay)
+	m.Alone()
 }
 
 func (s *sums) copy() *sums {
@@ -63,26 +83,17 @@ func (s *sums) copy() *sums {
 	return &c
 }
 
-// reclaim takes back what share gave.
-func (m *Model) reclaim() {
-	for _, s := range append([]*sums{m.main}, m.copies...) {
-		for _, b := range s.blocks {
-			if b != nil {
-				b.shared = false
-			}
-		}
-		for _, p := range s.tail.pages {
-			p.shared = false
-		}
+// Reclaim takes back what the last Share gave, when no reader has it any more. What readers of an earlier one have stays
+// theirs.
+func (m *Model) Reclaim() {
+	if m.lent != nil {
+		m.each(m.lent.back)
+		m.lent = nil
 	}
-	if m.fit != nil {
-		m.fit.shared = false
-	}
-	m.shared, m.seen.shared = false, false
 }
 
-// digest identifies what is chosen next.
-func (m *Model) digest() (d [16]byte) {
+// Digest identifies what is chosen next.
+func (m *Model) Digest() (d [16]byte) {
 	h := [2]uint64{m.events, m.n}
 	add := func(x uint64) {
 		h[0] = mix(h[0] ^ x)
@@ -114,8 +125,8 @@ func (m *Model) digest() (d [16]byte) {
 	return d
 }
 
-// bytes is about how many bytes the state takes.
-func (m *Model) bytes() int {
+// Bytes is about how many bytes the state takes.
+func (m *Model) Bytes() int {
 	n := 96*len(m.lay.coords) + 64*len(m.lay.groups) + 48*len(m.lay.fields) + 16*len(m.seen.keys) + 160*len(m.trial.queue)
 	for _, s := range append([]*sums{m.main}, m.copies...) {
 		n += 8 * len(s.blocks)
@@ -131,30 +142,3 @@ func (m *Model) bytes() int {
 	}
 	return n
 }
-
-// Share implements policy.Sharer.
-func (p *Policy) Share() any {
-	return p.Model.share()
-}
-
-// Adopt implements policy.Sharer.
-func (p *Policy) Adopt(s any) error {
-	x, ok := s.(*Shared)
-	if !ok {
-		return errForeign
-	}
-	p.Model.adopt(x)
-	return nil
-}
-
-// Reclaim implements policy.Sharer.
-func (p *Policy) Reclaim() { p.Model.reclaim() }
-
-// Digest implements policy.Sharer.
-func (p *Policy) Digest() [16]byte { return p.Model.digest() }
-
-// Touched implements policy.Sharer.
-func (p *Policy) Touched() int { return 0 }
-
-// Dense implements policy.Sharer.
-func (p *Policy) Dense() int { return p.Model.bytes() }

@@ -8,7 +8,7 @@ type sketch struct {
 	keys []uint64
 	used int
 
-	shared bool
+	shared *share
 }
 
 const maxSketch = 8192
@@ -22,8 +22,8 @@ func (s *sketch) again(key uint64) bool {
 	if *at == key {
 		return true
 	}
-	if s.shared {
-		s.keys, s.shared = slices.Clone(s.keys), false
+	if s.shared != nil {
+		s.keys, s.shared = slices.Clone(s.keys), nil
 		at = &s.keys[key&uint64(len(s.keys)-1)]
 	}
 	if *at == 0 {

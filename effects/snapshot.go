@@ -13,18 +13,10 @@ import (
 // magic begins a snapshot.
 const magic = "TRE1"
 
-var (
-	errForeign = errors.New("effects: the state is that of another kind of policy")
-	castagnoli = crc32.MakeTable(crc32.Castagnoli)
-)
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// AppendSnapshot implements bandit.Snapshotter.
-func (p *Policy) AppendSnapshot(b []byte) ([]byte, error) { return p.Model.appendSnapshot(b), nil }
-
-// Restore implements bandit.Snapshotter.
-func (p *Policy) Restore(b []byte) error { return p.Model.restore(b) }
-
-func (m *Model) appendSnapshot(b []byte) []byte {
+// AppendSnapshot appends the state, with the decisions that are not settled.
+func (m *Model) AppendSnapshot(b []byte) []byte {
 	start := len(b)
 	c := codec{b: append(b, magic...), write: true}
 	m.state.code(&c)
@@ -32,8 +24,8 @@ func (m *Model) appendSnapshot(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(c.b, crc32.Checksum(c.b[start:], castagnoli))
 }
 
-// restore replaces the state. On an error it stays what it was.
-func (m *Model) restore(b []byte) error {
+// Restore replaces the state by that of a snapshot. On an error it stays what it was.
+func (m *Model) Restore(b []byte) error {
 	if len(b) < len(magic)+4 || string(b[:len(magic)]) != magic {
 		return fmt.Errorf("effects: the snapshot begins with %q, expected %q: it is of another kind of policy or of an "+
 			"earlier version", b[:min(len(b), len(magic))], magic)
@@ -45,7 +37,7 @@ func (m *Model) restore(b []byte) error {
 	return m.decode(body[len(magic):])
 }
 
-// decode is restore without the magic and the checksum.
+// decode is Restore without the magic and the checksum.
 func (m *Model) decode(b []byte) error {
 	c := codec{b: b}
 	var s state
@@ -62,7 +54,7 @@ func (m *Model) decode(b []byte) error {
 		return fmt.Errorf("effects: the snapshot is damaged: %w", c.err)
 	}
 	s.life = new(byte)
-	m.state, m.trial, m.find = s, t, newIndex()
+	m.state, m.trial, m.find, m.lent = s, t, newIndex(), nil
 	m.find.follow(&m.lay)
 	return nil
 }
@@ -287,6 +279,9 @@ func (s *state) code(c *codec) {
 		uint64s(c, &e.t)
 	})
 	c.bool(&s.grown)
+	c.float(&s.clock.now)
+	c.float(&s.clock.faded)
+	uint64s(c, &s.clock.back)
 	list2(c, &s.changes, func(x *Change) {
 		uint64s(c, &x.Born)
 		uint64s(c, &x.Seen)
@@ -381,6 +376,7 @@ func (r *record) code(c *codec) {
 	uint64s(c, &r.event)
 	uint64s(c, &r.t)
 	uint64s(c, &r.block)
+	c.float(&r.weight)
 	c.float(&r.raw)
 	c.float(&r.y)
 	list2(c, &r.v.at, func(x *int32) { uint64s(c, x) })
@@ -422,6 +418,7 @@ func (t *trial) code(c *codec) {
 		c.bool(&p.given)
 	})
 	uint64s(c, &t.first)
+	uint64s(c, &t.decided)
 	if !c.write {
 		for i, p := range t.queue {
 			t.at[p.key] = t.first + uint64(i)

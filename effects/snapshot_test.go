@@ -77,9 +77,9 @@ func (s *stream) step(t *testing.T, models ...*Model) {
 		}
 		return true
 	})
-	want := models[0].digest()
+	want := models[0].Digest()
 	for _, m := range models[1:] {
-		if m.digest() != want {
+		if m.Digest() != want {
 			t.Fatalf("decision %d: another digest of model %d\n%s\n%s", n, 1+slices.Index(models[1:], m), models[0].parts(), m.parts())
 		}
 	}
@@ -89,36 +89,39 @@ func (s *stream) step(t *testing.T, models ...*Model) {
 // one that adopts a shared state, as far as open decisions do not matter.
 func TestSnapshot(t *testing.T) {
 	for _, joint := range []bool{false, true} {
-		for _, late := range []int{0, 60} {
+		for n, late := range []int{0, 60} {
+			half := float64(100 * n) // of the models with late rewards
 			s := &stream{r: rand.New(rand.NewPCG(7, 7)), joint: joint, late: late}
-			key := rng.NewKey(3)
-			m := New(key)
+			key := rng.NewKey(3).Stream(rng.Init)
+			m := New(Options{HalfLife: half}, key)
 			for n := range 900 {
 				if n%53 == 0 {
-					b := m.appendSnapshot(nil)
-					c := New(key)
-					if err := c.restore(b); err != nil {
+					b := m.AppendSnapshot(nil)
+					c := New(Options{HalfLife: half}, key)
+					if err := c.Restore(b); err != nil {
 						t.Fatal(err)
 					}
-					if again := c.appendSnapshot(nil); !bytes.Equal(again, b) {
+					if again := c.AppendSnapshot(nil); !bytes.Equal(again, b) {
 						t.Fatalf("after %d: the snapshot of a restored model differs", n)
 					}
-					if c.digest() != m.digest() {
+					if c.Digest() != m.Digest() {
 						t.Fatalf("after %d: the digest of a restored model differs", n)
 					}
-					d := New(key)
-					d.adopt(m.share())
-					reader := New(key)
-					reader.adopt(m.share())
-					was := reader.digest()
+					d := New(Options{HalfLife: half}, key)
+					d.Adopt(m.Share())
+					reader := New(Options{HalfLife: half}, key)
+					reader.Adopt(m.Share())
+					was := reader.Digest()
 					models := []*Model{m, c}
 					if late == 0 {
 						models = append(models, d)
 					}
 					for range 40 {
 						s.step(t, models...)
+						m.Share()
+						m.Reclaim() // that, and not what reader has
 					}
-					if reader.digest() != was {
+					if reader.Digest() != was {
 						t.Fatalf("after %d: a shared state changed", n)
 					}
 					continue
@@ -135,14 +138,14 @@ func TestSnapshot(t *testing.T) {
 // FuzzRestore: bytes that are no snapshot are an error, and what is restored plays and learns.
 func FuzzRestore(f *testing.F) {
 	s := &stream{r: rand.New(rand.NewPCG(1, 7)), late: 5}
-	m := New(rng.NewKey(1))
+	m := New(Options{}, rng.NewKey(1).Stream(rng.Init))
 	for range 120 {
 		s.step(&testing.T{}, m)
 	}
-	b := m.appendSnapshot(nil)
+	b := m.AppendSnapshot(nil)
 	f.Add(b[len(magic) : len(b)-4])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c := New(rng.NewKey(1))
+		c := New(Options{}, rng.NewKey(1).Stream(rng.Init))
 		if c.decode(b) != nil {
 			return
 		}

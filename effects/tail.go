@@ -18,7 +18,7 @@ const (
 
 type page struct {
 	cells  [pageCells]cell
-	shared bool
+	shared *share
 }
 
 // cell is a value: n = Σ x², r = Σ x·(residual + own mean), over its events.
@@ -57,9 +57,9 @@ func (t *tail) find(key uint64) *cell {
 func (t *tail) own(key uint64) *page {
 	at := key >> 32 & uint64(len(t.pages)-1)
 	p := t.pages[at]
-	if p.shared {
+	if p.shared != nil {
 		c := *p
-		c.shared = false
+		c.shared = nil
 		p, t.pages[at] = &c, &c
 	}
 	return p

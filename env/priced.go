@@ -41,7 +41,7 @@ import (
 type PricedOptions struct {
 	Budget   float64 `key:"budget" doc:"mean cost of a decision that is allowed"`
 	Costs    string  `key:"costs" doc:"what is known of a cost before the choice: nothing (late), the action's mean (mean), or all (known)"`
-	Features string  `key:"features" doc:"hashed (as a server without a schema reads requests, for the policies hashed and budgeted) or block (dense: a parameter for each action)"`
+	Features string  `key:"features" doc:"hashed (as a server without a schema reads requests, for the policies effects and budgeted) or block (dense: a parameter for each action)"`
 	Change   string  `key:"change" doc:"none; at round at: cost (action costs twice as much), break (action pays 0 and costs the same), or enter (action is there from then on only)"`
 	Action   string  `key:"action" doc:"name of the action that changes: a0, a1, a2 or a3"`
 	At       int     `key:"at" doc:"round of the change"`
@@ -70,7 +70,7 @@ type PricedTableOptions struct {
 	Data     string  `key:"data" doc:"CSV with columns NAME_reward and NAME_cost for each action, the others are the context; the flag --data takes its place"`
 	Budget   float64 `key:"budget" doc:"mean cost of a decision that is allowed"`
 	Costs    string  `key:"costs" doc:"what is known of a cost before the choice: nothing (late), the action's mean (mean), or all (known)"`
-	Features string  `key:"features" doc:"hashed (as a server without a schema reads requests, for the policies hashed and budgeted) or block (dense: a parameter for each action)"`
+	Features string  `key:"features" doc:"hashed (as a server without a schema reads requests, for the policies effects and budgeted) or block (dense: a parameter for each action)"`
 	Change   string  `key:"change" doc:"none; at round at: cost (action costs twice as much), break (action pays 0 and costs the same), or enter (action is there from then on only)"`
 	Action   string  `key:"action" doc:"name of the action that changes"`
 	At       int     `key:"at" doc:"round of the change"`
@@ -141,10 +141,7 @@ func (o *PricedOptions) build(key rng.Key, t *pricedTable) (bandit.Environment, 
 		e.order = Shuffled(t.rows, key)
 	}
 	if o.Features == "hashed" {
-		var err error
-		if e.encoder, err = feature.NewHashed(feature.HashedOptions{Fields: true, List: true}); err != nil {
-			return nil, err
-		}
+		e.encoder = feature.NewHashed(feature.Limits{})
 	}
 	return e, nil
 }
@@ -338,15 +335,12 @@ func shown(v []float64) (out []string) {
 // priced is the environment of kind "priced". It implements bandit.Costly, Noted and Noisy.
 type priced struct {
 	*pricedTable
-	opts     PricedOptions
-	changed  int // action that changes, −1 for none
-	order    []int32
-	lp       [2]pricedLP // before the change and after it
-	encoder  *feature.Hashed
-	batch    *feature.HashedBatch
-	observer feature.Observer
-	known    *feature.Statistics
-	looked   uint64 // last round that the observer has seen
+	opts    PricedOptions
+	changed int // action that changes, −1 for none
+	order   []int32
+	lp      [2]pricedLP // before the change and after it
+	encoder *feature.Hashed
+	batch   *feature.HashedBatch
 
 	row    int // offered last
 	after  bool
@@ -425,7 +419,7 @@ func (e *priced) Offer(draw rng.Source) (bandit.ActionSet, error) {
 
 // encode reads the request as a server does.
 func (e *priced) encode(set pricedSet, t uint64) (bandit.ActionSet, error) {
-	e.batch = feature.NewHashedBatch(e.encoder, e.known)
+	e.batch = feature.NewHashedBatch(e.encoder)
 	if err := e.batch.Begin(e.requests[e.row]); err != nil {
 		return nil, err
 	}
@@ -433,16 +427,6 @@ func (e *priced) encode(set pricedSet, t uint64) (bandit.ActionSet, error) {
 		if err := e.batch.Add(e.names[set.action(i)], nil); err != nil {
 			return nil, err
 		}
-	}
-	if t > e.looked {
-		e.looked = t
-		due := e.observer.Look(e.batch, e.known)
-		for _, s := range due {
-			if with, err := e.known.With(s); err == nil {
-				e.known = with
-			}
-		}
-		e.observer.Forget(due)
 	}
 	return &pricedSparse{set, e.batch}, nil
 }

@@ -10,7 +10,6 @@ type Measure uint32
 
 const (
 	// of a number feature: Values are mean, standard deviation, center, width, and 1 when its numbers are levels
-	// (feature.Standard)
 	NumberStatistics Measure = 1
 	LearnedSchema    Measure = 2 // a schema learned from many requests: Data is its JSON
 )

@@ -60,22 +60,14 @@
 //
 // # Without a schema
 //
-// A Hashed encoder reads any request: every value of any name, type and level has a coordinate among 2^bits.
-// Its vectors are lists of nonzeros (bandit.Sparse) for the policy kinds "hashed" and "sparse". A server
-// that folds a log uses it like this:
+// A Hashed encoder reads any request as atoms: the values of its fields, words by their hashes and numbers as they are.
+// Its vectors are lists of atoms (bandit.Sparse, bandit.AtomList) for the policy kind "effects", which finds the scales of
+// numbers and its own coordinates. A server that folds a log uses it like this:
 //
-//   - the state of a model has a *Statistics beside its policy. It is a fold over records of the log: each
-//     Standard goes through Statistics.With. Statistics.Append and ReadStatistics are its bytes;
-//   - a decision takes a HashedBatch, calls Use with the statistics of the version that decides, Begin
-//     and Add, and passes the batch to Select and Prob as the action set. Groups finds equal candidates;
-//   - its record keeps the statistics' version implicitly: AppendAtoms of the context and of the chosen
-//     action. They give the vector again (ReadAtoms, Hashed.AppendVector) without any statistics, so
-//     that folding a reward needs no request and no encoder state;
-//   - after a decision an Observer looks at the batch. What Look returns is written into the log as
-//     records, and applied by the fold. The Observer's own counts are no state: losing them delays a record.
-//
-// Rewards fold through policy.Hashed.Update(bandit.Action{At: at, X: x}, y, draw), which also widens the
-// range of rewards. Policies publish their state by policy.Sharer.
+//   - a decision takes a HashedBatch, calls Begin and Add, and passes the batch to Select and Prob as the action set.
+//     Groups finds equal candidates;
+//   - its record keeps AppendAtoms of the context and of the chosen action. They give the vector again (ReadAtoms,
+//     Hashed.AppendVector), so that folding a reward needs no request and no encoder state.
 //
 // # Hostile input
 //

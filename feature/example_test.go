@@ -66,13 +66,10 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// A model without a schema reads any request. Numbers get bins once an Observer has seen 32 values.
+// A model without a schema reads any request as atoms.
 func ExampleHashed() {
-	encoder, err := feature.NewHashed(feature.HashedOptions{})
-	if err != nil {
-		panic(err)
-	}
-	batch := feature.NewHashedBatch(encoder, nil)
+	encoder := feature.NewHashed(feature.Limits{})
+	batch := feature.NewHashedBatch(encoder)
 	if err := batch.Begin([]byte(`{"city": "Oslo", "age": 31}`)); err != nil {
 		panic(err)
 	}
@@ -81,8 +78,7 @@ func ExampleHashed() {
 			panic(err)
 		}
 	}
-	at, value := batch.Nonzeros(0)
-	fmt.Println("actions:", batch.Len(), "nonzeros:", len(at), "first value:", value[0])
+	fmt.Println("actions:", batch.Len(), "atoms of the context:", len(batch.Context()), "of an action:", len(batch.Action(0)))
 	first, groups := batch.Groups(nil)
 	fmt.Println("groups:", groups, first)
 
@@ -90,11 +86,11 @@ func ExampleHashed() {
 	record := feature.AppendAtoms(feature.AppendAtoms(nil, batch.Context()), batch.Action(1))
 	context, rest, _ := feature.ReadAtoms(nil, record)
 	action, _, _ := feature.ReadAtoms(nil, rest)
-	again, _ := encoder.AppendVector(nil, nil, context, action)
-	logged, _ := batch.Nonzeros(1)
+	_, again := encoder.AppendVector(nil, nil, context, action)
+	_, logged := batch.Nonzeros(1)
 	fmt.Println("bytes:", len(record), "same vector:", slices.Equal(again, logged))
 	// Output:
-	// actions: 3 nonzeros: 10 first value: 1
+	// actions: 3 atoms of the context: 2 of an action: 2
 	// groups: 2 [0 1 0]
-	// bytes: 38 same vector: true
+	// bytes: 46 same vector: true
 }

@@ -1,11 +1,11 @@
 package feature
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -13,105 +13,37 @@ import (
 	"troupe/bandit"
 )
 
-// HashedOptions configure the encoder of models without a schema. The zero value is the default.
-type HashedOptions struct {
-	Bits   int // 2^bits coordinates, 10 to 28; 0 is 18
-	Limits Limits
-	// Fields lets an atom's hash begin with its field and role (bandit.Role), and puts what belongs to one action only
-	// first in its vector. Without it atoms and vectors are those of models that were made before there were fields.
-	Fields bool
-	// List lets a vector end with the atoms that it was made of (bandit.Atoms), for policies that read fields: the
-	// dimension is 3·2^bits. It needs Fields.
-	List bool
-	// Raw keeps numbers as they were sent, each one atom (bandit.NumberRole), and lets a vector be the list of its atoms
-	// and nothing else, for a policy that finds the scales of numbers and its own coordinates. It implies Fields and List.
-	Raw bool
-}
-
-// Hashed is the encoder of models without a schema: every value of any name, type and level has a
-// coordinate from the start. It never changes and is safe for concurrent use; what is learned of numbers
-// is in Statistics.
-//
-// A request becomes atoms, each a 64-bit hash and a value:
+// Hashed is the encoder of models without a schema: a request becomes atoms, each a 64-bit hash, which begins with 20
+// bits of its field and three of its role (bandit.Role), and a value. It never changes and is safe for concurrent use.
 //
 //	string, boolean   one atom for (name, level), value 1
-//	number            before the feature has a Standard: one atom for (name, decimal form), value 1;
-//	                  then one for (name, bin of z) with value 1, bins ½ wide, cut at ±3, and one
-//	                  for (name) with value z cut at ±3, z = (t(x) − mean)/deviation; where few whole
-//	                  numbers were seen, the decimal form takes the place of the bin within ±3
+//	number            one atom for (name), whose value is the number; a whole number from ±2⁵³ on, which a float64 may
+//	                  not hold, is text: its digits
 //	list of numbers   each is a number of its own, name[0], name[1], …
 //	other lists       each element adds its atoms under the list's name
-//	object            its members, with names joined by dots
+//	object            its members, with names joined by dots; a key with dots is the same name as keys below one another
 //	null, missing     none
 //
-// A string that is a decimal number is read as one where the feature has a Standard, so that "31" and 31
-// are one value. A feature whose strings are always numbers, and many different ones, gets a Standard, too (Observer).
 // A string of more than three words has one more atom for each word, together of length 1. An action has the atom (id,
 // its id) and those of its features.
 //
-// The vector of an action has the coordinates 1⊗a and c⊗a for every atom c of the context and a of the action, at hash
-// mod 2^bits, and c⊗1: what the context alone explains is the same for all actions of a request, changes no ranking,
-// and leaves smaller errors to the others. From 2^bits on follow the pairs: c⊗c′⊗a for each two atoms of the context,
-// with every atom of the action where these are at most MaxPairs, otherwise with the id; of more pairs than MaxPairs a
-// part is kept that is chosen by the hashes of the atoms. Values are products. The policy "hashed" divides by the norm.
-//
-// With Fields the order is: 1⊗id, c⊗id for every c, c⊗1, then those of the other atoms of the action; of the pairs
-// those with the id come first.
-type Hashed struct {
-	bits         int
-	limits       Limits
-	fields, list bool
-	raw          bool
-}
-
-// MaxPairs is the largest number of pairs in the vector of an action, maxCrossed that of other
-// coordinates.
-const (
-	MaxPairs   = 2048
-	maxCrossed = 16_384
-)
+// The vector of an action is the list of the atoms of the context and of the action (bandit.AtomList).
+type Hashed struct{ limits Limits }
 
 // NewHashed returns the encoder.
-func NewHashed(o HashedOptions) (*Hashed, error) {
-	if o.Bits == 0 {
-		o.Bits = 18
-	}
-	if o.Bits < 10 || o.Bits > 28 {
-		return nil, &Error{Code: Value, Path: "bits", Value: strconv.Itoa(o.Bits), Problem: "expected 10 to 28"}
-	}
-	o.Fields, o.List = o.Fields || o.Raw, o.List || o.Raw
-	return &Hashed{bits: o.Bits, limits: o.Limits.filled(), fields: o.Fields, list: o.Fields && o.List, raw: o.Raw}, nil
-}
+func NewHashed(limits Limits) *Hashed { return &Hashed{limits.filled()} }
 
-// Bits returns the logarithm of the number of coordinates.
-func (h *Hashed) Bits() int { return h.bits }
+// Dim returns 1: all entries of a vector have one coordinate.
+func (h *Hashed) Dim() int { return 1 }
 
-// Dim returns 2·2^bits, where coordinates from 2^bits on are pairs, or with a list of atoms 3·2^bits.
-func (h *Hashed) Dim() int {
-	if h.list {
-		return 3 << h.bits
-	}
-	return 2 << h.bits
-}
-
-// Fields returns the options Fields and List.
-func (h *Hashed) Fields() (fields, list bool) { return h.fields, h.list }
-
-// tag returns the hash of an atom, which with Fields begins with 20 bits of its field and three of its role.
+// tag returns the hash of an atom.
 func (h *Hashed) tag(field uint64, role bandit.Role, hash uint64) uint64 {
-	if !h.fields {
-		return hash
-	}
 	return bandit.TagAtom(mix(field), role, hash)
 }
 
 // FieldNumber returns the number of the field of a feature, the upper 20 bits of the hashes of its atoms, by the hash
 // of its name (Given.Feature).
 func FieldNumber(feature uint64) uint32 { return uint32(mix(feature) >> 44) }
-
-// HasField reports whether the hash of an action's first atom, its id, has a field: whether the log that it comes from
-// was written with the option Fields.
-func HasField(id uint64) bool { return id>>41 == bandit.TagAtom(mix(seedID), bandit.LevelRole, 0)>>41 }
 
 // Atom is one value of a request.
 type Atom struct {
@@ -141,172 +73,18 @@ func hash64(seed uint64, b []byte) uint64 {
 	return mix(h ^ w ^ 0x2545f4914f6cdd1d)
 }
 
-// crossHash combines the hash of the context's part with that of an action's atom.
-func crossHash(c, a uint64) uint64 {
-	h, l := bits.Mul64(c^0x9e3779b97f4a7c15, a|1)
-	return mix(h ^ l ^ a)
-}
-
-// AppendVector appends the coordinates and values of the action with these atoms in this context: the
-// first atom of the action is its id. context must be in ascending order of hashes, as HashedBatch gives
-// it. The result depends on nothing else: a log keeps atoms, not vectors.
+// AppendVector appends the vector of the action with these atoms in this context: the first atom of the action is its
+// id.
 func (h *Hashed) AppendVector(at []uint32, x []float64, context, action []Atom) ([]uint32, []float64) {
-	if h.raw {
-		return h.appendList(at, x, context, action)
-	}
-	if h.fields {
-		return h.appendTagged(at, x, context, action)
-	}
-	shift := 64 - h.bits
-	acts := action
-	if (len(context)+1)*len(acts) > maxCrossed {
-		acts = acts[:1]
-	}
-	for _, a := range action {
-		at = append(at, uint32(crossHash(1, a.Hash)>>shift))
-		x = append(x, a.Value)
-	}
-	for _, a := range acts {
-		for _, c := range context {
-			at = append(at, uint32(crossHash(c.Hash, a.Hash)>>shift))
-			x = append(x, float64(c.Value*a.Value))
-		}
-	}
-	for _, c := range context {
-		at = append(at, uint32(crossHash(c.Hash, 0)>>shift))
-		x = append(x, c.Value)
-	}
-	n := len(context)
-	pairs := n * (n - 1) / 2
-	if pairs == 0 {
-		return at, x
-	}
-	acts, most := action, uint64(math.MaxUint64)
-	if pairs*len(acts) > MaxPairs {
-		acts = acts[:1]
-	}
-	if pairs > MaxPairs {
-		most = uint64(float64(MaxPairs) / float64(pairs) * (1 << 32))
-	}
-	left := MaxPairs / len(acts)
-	first := uint32(1) << h.bits
-	for i, c := range context {
-		for _, d := range context[i+1:] {
-			p := mix(c.Hash + d.Hash)
-			if p>>32 >= most {
-				continue
-			}
-			if left--; left < 0 {
-				return at, x
-			}
-			v := float64(c.Value * d.Value)
-			for _, a := range acts {
-				at = append(at, first|uint32(crossHash(p, a.Hash)>>shift))
-				x = append(x, float64(v*a.Value))
-			}
-		}
-	}
-	return at, x
-}
-
-// appendTagged is AppendVector with Fields.
-func (h *Hashed) appendTagged(at []uint32, x []float64, context, action []Atom) ([]uint32, []float64) {
-	shift := 64 - h.bits
-	id, rest := action[0], action[1:]
-	push := func(c, a uint64, v float64) {
-		at = append(at, uint32(crossHash(c, a)>>shift))
-		x = append(x, v)
-	}
-	push(1, id.Hash, id.Value)
-	for _, c := range context {
-		push(c.Hash, id.Hash, float64(c.Value*id.Value))
-	}
-	for _, c := range context {
-		push(c.Hash, 0, c.Value)
-	}
-	crossed := (len(context)+1)*len(action) <= maxCrossed
-	for _, a := range rest {
-		push(1, a.Hash, a.Value)
-		if !crossed {
-			continue
-		}
-		for _, c := range context {
-			push(c.Hash, a.Hash, float64(c.Value*a.Value))
-		}
-	}
-	n := len(context)
-	pairs, most := n*(n-1)/2, uint64(math.MaxUint64)
-	acts := action
-	if pairs*len(acts) > MaxPairs {
-		acts = acts[:1]
-	}
-	if pairs > MaxPairs {
-		most = uint64(float64(MaxPairs) / float64(pairs) * (1 << 32))
-	}
-	first := uint32(1) << h.bits
-	own := 0
-	for k, a := range acts {
-		left := MaxPairs / len(acts)
-		for i, c := range context {
-			for _, d := range context[i+1:] {
-				p := mix(c.Hash + d.Hash)
-				if p>>32 >= most {
-					continue
-				}
-				if left--; left < 0 {
-					break
-				}
-				at = append(at, first|uint32(crossHash(p, a.Hash)>>shift))
-				x = append(x, float64(float64(c.Value*d.Value)*a.Value))
-				if k == 0 {
-					own++
-				}
-			}
-			if left < 0 {
-				break
-			}
-		}
-	}
-	if !h.list {
-		return at, x
-	}
-	l := bandit.AtomList{At: at, X: x, First: 2 << h.bits}
+	l := bandit.AtomList{At: at, X: x}
 	for _, a := range context {
 		l.Append(a.Hash, a.Value)
 	}
 	for _, a := range action {
 		l.Append(a.Hash, a.Value)
 	}
-	l.End(n, len(action), own)
+	l.End(len(context), len(action))
 	return l.At, l.X
-}
-
-// appendList is AppendVector with Raw.
-func (h *Hashed) appendList(at []uint32, x []float64, context, action []Atom) ([]uint32, []float64) {
-	l := bandit.AtomList{At: at, X: x, First: 2 << h.bits}
-	for _, a := range context {
-		l.Append(a.Hash, a.Value)
-	}
-	for _, a := range action {
-		l.Append(a.Hash, a.Value)
-	}
-	l.End(len(context), len(action), 0)
-	return l.At, l.X
-}
-
-// Coordinate returns the coordinate in AppendVector of the product of an action's atom with none, one or two atoms of
-// the context, by their hashes. Other numbers of them panic.
-func (h *Hashed) Coordinate(action uint64, context ...uint64) uint32 {
-	shift := 64 - h.bits
-	switch len(context) {
-	case 0:
-		return uint32(crossHash(1, action) >> shift)
-	case 1:
-		return uint32(crossHash(context[0], action) >> shift)
-	case 2:
-		return 1<<h.bits | uint32(crossHash(mix(context[0]+context[1]), action)>>shift)
-	}
-	panic("feature: a coordinate is of at most two atoms of the context")
 }
 
 // IDAtom returns the hash of an action's first atom, that of its id.
@@ -323,64 +101,6 @@ func (h *Hashed) enteredAtom(id []byte, times uint32) uint64 {
 }
 
 func (h *Hashed) idAtom(id []byte) uint64 { return h.tag(seedID, bandit.LevelRole, hash64(seedID, id)) }
-
-// Part is an atom of a number feature in words.
-type Part struct {
-	Atom uint64
-	// " in 20 to 25", or " per 12.5" for the slope: its weight counts once for each such step above the mean
-	Text string
-}
-
-// Parts returns the atoms of the numbers of a feature that do not depend on single values: the slope, and 12 bins of
-// half a standard deviation. None when all values were equal. Values that are levels (Given.Level) are not among them.
-func (h *Hashed) Parts(s *Standard) []Part {
-	if s.Deviation == 0 {
-		return nil
-	}
-	own := s.own()
-	at := func(z float64) float64 {
-		t := s.Mean + float64(z*s.Deviation)
-		if s.Width == 0 {
-			return t
-		}
-		return s.Center + float64(s.Width*math.Sinh(t))
-	}
-	short := func(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
-	slope := " per standard deviation of its logarithm-like scale"
-	if s.Width == 0 {
-		slope = " per " + short(s.Deviation)
-	}
-	out := []Part{{h.tag(s.Feature, bandit.ValueRole, mix(own^seedValue)), slope}}
-	for i := int64(-2 * cut); i < 2*cut; i++ {
-		low, high := short(at(float64(i)/2)), short(at(float64(i+1)/2))
-		text := " in " + low + " to " + high
-		switch i {
-		case -2 * cut:
-			text = " below " + high
-		case 2*cut - 1:
-			text = " above " + low
-		}
-		out = append(out, Part{h.tag(s.Feature, bandit.BinRole, binAtom(own, i)), text})
-	}
-	return out
-}
-
-// LevelAtom returns the hash of the atom of a number that is a level under the statistics, 0 when it is in a bin.
-func (h *Hashed) LevelAtom(s *Statistics, feature uint64, x float64) uint64 {
-	name, role := feature, bandit.FormRole
-	r, ok := s.Of(feature)
-	if ok && r.Deviation > 0 {
-		role = bandit.BinRole
-		if _, inside := r.z(x); !r.Levels || !inside {
-			return 0
-		}
-		feature = r.own()
-	}
-	if x == 0 {
-		x = 0 // not −0
-	}
-	return h.tag(name, role, hash64(feature^seedLevel, strconv.AppendFloat(nil, x, 'g', -1, 64)))
-}
 
 // AppendAtoms appends atoms for a log: the count (uvarint), then for each its hash as 8 bytes,
 // little-endian, and a byte that is 0 for value 1, 1 for a float32 that follows, and 2 for a float64.
@@ -440,7 +160,6 @@ func ReadAtoms(dst []Atom, b []byte) (atoms []Atom, rest []byte, err error) {
 // goroutine; once it has seen requests of some size it allocates nothing more.
 type HashedBatch struct {
 	enc   *Hashed
-	stats *Statistics
 	ready bool
 	times map[string]uint32 // how often actions have entered
 
@@ -464,10 +183,7 @@ type sighting struct {
 	feature  uint64
 	kind     byte // 'n' number, 's' string, 't' text of several words, 'b' boolean, '0' null
 	x        float64
-	from, to int  // in names
-	text     bool // a number that was sent as text
-	numeric  bool // a string that could be a number, x
-	cut      bool // a number that was cut at ±3
+	from, to int // in names
 
 	atom    uint64 // of the level, 0 without one
 	levelTo int    // the level's text follows the name, up to here
@@ -481,27 +197,21 @@ func (b *HashedBatch) Values(f func(Given)) {
 	for i := range b.seen {
 		v := &b.seen[i]
 		kind := v.kind
-		if v.text {
-			kind = 's'
-		}
 		f(Given{
-			Name: b.names[v.from:v.to], Kind: kind, X: v.x, Number: v.kind == 'n', Outside: v.cut,
+			Name: b.names[v.from:v.to], Kind: kind, X: v.x, Number: v.kind == 'n',
 			Feature: v.feature, Level: b.names[v.to:max(v.to, v.levelTo)], Atom: v.atom,
 		})
 	}
 }
 
-// NewHashedBatch returns an empty batch for the encoder under the statistics.
-func NewHashedBatch(h *Hashed, s *Statistics) *HashedBatch {
-	return &HashedBatch{enc: h, stats: s}
+// NewHashedBatch returns an empty batch for the encoder.
+func NewHashedBatch(h *Hashed) *HashedBatch {
+	return &HashedBatch{enc: h}
 }
 
 // Enter says how often actions have entered, by id: the first atom of such an action is EnteredAtom. It holds for the
 // requests that follow.
 func (b *HashedBatch) Enter(times map[string]uint32) { b.times = times }
-
-// Use replaces the statistics for the requests that follow.
-func (b *HashedBatch) Use(s *Statistics) { b.stats = s }
 
 // Len returns K, how many actions were added since Begin.
 func (b *HashedBatch) Len() int { return max(0, len(b.bounds)-1) }
@@ -511,10 +221,6 @@ func (b *HashedBatch) Dim() int { return b.enc.Dim() }
 
 // Context returns the atoms of the context in ascending order of hashes.
 func (b *HashedBatch) Context() []Atom { return b.atoms[:b.bounds[0]] }
-
-// Pairs returns how many pairs the values of the context have. Of more than MaxPairs a fixed part is read, drawn by
-// hash.
-func (b *HashedBatch) Pairs() int { n := b.bounds[0]; return n * (n - 1) / 2 }
 
 // Action returns the atoms of action i; the first is its id.
 func (b *HashedBatch) Action(i int) []Atom { return b.atoms[b.bounds[i]:b.bounds[i+1]] }
@@ -779,9 +485,16 @@ func (b *HashedBatch) value(seed uint64) error {
 		b.tell(r.b[at:r.i])
 		return nil
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		from := r.i
 		x, _, err := r.number()
 		if err != nil {
 			return err
+		}
+		if text := r.b[from:r.i]; digits(text, x) {
+			b.level(seed, seed, bandit.LevelRole, text)
+			b.note(seed, 's', 0)
+			b.tell(text)
+			return nil
 		}
 		b.number(seed, x)
 		return nil
@@ -885,18 +598,6 @@ func (b *HashedBatch) level(field, seed uint64, role bandit.Role, text []byte) {
 
 // string reads a text.
 func (b *HashedBatch) string(seed uint64, s []byte) {
-	x, numeric := 0.0, false
-	if len(s) <= 40 && len(s) > 0 && (s[0] == '-' || '0' <= s[0] && s[0] <= '9') {
-		known, ok := b.stats.Of(seed)
-		if v, err := strconv.ParseFloat(string(s), 64); err == nil && v-v == 0 {
-			if ok && known.Deviation > 0 {
-				b.number(seed, v)
-				b.seen[len(b.seen)-1].text = true
-				return
-			}
-			x, numeric = v, quantity(s)
-		}
-	}
 	b.level(seed, seed, bandit.LevelRole, s)
 	gaps := 0
 	for i := 1; i+1 < len(s); i++ {
@@ -905,8 +606,7 @@ func (b *HashedBatch) string(seed uint64, s []byte) {
 		}
 	}
 	if gaps < 3 {
-		b.note(seed, 's', x)
-		b.seen[len(b.seen)-1].numeric = numeric
+		b.note(seed, 's', 0)
 		b.tell(s)
 		return
 	}
@@ -923,15 +623,6 @@ func (b *HashedBatch) string(seed uint64, s []byte) {
 	for i := first; i < len(b.atoms); i++ {
 		b.atoms[i].Value = v
 	}
-}
-
-// quantity reports whether a decimal number is written as a quantity is, and not as a code: at most 15 bytes, and no 0
-// before another digit.
-func quantity(s []byte) bool {
-	if s[0] == '-' {
-		s = s[1:]
-	}
-	return len(s) > 0 && len(s) <= 15 && (s[0] != '0' || len(s) == 1 || s[1] == '.')
 }
 
 // note remembers a feature that the request has.
@@ -956,44 +647,15 @@ func (b *HashedBatch) tell(text []byte) {
 	v.atom, v.levelTo = b.atoms[len(b.atoms)-1].Hash, len(b.names)
 }
 
-// decimal appends the shortest decimal form of x to b.text; −0 is 0.
-func (b *HashedBatch) decimal(x float64) []byte {
-	if x == 0 {
-		x = 0 // not −0
-	}
-	b.text = strconv.AppendFloat(b.text[:0], x, 'g', -1, 64)
-	return b.text
-}
-
 // number reads a number.
 func (b *HashedBatch) number(seed uint64, x float64) {
 	b.note(seed, 'n', x)
-	if b.enc.raw {
-		b.push(seed, bandit.NumberRole, 0, x+0) // −0 is 0
-		return
-	}
-	s, ok := b.stats.Of(seed)
-	if !ok || s.Deviation == 0 {
-		b.level(seed, seed, bandit.FormRole, b.decimal(x))
-		b.tell(b.text)
-		return
-	}
-	z, inside := s.z(x)
-	b.seen[len(b.seen)-1].cut = !inside
-	own := s.own()
-	if s.Levels && inside {
-		b.level(seed, own, bandit.BinRole, b.decimal(x))
-		b.tell(b.text)
-	} else {
-		b.push(seed, bandit.BinRole, binAtom(own, min(int64(math.Floor(2*z)), 2*cut-1)), 1)
-	}
-	b.push(seed, bandit.ValueRole, mix(own^seedValue), float64(float32(z)))
+	b.push(seed, bandit.NumberRole, 0, x+0) // −0 is 0
 }
 
-// own is the hash of a number feature in the generation of s.
-func (s *Standard) own() uint64 { return mix(s.Feature ^ uint64(s.Generation)*0x9e3779b97f4a7c15) }
-
-// binAtom is the atom of bin i, [i/2, (i+1)/2), of a number.
-func binAtom(own uint64, i int64) uint64 { return mix(own ^ seedBin ^ uint64(i+1000)<<20) }
+// digits reports whether a number has to be read as text: it is whole, and a float64 does not hold it.
+func digits(text []byte, x float64) bool {
+	return math.Abs(x) >= 1<<53 && !bytes.ContainsAny(text, ".eE")
+}
 
 var _ bandit.Sparse = (*HashedBatch)(nil)

@@ -241,9 +241,9 @@ func (e *engine) diagnostics(ta *targetSums, r *Result) Diagnostics {
 	}
 	if r.Log.Law {
 		for k := range e.total.actions {
-			z := 0.0
+			var z *float64
 			if a := r.Actions[k]; a.HasZ {
-				z = a.Z
+				z = ptr(a.Z)
 			}
 			d.CalibrationZ = append(d.CalibrationZ, z)
 		}

@@ -35,6 +35,7 @@ type Coin struct {
 type coinAction struct {
 	own, less         coinSides // of r_k; of ρ_k
 	weights, weighted float64   // Σ w, Σ w y
+	squares           float64   // Σ w²
 	cost              float64   // Σ c_k
 	lacking           int       // events that could not play it: then it has no mean
 	absent            int       // of these, events that did not offer it
@@ -123,6 +124,7 @@ func (c *Coin) add(law, costs []float64, chosen int, reward float64, instead int
 		}
 		a.cost += costs[plays]
 		a.weights += w
+		a.squares += float64(w * w)
 		a.weighted += float64(w * y)
 		a.own.lower.Add(float64(w * y))
 		a.own.upper.Add(float64(w * (1 - y)))
@@ -145,15 +147,15 @@ func (c *Coin) floor() float64 {
 
 // CoinPoint is a mean cost and a mean reward with its interval.
 type CoinPoint struct {
-	Action  string  `json:"action,omitempty"`
-	Cost    float64 `json:"cost"`
-	Reward  float64 `json:"reward"`
-	Lower   float64 `json:"lower"`
-	Upper   float64 `json:"upper"`
-	Lacking int     `json:"lacking,omitempty"` // events from the first one on that could not play it: it has no point
-	Absent  int     `json:"absent,omitempty"`  // of these, events that did not offer it
-	Floor   float64 `json:"floor,omitempty"`   // of a model: it would give an action without a point one
-	Share   float64 `json:"share,omitempty"`   // of the coin
+	Action  string   `json:"action,omitempty"`
+	Cost    float64  `json:"cost"`
+	Reward  *float64 `json:"reward"` // self-normalised, moved to the nearest end of its interval; nil: not Shown
+	Lower   float64  `json:"lower"`
+	Upper   float64  `json:"upper"`
+	Lacking int      `json:"lacking,omitempty"` // events from the first one on that could not play it: it has no point
+	Absent  int      `json:"absent,omitempty"`  // of these, events that did not offer it
+	Floor   float64  `json:"floor,omitempty"`   // of a model: it would give an action without a point one
+	Share   float64  `json:"share,omitempty"`   // of the coin
 }
 
 // Missing says why the action has no point in a comparison of so many events, and what would give it one; "" where it
@@ -176,7 +178,7 @@ type CoinResult struct {
 	Policy     CoinPoint   `json:"policy"`
 	Actions    []CoinPoint `json:"actions"`
 	Compared   bool        `json:"compared"`   // there is a coin of this cost
-	Difference float64     `json:"difference"` // of the rewards: the policy's less the coin's
+	Difference *float64    `json:"difference"` // of the rewards: the policy's less the coin's; nil: an action of the coin has no Reward
 	Lower      float64     `json:"lower"`
 	Upper      float64     `json:"upper"`
 	Sentence   string      `json:"sentence"`
@@ -199,11 +201,13 @@ func (c *Coin) result(level float64, names []string, under bool) *CoinResult {
 	bounds := func(s coinSides, alpha float64) (lo, hi float64) {
 		return c.lo + float64(scale*s.lower.Lower(alpha/2, 0, 1)), c.lo + float64(scale*(1-s.upper.Lower(alpha/2, 0, 1)))
 	}
-	r.Policy = CoinPoint{Cost: c.cost / n, Reward: c.lo + float64(scale*(c.sum/n))}
+	mine := c.lo + float64(scale*(c.sum/n))
+	r.Policy = CoinPoint{Cost: c.cost / n, Reward: &mine}
 	r.Policy.Lower, r.Policy.Upper = bounds(c.reward, 1-level)
 	var at []int // actions with a point
 	floor := c.floor()
 	var gap, mean, low, high []float64
+	best := make([]float64, len(c.actions)) // of each action's reward, shown or not: they choose the coin
 	for k := range c.actions {
 		a := &c.actions[k]
 		p := CoinPoint{Action: names[k], Lacking: a.lacking, Absent: a.absent}
@@ -214,7 +218,10 @@ func (c *Coin) result(level float64, names []string, under bool) *CoinResult {
 			if a.weights > 0 {
 				own = c.lo + float64(scale*(a.weighted/a.weights))
 			}
-			p.Reward = min(p.Upper, max(p.Lower, own))
+			best[k] = min(p.Upper, max(p.Lower, own))
+			if Shown(effective(a.weights, a.squares)) {
+				p.Reward = ptr(best[k])
+			}
 			at = append(at, k)
 		} else if a.absent == 0 {
 			p.Floor = floor
@@ -225,19 +232,21 @@ func (c *Coin) result(level float64, names []string, under bool) *CoinResult {
 	for _, k := range at {
 		a := &c.actions[k]
 		gap = append(gap, r.Policy.Cost-r.Actions[k].Cost)
-		mean = append(mean, r.Policy.Reward-r.Actions[k].Reward)
+		mean = append(mean, mine-best[k])
 		low = append(low, scale*a.less.lower.Lower(alpha, -1, 1))
 		high = append(high, -scale*a.less.upper.Lower(alpha, -1, 1))
 	}
-	if best, one, two, share, ok := coinGap(mean, gap); ok {
-		r.Difference, r.Compared = best, true
+	if least, one, two, share, ok := coinGap(mean, gap); ok {
+		r.Compared = true
 		r.Actions[at[one]].Share, r.Actions[at[two]].Share = 1-share, share
 		if one == two {
 			r.Actions[at[one]].Share = 1
 		}
 		r.Lower, _, _, _, _ = coinGap(low, gap)
 		r.Upper, _, _, _, _ = coinGap(high, gap)
-		r.Difference = min(r.Upper, max(r.Lower, r.Difference))
+		if r.Actions[at[one]].Reward != nil && r.Actions[at[two]].Reward != nil {
+			r.Difference = ptr(within(least, Pair{r.Lower, r.Upper}))
+		}
 	}
 	r.Sentence = r.say()
 	return r
@@ -296,16 +305,20 @@ func (r *CoinResult) say() string {
 		what += " under the same stop"
 	}
 	between := fmt.Sprintf("between %.3f and %.3f", r.Lower, r.Upper)
+	amount, point := "", "" // of the difference, where it has a point
+	if r.Difference != nil {
+		amount, point = fmt.Sprintf(" %.3f", math.Abs(*r.Difference)), fmt.Sprintf(" %+.3f,", *r.Difference)
+	}
 	switch {
 	case r.Lower > 0:
-		return fmt.Sprintf("choosing earns %.3f more than %s, %s", r.Difference, what, between)
+		return fmt.Sprintf("choosing earns%s more than %s, %s", amount, what, between)
 	case r.Upper < 0 && r.mixed() == 1:
-		return fmt.Sprintf("choosing does not pay: %s would cost less and earn %.3f more (the difference is %s)", what,
-			-r.Difference, between)
+		return fmt.Sprintf("choosing does not pay: %s would cost less and earn%s more (the difference is %s)", what, amount,
+			between)
 	case r.Upper < 0:
-		return fmt.Sprintf("choosing does not pay: %s earns %.3f more (the difference is %s)", what, -r.Difference, between)
+		return fmt.Sprintf("choosing does not pay: %s earns%s more (the difference is %s)", what, amount, between)
 	}
-	return fmt.Sprintf("choosing does not pay so far: against %s the difference is %+.3f, %s", what, r.Difference, between)
+	return fmt.Sprintf("choosing does not pay so far: against %s the difference is%s %s", what, point, between)
 }
 
 func (r *CoinResult) mixed() (n int) {

@@ -248,3 +248,32 @@ func TestCoinSays(t *testing.T) {
 		}
 	}
 }
+
+// TestCoinShows: an action has a mean reward from ten effective decisions on, the rule of Shown, and one that was never played
+// has an interval and no point. Before, its point was the middle of the interval, and the difference was taken from it.
+func TestCoinShows(t *testing.T) {
+	for _, c := range []struct {
+		plays int
+		shown bool
+	}{{0, false}, {9, false}, {10, true}} {
+		coin := NewCoin(2, 0, 1)
+		for n := range 100 {
+			chosen := 0
+			if n < c.plays {
+				chosen = 1
+			}
+			coin.Add([]float64{.9, .1}, []float64{2, 1}, chosen, 1)
+		}
+		r := coin.Result(.95, []string{"a", "b"})
+		if (r.Actions[1].Reward != nil) != c.shown || r.Actions[0].Reward == nil || r.Policy.Reward == nil {
+			t.Errorf("played %d times: reward shown %v, expected %v", c.plays, r.Actions[1].Reward != nil, c.shown)
+		}
+		if !r.Compared || r.Actions[1].Share == 0 || (r.Difference != nil) != c.shown || r.Lower > r.Upper {
+			t.Errorf("played %d times: difference %v with share %v, compared %v", c.plays, r.Difference, r.Actions[1].Share,
+				r.Compared)
+		}
+		if strings.Contains(r.Sentence, "difference is -0") != c.shown && strings.Contains(r.Sentence, "difference is +0") != c.shown {
+			t.Errorf("played %d times: %s", c.plays, r.Sentence)
+		}
+	}
+}

@@ -146,7 +146,7 @@ func TestGolden(t *testing.T) {
 				near(name+" "+target+" diagnostics "+string(rune('0'+i)), &p[0], p[1], 1e-10)
 			}
 			for k, z := range d.CalibrationZ {
-				near(name+" "+target+" calibration", &g.CalibrationZ[k], z, 1e-12)
+				near(name+" "+target+" calibration", g.CalibrationZ[k], z, 1e-12)
 			}
 			if raw, ok := rows["slope"]; ok {
 				goldenSlope(t, name+" "+target, target, raw)

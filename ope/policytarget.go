@@ -61,21 +61,16 @@ func (t *PolicyTarget) Policy() bandit.Policy { return t.p }
 
 // reads returns whether a policy takes sparse vectors.
 func (t *PolicyTarget) reads() bool {
-	_, ok := t.options.(policy.FeatureReader)
+	_, ok := t.options.(policy.RequestReader)
 	return ok
 }
 
 // begin makes the policy when the vectors are known.
 func (t *PolicyTarget) begin(first []*logged.Event) error {
 	e := first[0]
-	if r, ok := t.options.(policy.FeatureReader); ok && (hasAtoms(e) || named(e)) {
-		var err error
-		bits, list := r.ReadsFeatures()
-		o := feature.HashedOptions{Bits: bits, Fields: fielded(e), List: list}
-		if t.hashed, err = feature.NewHashed(o); err != nil {
-			return err
-		}
-		t.batch = feature.NewHashedBatch(t.hashed, nil)
+	if t.reads() && (hasAtoms(e) || named(e)) {
+		t.hashed = feature.NewHashed(feature.Limits{})
+		t.batch = feature.NewHashedBatch(t.hashed)
 		return t.make(t.hashed.Dim(), e.K, &layout{})
 	}
 	l, err := newLayout(first)
@@ -88,7 +83,7 @@ func (t *PolicyTarget) begin(first []*logged.Event) error {
 	case l.keys != nil:
 		if d *= len(l.keys); d > mostDense {
 			return fmt.Errorf("%d coefficients for each of %d actions are too many for this kind of policy; the "+
-				"kinds hashed and sparse take them", l.d, len(l.keys))
+				"kind effects takes them", l.d, len(l.keys))
 		}
 	case l.atoms:
 	case l.blocks:
@@ -101,16 +96,6 @@ func (t *PolicyTarget) begin(first []*logged.Event) error {
 
 // mostDense is the largest dimension of a policy that keeps a matrix, where the log has hashed features.
 const mostDense = 1024
-
-// fielded reports whether the hashes of an event's atoms begin with their fields, as those that are made here do.
-func fielded(e *logged.Event) bool {
-	for i := range e.Actions {
-		if a := e.Actions[i].Atoms; len(a) > 0 {
-			return feature.HasField(a[0].Hash)
-		}
-	}
-	return true
-}
 
 func named(e *logged.Event) bool {
 	return e.Named != nil || slices.ContainsFunc(e.Actions, func(a logged.Action) bool { return a.Named != nil })

@@ -16,17 +16,15 @@ type Predictions struct {
 	rewards Pair
 }
 
-// NewPredictions returns the predictions of a policy on hashed features, with as many bits and the pairs that these
-// have, for rewards in a range. The policy must score actions.
-func NewPredictions(o policy.Options, bits int, pairs string, rewards Pair) (*Predictions, error) {
+// NewPredictions returns the predictions of a policy that reads requests, for rewards in a range. The policy must score
+// actions.
+func NewPredictions(o policy.Options, rewards Pair) (*Predictions, error) {
 	if !(rewards[0] < rewards[1]) || !rewards.whole() {
 		return nil, fmt.Errorf("ope: rewards are in [%v, %v], expected a range with two ends", rewards[0], rewards[1])
 	}
-	r, ok := o.(policy.FeatureReader)
-	if !ok {
-		return nil, fmt.Errorf("ope: this policy reads no hashed features")
+	if _, ok := o.(policy.RequestReader); !ok {
+		return nil, fmt.Errorf("ope: this policy reads no requests")
 	}
-	o = r.WithFeatures(bits, pairs)
 	return &Predictions{NewPolicyTarget("predictions", o, "log", nil, 0), rewards}, nil
 }
 

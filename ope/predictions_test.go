@@ -20,11 +20,7 @@ import (
 func predictedWorld(t testing.TB, seed uint64, n int) (events []logged.Event, more float64) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 4))
-	enc, err := feature.NewHashed(feature.HashedOptions{Bits: 12, Fields: true, List: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := feature.NewHashedBatch(enc, nil)
+	b := feature.NewHashedBatch(feature.NewHashed(feature.Limits{}))
 	var means [3][4]float64
 	for s := range means {
 		for a := range means[s] {
@@ -81,7 +77,7 @@ func (s *eventList) Read(e *logged.Event) error {
 
 func fill(t testing.TB, events []logged.Event) {
 	t.Helper()
-	p, err := ope.NewPredictions(&policy.HashedOptions{}, 12, "auto", ope.Pair{0, 1})
+	p, err := ope.NewPredictions(&policy.EffectsOptions{}, ope.Pair{0, 1})
 	for i := 0; i < len(events) && err == nil; i++ {
 		err = p.Fill(&events[i])
 	}

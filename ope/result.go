@@ -151,13 +151,13 @@ type Uplift struct {
 
 // Diagnostics says how far the log can speak about the target.
 type Diagnostics struct {
-	ESS          float64   `json:"ess"`
-	ESSRewarded  float64   `json:"ess_rewarded"` // (Σ |w r|)²/Σ (w r)²
-	WeightMean   float64   `json:"weight_mean"`
-	WeightMax    float64   `json:"weight_max"`
-	WeightZero   float64   `json:"weight_zero"`
-	Unsupported  *float64  `json:"unsupported"`
-	CalibrationZ []float64 `json:"calibration_z"`
+	ESS          float64    `json:"ess"`
+	ESSRewarded  float64    `json:"ess_rewarded"` // (Σ |w r|)²/Σ (w r)²
+	WeightMean   float64    `json:"weight_mean"`
+	WeightMax    float64    `json:"weight_max"`
+	WeightZero   float64    `json:"weight_zero"`
+	Unsupported  *float64   `json:"unsupported"`
+	CalibrationZ []*float64 `json:"calibration_z"`
 	// Marginal is there with Options.Marginal.
 	Marginal *MarginalDiagnostics `json:"marginal"`
 }

@@ -115,11 +115,7 @@ func TestSegmentsWorkers(t *testing.T) {
 // hashedLog is the log as a server with hashed features keeps it.
 func hashedLog(t *testing.T, all []logged.Event) []logged.Event {
 	t.Helper()
-	h, err := feature.NewHashed(feature.HashedOptions{Fields: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := feature.NewHashedBatch(h, nil)
+	b := feature.NewHashedBatch(feature.NewHashed(feature.Limits{}))
 	out := make([]logged.Event, 0, len(all))
 	for _, e := range all {
 		if err := b.Begin(e.Named); err != nil {

@@ -42,7 +42,7 @@ func (o *BudgetedOptions) New(p Problem) (bandit.Policy, error) { return NewBudg
 // action whose mean cost is above c_max/(1 + λ) is left out.
 //
 // A cost that is not stated before the choice is estimated. With costs = "mean" by the mean of the action's costs. With
-// costs = "model" that mean times exp(g), where a Hashed policy learns g from the same vectors as the logarithm of a
+// costs = "model" that mean times exp(g), where an Effects policy learns g from the same vectors as the logarithm of a
 // cost over the geometric mean of the action, cut at ±3, and a factor for each action makes the mean of all estimates
 // that of all costs.
 //
@@ -53,13 +53,12 @@ type Budgeted struct {
 	pareto, model bool
 
 	pacer    budget.Pacer
-	price    float64 // λ of the rule pareto
-	smoothed float64 // ĉ
-	costs    *Hashed // nil without model
+	price    float64  // λ of the rule pareto
+	smoothed float64  // ĉ
+	costs    *Effects // nil without model
 	paid     []paidArm
 
 	// scratch space
-	input                   sparseInput
 	cost, priced, predicted []float64
 	keep                    []int
 	law                     bandit.Law
@@ -82,7 +81,7 @@ type budgetedChoice struct {
 // NewBudgeted builds the base. The error names the option that is wrong.
 func NewBudgeted(o BudgetedOptions, p Problem) (*Budgeted, error) {
 	if o.Base.Options == nil {
-		o.Base = Base{Options: &HashedOptions{}, kinds: o.Base.kinds}
+		o.Base = Base{Options: &EffectsOptions{}, kinds: o.Base.kinds}
 	}
 	base, err := o.Base.New(p)
 	if err != nil {
@@ -90,7 +89,7 @@ func NewBudgeted(o BudgetedOptions, p Problem) (*Budgeted, error) {
 	}
 	if !bandit.Heeds(base) {
 		return nil, spec.Errorf("base.kind", "is a %T, which looks at the vectors alone and would ignore prices; expected "+
-			"hashed, sparse, auto (link = \"linear\"), atoms, ensemble, ts, linucb, greedy, epsilon-greedy, or mixed of these",
+			"effects, sparse, auto (link = \"linear\"), atoms, ensemble, ts, linucb, greedy, epsilon-greedy, or mixed of these",
 			base)
 	}
 	fill(&o.Rule, "dual")
@@ -109,12 +108,10 @@ func NewBudgeted(o BudgetedOptions, p Problem) (*Budgeted, error) {
 		}
 	}
 	if b.model {
-		p.Low, p.High = -costCut, costCut
 		p.Init = p.Init.Sub(0xc057)
-		if b.costs, err = NewHashed(HashedOptions{Link: linear}, p); err != nil {
+		if b.costs, err = NewEffects(EffectsOptions{}, p); err != nil {
 			return nil, spec.Under("costs", err)
 		}
-		b.input = b.costs.input
 	}
 	return b, nil
 }
@@ -178,7 +175,7 @@ func (b *Budgeted) open(set bandit.ActionSet) (all, within bandit.Priced, err er
 
 // estimate fills in the costs.
 func (b *Budgeted) estimate(set bandit.ActionSet, costed bandit.Costed, k int) error {
-	var list bandit.Sparse
+	opened := false
 	for i := range k {
 		b.predicted[i] = 1
 		c := costed.Cost(i)
@@ -196,14 +193,13 @@ func (b *Budgeted) estimate(set bandit.ActionSet, costed bandit.Costed, k int) e
 		if !b.model {
 			continue
 		}
-		if list == nil {
-			var err error
-			if list, err = b.input.open(set); err != nil {
+		if !opened {
+			if err := b.costs.open(set); err != nil {
 				return err
 			}
+			opened = true
 		}
-		at, x := list.Nonzeros(i)
-		g := min(costCut, max(-costCut, b.costs.Estimate(at, x)))
+		g := min(costCut, max(-costCut, b.costs.model.Estimate(b.costs.context, b.costs.actions[i])))
 		b.predicted[i] = logs.Exp(g)
 		if p.n > costFrom {
 			b.cost[i] *= b.predicted[i] / (p.predicted / p.n)
@@ -347,13 +343,9 @@ func (b *Budgeted) Pay(a bandit.Action, cost float64) error {
 	if b.costs == nil {
 		return nil
 	}
-	at, x, err := b.input.read(a, 0)
-	if err != nil {
-		return err
-	}
 	l := logs.Log(max(cost, budget.Least))
 	p.logs += l
-	return b.costs.Update(bandit.Action{At: at, X: x, Index: a.Index}, min(costCut, max(-costCut, l-p.logs/p.n)), rng.Source{})
+	return b.costs.Update(a, min(costCut, max(-costCut, l-p.logs/p.n)), rng.Source{})
 }
 
 // Update implements bandit.Policy.

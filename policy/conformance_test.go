@@ -91,6 +91,10 @@ var examples = map[string][]example{
 		{table: "ensemble", raw: spec.Raw{"base": spec.Raw{"kind": "ensemble", "m": int64(5), "scale": spec.Raw{"kind": "betatilde"}}}, law: anySet},
 		{table: "first=7 ts", raw: spec.Raw{"first": int64(7), "base": spec.Raw{"kind": "ts"}}, law: noSet},
 	},
+	"effects": {
+		{table: "", raw: spec.Raw{}, law: finite, only: finite, exempt: keepsEvents},
+		{table: "half-life", raw: spec.Raw{"change": "none", "half_life": int64(50)}, law: finite, only: finite, exempt: keepsEvents},
+	},
 	"ensemble": {
 		{table: "", raw: spec.Raw{}, law: anySet},
 		{table: "gaussian beta one-sided", raw: spec.Raw{"m": int64(6), "symmetric": false, "targets": "gaussian", "init": "corrected", "scale": spec.Raw{"kind": "beta"}}, law: anySet},
@@ -116,17 +120,13 @@ var examples = map[string][]example{
 		{table: "x", raw: spec.Raw{"x": []any{0.5, 0.5, 0.5, 0.5}}, law: anySet, only: "ball"},
 	},
 	"budgeted": {
-		{table: "", raw: spec.Raw{"base": spec.Raw{"kind": "hashed", "bits": int64(10)}}, law: finite, only: finite},
+		{table: "", raw: spec.Raw{"base": spec.Raw{"kind": "effects"}}, law: finite, only: finite, exempt: keepsEvents},
 		{table: "pareto", raw: spec.Raw{"rule": "pareto", "costs": "mean", "budget": 2.0, "base": spec.Raw{"kind": "linucb"}}, law: anySet, only: "linucb"},
 	},
 	"coin":   {{table: "", raw: spec.Raw{"second": int64(1)}, law: finite, only: finite, exempt: fixedNumber}},
 	"evill":  {{table: "", raw: spec.Raw{"a": 0.8}, law: noSet, unit: true, exempt: keepsEvents}},
 	"glm-es": {{table: "", raw: spec.Raw{"m": int64(3), "lambda": 0.5}, law: anySet, unit: true, exempt: keepsEvents}},
 	"greedy": {{table: "", raw: spec.Raw{}, law: anySet}},
-	"hashed": {
-		{table: "", raw: spec.Raw{"bits": int64(10)}, law: finite, only: finite},
-		{table: "logistic pairs", raw: spec.Raw{"bits": int64(10), "link": "logistic", "pairs": "yes", "range": []any{int64(-1000), int64(1000)}, "m": int64(5)}, law: finite, only: finite},
-	},
 	"ids": {
 		{table: "", raw: spec.Raw{}, law: finite},
 		{table: "m=5 beta", raw: spec.Raw{"m": int64(5), "scale": spec.Raw{"kind": "beta"}}, law: finite},

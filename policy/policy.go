@@ -22,7 +22,7 @@ import (
 func checkAction(a bandit.Action, y float64, d int) error {
 	if a.At != nil {
 		return fmt.Errorf("policy: action is sparse, with %d nonzeros, expected %d features; take kind sparse or "+
-			"hashed: %w", len(a.X), d, bandit.ErrUnsupported)
+			"effects: %w", len(a.X), d, bandit.ErrUnsupported)
 	}
 	if len(a.X) != d {
 		return fmt.Errorf("policy: action has %d features, expected %d", len(a.X), d)
@@ -61,7 +61,7 @@ func checkDim(set bandit.ActionSet, d int) error {
 	if s, ok := set.(bandit.Sparse); ok {
 		n := float64(s.Dim())
 		return fmt.Errorf("policy: the action set is sparse, in dimension d = %d: the state of a policy for dense "+
-			"vectors has d² = %.3g numbers; take kind sparse or hashed: %w", s.Dim(), n*n, bandit.ErrUnsupported)
+			"vectors has d² = %.3g numbers; take kind sparse: %w", s.Dim(), n*n, bandit.ErrUnsupported)
 	}
 	if set.Dim() != d {
 		return fmt.Errorf("policy: the action set has dimension %d, the policy %d", set.Dim(), d)
@@ -128,7 +128,7 @@ func (p Problem) share() float64 {
 func (p Problem) check() error {
 	if n := float64(p.Dim); p.Dim > maxDim {
 		return fmt.Errorf("policy: dimension is %d, expected at most %d: V has d² = %.3g numbers, %.3g GB; for "+
-			"vectors with few nonzeros take kind sparse or hashed", p.Dim, maxDim, n*n, n*n*8e-9)
+			"vectors with few nonzeros take kind sparse", p.Dim, maxDim, n*n, n*n*8e-9)
 	}
 	if p.Dim < 1 {
 		return fmt.Errorf("policy: dimension is %d, expected at least 1", p.Dim)

@@ -154,9 +154,6 @@ func (a *Auto) Heeds() bool { return a.logit == nil }
 func (e *Ensemble) Heeds() bool { return e.reference == nil }
 
 // Heeds implements bandit.Heeder.
-func (h *Hashed) Heeds() bool { return true }
-
-// Heeds implements bandit.Heeder.
 func (s *Sparse) Heeds() bool { return true }
 
 // Heeds implements bandit.Heeder.

@@ -30,7 +30,7 @@ func TestPricesInTheLaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, raw := range []spec.Raw{
-		{"kind": "hashed", "bits": int64(10)}, {"kind": "hashed", "bits": int64(10), "link": "logistic"},
+		{"kind": "effects"}, {"kind": "effects", "half_life": int64(50)},
 		{"kind": "sparse"}, {"kind": "sparse", "link": "logistic"}, {"kind": "auto"}, {"kind": "atoms"}, {"kind": "ensemble"},
 		{"kind": "ensemble", "combine": "max"},
 		{"kind": "greedy"}, {"kind": "epsilon-greedy"}, {"kind": "linucb"},
@@ -120,7 +120,7 @@ func TestBudgetedRestores(t *testing.T) {
 	}
 	set := costed{list, []float64{1, math.NaN(), math.NaN()}}
 	paid := []float64{1, 4, 9}
-	o, err := spec.Decode(policy.Kinds, spec.Raw{"kind": "budgeted", "base": spec.Raw{"kind": "hashed", "bits": int64(10)}}, "policy")
+	o, err := spec.Decode(policy.Kinds, spec.Raw{"kind": "budgeted", "base": spec.Raw{"kind": "effects"}}, "policy")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ var Kinds = spec.Registry[Options]{
 	"coin":                 makeCoin,
 	"confident-ts":         makeConfident,
 	"doubling":             makeDoubling,
+	"effects":              makeEffects,
 	"ensemble":             makeEnsemble,
 	"ensemble-incremental": makeIncremental,
 	"ensemble-pp":          makeEnsemblePP,
@@ -29,7 +30,6 @@ var Kinds = spec.Registry[Options]{
 	"fixed":                makeFixed,
 	"glm-es":               makeGLMES,
 	"greedy":               makeGreedy,
-	"hashed":               makeHashed,
 	"ids":                  makeIDS,
 	"lazy":                 makeLazy,
 	"lee-oh":               makeLeeOh,
@@ -56,6 +56,7 @@ func makeCentred() Options       { return &CentredOptions{} }
 func makeCoin() Options          { return &CoinOptions{} }
 func makeConfident() Options     { return &ConfidentOptions{} }
 func makeDoubling() Options      { return &DoublingOptions{} }
+func makeEffects() Options       { return &EffectsOptions{} }
 func makeEnsemble() Options      { return &EnsembleOptions{} }
 func makeIncremental() Options   { return &IncrementalOptions{} }
 func makeEnsemblePP() Options    { return &EnsemblePPOptions{} }
@@ -64,7 +65,6 @@ func makeEVILL() Options         { return &EVILLOptions{} }
 func makeFixed() Options         { return &FixedOptions{} }
 func makeGLMES() Options         { return &GLMESOptions{} }
 func makeGreedy() Options        { return &GreedyOptions{} }
-func makeHashed() Options        { return &HashedOptions{} }
 func makeIDS() Options           { return &IDSOptions{} }
 func makeLazy() Options          { return &LazyOptions{} }
 func makeLeeOh() Options         { return &LeeOhOptions{} }
@@ -97,13 +97,8 @@ type Options interface {
 	New(p Problem) (bandit.Policy, error)
 }
 
-// FeatureReader is implemented by options of policies that act on the sparse sets of hashed features.
-type FeatureReader interface {
-	// ReadsFeatures returns how many bits the coordinates have, and whether vectors end with a list of their atoms.
-	ReadsFeatures() (bits int, list bool)
-	// WithFeatures returns the options with what features of a server say: their bits and which pairs they have.
-	WithFeatures(bits int, pairs string) Options
-}
+// RequestReader is implemented by options of policies that read requests as they come, as feature.Hashed encodes them.
+type RequestReader interface{ ReadsRequests() }
 
 // Widener is implemented by options of policies that can learn from rewards outside the range that they began with.
 type Widener interface {

@@ -33,6 +33,7 @@ const (
 	restartHazard = 1. / 5000 // prior probability of a change at an event h
 	restartLow    = .1        // a hypothesis with a smaller weight does not play
 	restartSure   = .99       // posterior at which a change is stated
+	weightTotal   = 1 << 16   // weights are multiples of 1/weightTotal
 )
 
 // resolve fills in the change and refuses what has no meaning. timed says that events have times.
@@ -91,6 +92,23 @@ type Change struct {
 	Seen      uint64  // number of the event at which it was sure
 	Posterior float64 // of a change since the last one
 }
+
+// MeanChange is a change with the mean rewards before and since; both are 0 where the policy does not know them.
+type MeanChange struct {
+	Change
+	Before, After float64
+}
+
+// Noticer is implemented by policies that may notice a change of the rewards.
+type Noticer interface {
+	// Changed returns the last change that was noticed; Seen is 0 without one.
+	Changed() MeanChange
+}
+
+var _ Noticer = (*Restarts)(nil)
+
+// Changed implements Noticer.
+func (r *Restarts) Changed() MeanChange { return MeanChange{Change: r.last} }
 
 // Restarts is a policy for a world that changes: H = 6 copies of one policy that began at different times stand beside
 // each other. Copy k is the hypothesis that the rewards follow one law since event n_k. Every g = 25 events one begins

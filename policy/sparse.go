@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"cmp"
+	"errors"
 	"math"
 
 	"troupe/bandit"
@@ -70,7 +70,7 @@ const (
 	maxSparseMembers = 1024
 )
 
-// checkSparse checks the numbers that sparse and hashed have in common.
+// checkSparse checks the numbers of a sparse model.
 func checkSparse(bits, m int, a, lambda, eta float64, r []float64) error {
 	if bits < 10 || bits > 28 {
 		return spec.Refuse("bits", bits, "expected 10 to 28")
@@ -177,6 +177,15 @@ func (s *Sparse) Weight(i uint32) (w, spread float64, ok bool) {
 	return s.folds[0].weight(i, scale, s.opts.A)
 }
 
+// Estimate returns the reward that is expected of a vector.
+func (s *Sparse) Estimate(at []uint32, x []float64) float64 {
+	z, _ := s.folds[0].predict(at, x, 1, math.MaxUint32)
+	return s.numbers[0] + float64((s.numbers[1]-s.numbers[0])*s.folds[0].mean(z))
+}
+
+// Score implements bandit.Scorer.
+func (s *Sparse) Score(a bandit.Action) float64 { return s.Estimate(a.At, a.X) }
+
 // Playing returns the link, and that all coordinates are read.
 func (s *Sparse) Playing() (link string, pairs bool) { return s.opts.Link, true }
 
@@ -221,6 +230,9 @@ func (s *Sparse) Update(a bandit.Action, y float64, _ rng.Source) error {
 // Merge is refused: weights depend on the order of events.
 func (s *Sparse) Merge(*Sparse) error { return errNoMerge }
 
+var errNoMerge = errors.New("policy: the weights of sparse models depend on the order of events and cannot be " +
+	"merged; replay the merged log")
+
 // AppendSnapshot implements bandit.Snapshotter: the touched coordinates.
 func (s *Sparse) AppendSnapshot(b []byte) ([]byte, error) {
 	return appendSparse(b, "sparse", s.numbers[:], s.folds[:]), nil
@@ -231,26 +243,10 @@ func (s *Sparse) Restore(b []byte) error {
 	return readSparse(b, "sparse", s.numbers[:], s.folds[:], nil)
 }
 
-// Share implements Sharer.
-func (s *Sparse) Share() *Shared { return new(Shared).share("sparse", s.numbers[:], s.folds[:]) }
-
-// Adopt implements Sharer.
-func (s *Sparse) Adopt(o *Shared) error { return o.adopt("sparse", s.numbers[:], s.folds[:]) }
-
-// Reclaim implements Sharer.
-func (s *Sparse) Reclaim() { reclaimFolds(s.folds[:]) }
-
-// Dense implements Sharer: there are no small models.
-func (s *Sparse) Dense() int { return 0 }
-
-// Digest implements Sharer.
-func (s *Sparse) Digest() [16]byte { return digestFolds(s.numbers[:], s.folds[:], nil) }
-
 var (
 	_ bandit.Policy      = (*Sparse)(nil)
 	_ bandit.Prober      = (*Sparse)(nil)
 	_ bandit.Snapshotter = (*Sparse)(nil)
-	_ Sharer             = (*Sparse)(nil)
 )
 
 // DrawnMember implements bandit.MemberDrawer.
@@ -266,18 +262,6 @@ func (s *Sparse) Normalised() bool { return false }
 
 // Resolved implements Resolver.
 func (s *Sparse) Resolved() any { return s.opts }
-
-// ReadsFeatures implements FeatureReader.
-func (o *SparseOptions) ReadsFeatures() (bits int, list bool) {
-	return cmp.Or(o.Bits, defaultBits), false
-}
-
-// WithFeatures implements FeatureReader: as many coordinates as the features have.
-func (o *SparseOptions) WithFeatures(int, string) Options {
-	with := *o
-	with.Bits = 0
-	return &with
-}
 
 // Widens implements Widener.
 func (o *SparseOptions) Widens() bool { return o.Link != logistic }

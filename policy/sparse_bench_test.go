@@ -100,10 +100,4 @@ func BenchmarkSparse(b *testing.B) {
 			learn(b, t%10)
 		})
 	})
-	b.Run("share", func(b *testing.B) {
-		measure(b, func() {
-			p.Share()
-			learn(b, t%10)
-		})
-	})
 }

@@ -39,19 +39,11 @@ type sparseFold struct {
 	n      uint64
 	rss    float64
 	offset float64 // of a linear score
-
-	// with a half-life, fading.go
-	fades bool
-	scale float64 // S
-	count float64 // discounted n
 }
 
 // gather stores u_i = float64(scale·x_i)/√A_i in c, which has the length of at, and returns ⟨scale·x, w⟩.
 // Coordinates are taken modulo mask + 1. The sum runs over the list in order.
 func (f *sparseFold) gather(c []float64, at []uint32, x []float64, scale float64, mask uint32) (z float64) {
-	if f.fades {
-		return f.gatherFaded(c, at, x, scale, mask)
-	}
 	var w, a [paged.Together]float64
 	for len(at) > 0 {
 		n := min(len(at), paged.Together)
@@ -68,9 +60,6 @@ func (f *sparseFold) gather(c []float64, at []uint32, x []float64, scale float64
 
 // predict returns the score z of the mean, with the offset, and q = Σ x_i²/A_i.
 func (f *sparseFold) predict(at []uint32, x []float64, scale float64, mask uint32) (z, q float64) {
-	if f.fades {
-		return f.predictFaded(at, x, scale, mask)
-	}
 	var w, a [paged.Together]float64
 	for len(at) > 0 {
 		n := min(len(at), paged.Together)
@@ -89,9 +78,6 @@ func (f *sparseFold) predict(at []uint32, x []float64, scale float64, mask uint3
 func (f *sparseFold) weight(i uint32, scale, a float64) (w, spread float64, ok bool) {
 	c := f.cells.Cell(i)
 	w, d := c.W, f.lambda+c.A
-	if f.fades {
-		w, d = f.faded(w, c.A)
-	}
 	return float64(scale * w), float64(scale*float64(a*f.sigma())) / math.Sqrt(d), c.G > 0
 }
 
@@ -119,15 +105,11 @@ func (f *sparseFold) learn(at []uint32, x []float64, scale float64, mask uint32,
 	e := before - y
 	f.rss += float64(e*e) / (1 + q)
 	f.n++
-	f.count++
 	nnz := float64(len(at))
 	root := math.Sqrt(nnz)
 	for k, i := range at {
 		i &= mask
 		c := f.cells.Edit(i)
-		if f.fades {
-			f.unfold(c)
-		}
 		sum := c.G
 		if sum == 0 {
 			sum = firstG
@@ -138,9 +120,6 @@ func (f *sparseFold) learn(at []uint32, x []float64, scale float64, mask uint32,
 		c.G = sum
 		c.W -= float64(float64(float64(f.eta*g)*root) / math.Sqrt(sum))
 		c.A += float64(float64(kappa*math.Abs(v)) * one)
-		if f.fades {
-			f.refold(c)
-		}
 		f.cells.Done(c)
 	}
 	return before
@@ -154,9 +133,6 @@ func (f *sparseFold) sigma() float64 {
 	}
 	const s0 = 0.5
 	n := float64(f.n)
-	if f.fades {
-		n = f.count
-	}
 	return math.Sqrt((float64(s0*s0) + f.rss) / (1 + n))
 }
 
@@ -166,7 +142,7 @@ func (f *sparseFold) rescale(alpha, beta float64) {
 	old := f.cells
 	f.cells = paged.New(old.Bits())
 	if f.logistic {
-		f.n, f.rss, f.count = 0, 0, 0
+		f.n, f.rss = 0, 0
 		return
 	}
 	f.offset = float64(alpha*f.offset) + beta
@@ -668,109 +644,4 @@ func readSparse(b []byte, kind string, numbers []float64, folds []*sparseFold, s
 		*f = read[k]
 	}
 	return nil
-}
-
-// Shared is the state of a sparse or hashed policy at one moment, for readers in other goroutines.
-type Shared struct {
-	kind    string
-	numbers []float64
-	folds   []sparseFold
-	mix     *mixture
-}
-
-// Sharer is implemented by policies whose state is published at the cost of what changed.
-//
-// Share returns the state as it is now. Policies of the same options that Adopt it, in any goroutine,
-// choose and state laws as this one did at that moment; a later Update of any of them changes none of
-// the others. Cost: Share and Adopt a few pointers for each model; afterwards Update copies each page
-// (eight slots) once that it changes.
-type Sharer interface {
-	Share() *Shared
-	Adopt(*Shared) error
-	// Reclaim takes back what the last Share gave, when nothing has it and no policy that adopted it is used before it
-	// adopts another one. The next Update then copies nothing. It has no effect after an Update.
-	Reclaim()
-	// Digest identifies the state: equal states have equal digests. Cost: O(1), because it is kept up
-	// to date with each coordinate that changes.
-	Digest() [16]byte
-	// Touched returns how many coordinates were learned, in all tables together, and Dense how many bytes the small
-	// models take in a snapshot.
-	Touched() int
-	Dense() int
-}
-
-func reclaimFolds(folds []*sparseFold) {
-	for _, f := range folds {
-		f.cells.Reclaim()
-	}
-}
-
-func touchedOf(folds []*sparseFold) (n int) {
-	for _, f := range folds {
-		n += f.cells.Touched()
-	}
-	return n
-}
-
-// share stores a state in s, whose room it uses.
-func (s *Shared) share(kind string, numbers []float64, folds []*sparseFold) *Shared {
-	s.kind, s.numbers = kind, append(s.numbers[:0], numbers...)
-	if len(s.folds) != len(folds) {
-		s.folds = make([]sparseFold, len(folds))
-	}
-	for k, f := range folds {
-		c := &s.folds[k]
-		cells := c.cells
-		if *c = *f; cells == nil {
-			cells = new(paged.Table)
-		}
-		f.cells.ShareTo(cells)
-		c.cells = cells
-	}
-	return s
-}
-
-func (s *Shared) adopt(kind string, numbers []float64, folds []*sparseFold) error {
-	if s.kind != kind || len(s.numbers) != len(numbers) || len(s.folds) != len(folds) {
-		return fmt.Errorf("policy: the shared state is of a policy of kind %q, expected %q", s.kind, kind)
-	}
-	for k, f := range folds {
-		if o := &s.folds[k]; o.cells.Bits() != f.cells.Bits() || o.logistic != f.logistic || o.lambda != f.lambda ||
-			o.eta != f.eta || o.fades != f.fades {
-			return errors.New("policy: the shared state is of a policy with other options")
-		}
-	}
-	copy(numbers, s.numbers)
-	for k, f := range folds {
-		*f = s.folds[k]
-		f.cells = s.folds[k].cells.Clone()
-	}
-	return nil
-}
-
-func digestFolds(numbers []float64, folds []*sparseFold, x *mixture) (d [16]byte) {
-	h := paged.Digest{}
-	mix := func(v uint64) {
-		h[0] = (h[0] ^ v) * 0x9e3779b97f4a7c15
-		h[0] ^= h[0] >> 29
-		h[1] = (h[1] + v) * 0xc2b2ae3d27d4eb4f
-		h[1] ^= h[1] >> 31
-	}
-	for _, v := range numbers {
-		mix(math.Float64bits(v))
-	}
-	for _, f := range folds {
-		c := f.cells.Digest()
-		mix(c[0])
-		mix(c[1])
-		mix(f.n)
-		mix(math.Float64bits(f.rss))
-		mix(math.Float64bits(f.offset))
-	}
-	if x != nil {
-		x.mixDigest(mix)
-	}
-	binary.LittleEndian.PutUint64(d[:8], h[0])
-	binary.LittleEndian.PutUint64(d[8:], h[1])
-	return d
 }

@@ -316,123 +316,6 @@ func TestSparseOneCoordinate(t *testing.T) {
 	}
 }
 
-// TestShare: a shared state stays while the policy learns on, policies that adopt it decide and learn as it
-// would have, and digests are those of the contents.
-func TestShare(t *testing.T) {
-	sets := benchSets(t, 20)
-	for _, mk := range []func() sharer{
-		func() sharer {
-			p, err := policy.NewSparse(policy.SparseOptions{}, policy.Problem{Dim: 1 << 18, Init: rng.NewKey(1).Stream(rng.Init)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return p
-		},
-		func() sharer {
-			p, err := policy.NewHashed(policy.HashedOptions{Bits: 17}, policy.Problem{Init: rng.NewKey(1).Stream(rng.Init)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return p
-		},
-	} {
-		p, q := mk(), mk()
-		learn := func(p sharer, from, to int) {
-			for n := from; n < to; n++ {
-				at, x := sets[n%20].Nonzeros(n % 10)
-				y := float64(n%7) / 6
-				if n == 35 {
-					y = 3.5 // widens the range
-				}
-				if err := p.Update(bandit.Action{At: at, X: x}, y, rng.Source{}); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		bytes := func(p sharer) string {
-			b, err := p.AppendSnapshot(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return string(b)
-		}
-		learn(p, 0, 30)
-		then, digest := bytes(p), p.Digest()
-		shared := p.Share()
-		learn(p, 30, 60)
-		if bytes(p) == then || p.Digest() == digest {
-			t.Fatalf("%T: learning changed nothing", p)
-		}
-		if err := q.Adopt(shared); err != nil {
-			t.Fatal(err)
-		}
-		if bytes(q) != then || q.Digest() != digest {
-			t.Fatalf("%T: the adopted state is not the shared one", p)
-		}
-		learn(q, 30, 60)
-		if bytes(q) != bytes(p) || q.Digest() != p.Digest() {
-			t.Fatalf("%T: the same events after Adopt give another state", p)
-		}
-		r := mk()
-		if err := r.Adopt(shared); err != nil || bytes(r) != then {
-			t.Fatalf("%T: the shared state changed under a reader (%v)", p, err)
-		}
-		if err := r.Restore([]byte(bytes(p))); err != nil || bytes(r) != bytes(p) || r.Digest() != p.Digest() {
-			t.Fatalf("%T: restored state differs (%v)", p, err)
-		}
-	}
-	s, _ := policy.NewSparse(policy.SparseOptions{}, policy.Problem{Dim: 1 << 18})
-	h, _ := policy.NewHashed(policy.HashedOptions{}, policy.Problem{})
-	if s.Adopt(h.Share()) == nil || h.Adopt(s.Share()) == nil {
-		t.Error("a state of another kind was adopted")
-	}
-	if err := s.Merge(s); err == nil || err.Error() != "policy: the weights of sparse models depend on the order of events and cannot be merged; replay the merged log" {
-		t.Errorf("Merge: %v", err)
-	}
-}
-
-type sharer interface {
-	bandit.Policy
-	bandit.Snapshotter
-	policy.Sharer
-}
-
-// TestHashedRange: rewards outside widen the range and predictions follow; a declared range refuses them.
-func TestHashedRange(t *testing.T) {
-	p, err := policy.NewHashed(policy.HashedOptions{Bits: 10}, policy.Problem{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := bandit.Action{At: []uint32{1, 2}, X: []float64{1, 1}}
-	for _, c := range []struct{ y, lo, hi float64 }{{0.5, 0, 1}, {1, 0, 1}, {1.5, 0, 2}, {-0.1, -2, 2}, {30, -2, 30}, {31, -2, 62}} {
-		if err := p.Update(a, c.y, rng.Source{}); err != nil {
-			t.Fatal(err)
-		}
-		if lo, hi := p.Range(); lo != c.lo || hi != c.hi {
-			t.Errorf("after reward %v the range is [%v, %v], expected [%v, %v]", c.y, lo, hi, c.lo, c.hi)
-		}
-	}
-	for _, y := range []float64{math.NaN(), math.Inf(1), 1e200} {
-		if err := p.Update(a, y, rng.Source{}); err == nil {
-			t.Errorf("reward %v was accepted", y)
-		}
-	}
-	q, err := policy.NewHashed(policy.HashedOptions{Bits: 10, Range: []float64{0, 5}}, policy.Problem{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := q.Update(a, 6, rng.Source{}); err == nil || err.Error() != "policy: reward is 6, expected a number in [0, 5] (option range)" {
-		t.Errorf("reward outside a declared range: %v", err)
-	}
-	for name, o := range map[string]policy.HashedOptions{
-		"bits": {Bits: 9}, "m": {M: 2000}, "a": {A: -1}, "link": {Link: "probit"}, "pairs": {Pairs: "maybe"}, "range": {Range: []float64{1, 1}}, "compare_over": {Over: 0.5},
-	} {
-		if _, err := policy.NewHashed(o, policy.Problem{}); err == nil {
-			t.Errorf("%s: %+v was accepted", name, o)
-		}
-	}
-}
-
 // TestSparseSnapshotIsLarge: 200 000 touched coordinates come back bit for bit, a million with TROUPE_LONG.
 func TestSparseSnapshotIsLarge(t *testing.T) {
 	if testing.Short() {
@@ -463,7 +346,7 @@ func TestSparseSnapshotIsLarge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := q.Restore(b); err != nil || q.Digest() != p.Digest() || q.Touched() != p.Touched() {
+	if err := q.Restore(b); err != nil || q.Touched() != p.Touched() {
 		t.Errorf("restored state differs: %v", err)
 	}
 	t.Logf("%d coordinates, %d bytes", p.Touched(), len(b))

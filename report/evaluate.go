@@ -187,7 +187,10 @@ func coinViews(c *ope.CoinResult) (out []coinView) {
 		for _, p := range append([]ope.CoinPoint{c.Policy}, c.Actions...) {
 			row := evaluateRow{Name: cmp.Or(p.Action, "the decisions"), Large: p.Missing(c.Events)}
 			if row.Large == "" {
-				row.Value, row.Sure = fmt.Sprintf("%.3g", p.Cost), chart.Number(p.Reward, dec)
+				row.Value, row.Sure = fmt.Sprintf("%.3g", p.Cost), "–"
+				if p.Reward != nil {
+					row.Sure = chart.Number(*p.Reward, dec)
+				}
 				row.Large = chart.Number(p.Lower, dec) + " … " + chart.Number(p.Upper, dec)
 			}
 			v.Rows = append(v.Rows, row)

@@ -28,8 +28,8 @@ func sized() map[string]func(name string) ModelConfig {
 				c.Policy = PolicySpec{Raw: spec.Raw{"kind": "ensemble", "m": int64(48)}, Options: &policy.EnsembleOptions{M: 48}}
 			})
 		},
-		"auto":   func(name string) ModelConfig { c := DefaultConfig(name); c.Dim = 64; return c },
-		"hashed": DefaultConfig,
+		"auto":     func(name string) ModelConfig { c := DefaultConfig(name); c.Dim = 64; return c },
+		"requests": DefaultConfig,
 	}
 }
 
@@ -44,12 +44,12 @@ func TestModelSize(t *testing.T) {
 			said := fold.Size{}
 			for i := range n {
 				m := must(s.CreateModel(t.Context(), config(fmt.Sprint("m", i)), ""))
-				if kind != "hashed" && m.Memory.Used <= m.Memory.Aside {
+				if kind != "requests" && m.Memory.Used <= m.Memory.Aside {
 					t.Fatalf("a new model is said to take %+v", m.Memory)
 				}
 			}
 			d := warm.Dim
-			if kind == "hashed" {
+			if kind == "requests" {
 				d = 8
 			}
 			for i := range n {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"troupe/eventlog"
-	"troupe/serve/choose"
 	"troupe/serve/fold"
 	"troupe/serve/model"
 )
@@ -168,7 +167,7 @@ func (s *control) configure(name string, version uint64, config ModelConfig, cal
 	if err := v.Compiled.SameShape(cfg); err != nil {
 		return nil, err
 	}
-	if err := asked.Lost(cfg.Config, func() (model.Config, error) { return s.configAt(v, 1) }); err != nil {
+	if err := asked.Lost(cfg.Config); err != nil {
 		return nil, err
 	}
 	if !model.SameJSON(v.Compiled.Config.Actions, cfg.Config.Actions) {
@@ -278,11 +277,7 @@ func (s *control) CloneModel(ctx context.Context, r CloneRequest) (Model, error)
 			c.Config, err = fold.ControlConfig(cfg.Config, nil)
 			return c, err
 		}
-		config, err := s.configAt(v, r.AtSeq)
-		if err != nil {
-			return nil, err
-		}
-		config = config.Settled()
+		config := v.Compiled.Config.Settled()
 		config.ID = r.Name
 		cfg, err := config.Compile(s.opt.Limits.model())
 		if err != nil {
@@ -312,21 +307,6 @@ func (s *control) CloneModel(ctx context.Context, r CloneRequest) (Model, error)
 		return Model{}, err
 	}
 	return s.view(r.Name)
-}
-
-// configAt is the present configuration of a model with the features and the policy after entry seq, 0 for now: a
-// learned schema may have taken over since.
-func (s *control) configAt(v *choose.Version, seq uint64) (model.Config, error) {
-	if seq == 0 {
-		return v.Compiled.Config, nil
-	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	cfg, err := s.fold.Model(v.ID).ConfigAt(seq)
-	if err != nil {
-		return model.Config{}, err
-	}
-	return cfg.Config, nil
 }
 
 // recast returns the configuration of a copy with another policy, and the digest of the state that it begins with.
@@ -411,15 +391,7 @@ func (s *control) from(c *eventlog.Control, field string) error {
 	oldest := m.Created.Seq
 	present := m.Last <= c.AtSeq && m.Since <= c.AtSeq
 	v := s.entries[m.ID].version.Load()
-	then, err := m.ConfigAt(c.AtSeq)
-	if l := m.Learning; err == nil && c.KeepLater && then != m.Compiled {
-		err = invalid("keep_later", true, "expected false: since entry %d a learned schema decides, and the model "+
-			"before it cannot learn from those decisions", l.Adopted)
-	}
 	s.mu.RUnlock()
-	if err != nil {
-		return err
-	}
 	began := "the model began"
 	if base := max(s.past.Base.Load(), s.based.Load()); base > oldest {
 		oldest, began = base, "the log that is kept begins"
@@ -436,6 +408,6 @@ func (s *control) from(c *eventlog.Control, field string) error {
 	if err != nil {
 		return &Error{Code: Unavailable, Want: "the state of that time cannot be computed", Err: err}
 	}
-	c.Digest, err = past.DigestUnder(then, v.Seed)
+	c.Digest, err = past.DigestUnder(v.Compiled, v.Seed)
 	return err
 }

@@ -27,7 +27,7 @@ import (
 	"troupe/spec"
 )
 
-// TestFeatures: a model with hashed features, a catalogue and a context; the mask; explain.
+// TestFeatures: a model that reads requests, a catalogue and a context; the mask; explain.
 func TestFeatures(t *testing.T) {
 	ctx := context.Background()
 	clock := &fakeClock{}
@@ -40,7 +40,7 @@ func TestFeatures(t *testing.T) {
 	user := json.RawMessage(`{"user":{"city":"Oslo","age":31}}`)
 	d := must(s.Decide(ctx, "shop", DecideRequest{Context: user, Explain: true}))
 	m := must(s.GetModel(ctx, "shop"))
-	if len(d.Explain) != 3 || m.Dim != 3<<18 || m.ConfigVersion != 1 || m.Config.Features.Hashed == nil || d.Explain[0].Score == nil {
+	if len(d.Explain) != 3 || m.Kind != "requests" || m.ConfigVersion != 1 || !m.Config.Features.IsZero() || d.Explain[0].Score == nil {
 		t.Fatalf("decision %+v, model %+v", d, m)
 	}
 	// The catalogue by id, one action excluded, one not available.
@@ -136,8 +136,8 @@ func TestRefusedBeforeADecision(t *testing.T) {
 	for in, field := range map[string]string{
 		`{"id":"m","policy":{"kind":"ts"}}`:                                                        "config.policy.kind",
 		`{"id":"m","policy":{"kind":"ensemble"}}`:                                                  "config.policy.kind",
-		`{"id":"m","features":{"model":"hashed","bits":16},"policy":{"kind":"hashed","bits":18}}`:  "config.policy.bits",
-		`{"id":"m","policy":{"kind":"hashed","range":[0,2]}}`:                                      "config.policy.range",
+		`{"id":"m","policy":{"kind":"sparse"}}`:                                                    "config.policy.kind",
+		`{"id":"m","dim":2,"policy":{"kind":"effects"},"sigma":2}`:                                 "config.sigma",
 		`{"id":"m","sigma":2}`:                                                                     "config.sigma",
 		`{"id":"m","dim":2,"actions":[{"id":"a","features":[0.1,0.1]},{"id":"b","features":[1]}]}`: "config.actions[1]",
 		`{"id":"m","dim":2,"actions":[{"id":"a"}]}`:                                                "config.actions[0].features",
@@ -380,7 +380,7 @@ func policyVariants() []spec.Raw {
 func TestEveryPolicy(t *testing.T) {
 	ctx := context.Background()
 	refused := map[string]string{
-		"confident-ts": "(bandit.Prober)", "evill": "(bandit.Prober)", "ensemble-pp": "is an integral", "linphe": "(bandit.Prober)", "ts": "(bandit.Prober)",
+		"ats": "known with groups", "centred": "(bandit.Prober)", "confident-ts": "(bandit.Prober)", "evill": "(bandit.Prober)", "ensemble-pp": "is an integral", "linphe": "(bandit.Prober)", "ts": "(bandit.Prober)",
 		"lee-oh": "m: is not set", // with m it is served
 	}
 	for i, raw := range policyVariants() {

@@ -4,14 +4,11 @@ import (
 	"fmt"
 
 	"troupe/eventlog"
-	"troupe/feature"
 	"troupe/serve/choose"
-	"troupe/serve/decide"
-	"troupe/serve/fold"
 )
 
 // Observe implements decide.Model.
-func (e *entry) Observe(w *choose.Worker, r *eventlog.Decision, now int64) (out decide.Measured) {
+func (e *entry) Observe(w *choose.Worker, r *eventlog.Decision) {
 	if e.broken.Load() != nil {
 		e.mends()
 	}
@@ -21,19 +18,9 @@ func (e *entry) Observe(w *choose.Worker, r *eventlog.Decision, now int64) (out 
 	if b := w.Offer.Schema(); b != nil {
 		r.Notes |= e.observed.met(b)
 	}
-	b := w.Offer.Batch()
-	if b == nil {
-		return nil
+	if b := w.Offer.Batch(); b != nil {
+		r.Notes |= e.observed.hashed(b, w, int(r.Index))
 	}
-	r.Notes |= e.observed.hashed(b, w, int(r.Index))
-	if r.Mode == eventlog.Frozen || r.Mode == eventlog.Shadow {
-		return nil
-	}
-	for _, s := range e.observed.numbers.Look(b, w.Version.State.Statistics()) {
-		out = append(out, decide.Measure{Record: fold.Measured(r.Model, s, now),
-			Forget: func() { e.observed.numbers.Forget([]feature.Standard{s}) }})
-	}
-	return out
 }
 
 // warned is for how many decisions with a note the answer has a warning.

@@ -17,7 +17,7 @@ func forgetting(t testing.TB, kind string, half any) ModelConfig {
 	t.Helper()
 	c := DefaultConfig("news")
 	raw := spec.Raw{"kind": kind, "half_life": half}
-	if kind != "hashed" {
+	if kind != "effects" {
 		raw["change"] = "restarts"
 		if err := c.UnmarshalJSON([]byte(`{"id": "news", "reward": {"min": 0, "max": 1}, "features": {"model": "disjoint", "features": [
 			{"feature": "context.segment", "kind": "category", "levels": ["s0", "s1", "s2"]}, {"feature": "id", "kind": "category", "levels": ["a", "b", "c"]}]}}`)); err != nil {
@@ -37,7 +37,7 @@ func TestHalfLifeServed(t *testing.T) {
 	for _, x := range []struct {
 		kind string
 		half any
-	}{{"hashed", int64(50)}, {"hashed", "1h"}, {"auto", int64(25)}, {"auto", "1h"}, {"atoms", "1h"}, {"linucb", "1h"}, {"logistic", "1h"}} {
+	}{{"effects", int64(50)}, {"effects", "1h"}, {"auto", int64(25)}, {"auto", "1h"}, {"atoms", "1h"}, {"linucb", "1h"}, {"logistic", "1h"}} {
 		ctx, half := t.Context(), x.half
 		dir, log, clock := t.TempDir(), eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 		edit := func(o *Options) { o.Dir, o.SnapshotAfter = dir, 50 }
@@ -103,7 +103,7 @@ func TestHalfLifeNodes(t *testing.T) {
 	for _, x := range []struct {
 		kind string
 		half any
-	}{{"hashed", int64(50)}, {"hashed", "10m"}, {"auto", "10m"}, {"logistic", int64(25)}} {
+	}{{"effects", int64(50)}, {"effects", "10m"}, {"auto", "10m"}, {"logistic", int64(25)}} {
 		_, nodes, clocks := three(t)
 		must(nodes[0].CreateModel(t.Context(), forgetting(t, x.kind, x.half), ""))
 		for _, s := range nodes {
@@ -125,22 +125,19 @@ func TestHalfLifeRefused(t *testing.T) {
 	ctx := t.Context()
 	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
 	for text, want := range map[string]string{
-		`{"kind": "hashed", "half_life": "9m"}`:                                                           "expected at least reward.window, 10m0s",
-		`{"kind": "hashed", "half_life": 49}`:                                                             "half_life",
-		`{"kind": "hashed", "half_life": -1}`:                                                             "half_life",
-		`{"kind": "hashed", "half_life": "soon"}`:                                                         "half_life",
-		`{"kind": "hashed", "half_life": "7d", "change": "none"}`:                                         "half_life",
-		`{"kind": "hashed", "half_life": "7d", "small": "no"}`:                                            "half_life",
-		`{"kind": "hashed", "half_life": true}`:                                                           "half_life",
-		`{"kind": "sparse", "half_life": "7d"}`:                                                           "half_life",
-		`{"kind": "auto", "half_life": "7d", "change": "restarts"}`:                                       "",
-		`{"kind": "auto", "half_life": "9m", "change": "restarts"}, "dim": 3`:                             "expected at least reward.window, 10m0s",
-		`{"kind": "auto", "half_life": "7d"}, "dim": 3`:                                                   `half_life: is "7d", but change is "none"`,
-		`{"kind": "linucb", "half_life": "7d", "change": "restarts", "discount": 0.9}, "dim": 3`:          `half_life: is "7d", but discount is 0.9`,
-		`{"kind": "atoms", "half_life": 24, "change": "restarts"}, "dim": 3`:                              "half_life: is 24, expected a number of events, at least 25",
-		`{"kind": "logistic", "half_life": "1ms", "change": "restarts"}, "dim": 3`:                        "expected a time of at least 1s",
-		`{"kind": "hashed", "half_life": "7d"}, "features": {"model": "hashed", "learn": {"after": 500}}`: "does not go with features.learn",
-		`{"kind": "mixed", "base": {"kind": "auto", "half_life": "7d", "change": "restarts"}}, "dim": 3`:  "nothing here says when an event came",
+		`{"kind": "effects", "half_life": "9m"}`:                                                         "expected at least reward.window, 10m0s",
+		`{"kind": "effects", "half_life": 49}`:                                                           "half_life",
+		`{"kind": "effects", "half_life": -1}`:                                                           "half_life",
+		`{"kind": "effects", "half_life": "soon"}`:                                                       "half_life",
+		`{"kind": "effects", "half_life": true}`:                                                         "half_life",
+		`{"kind": "sparse", "half_life": "7d"}`:                                                          "half_life",
+		`{"kind": "auto", "half_life": "7d", "change": "restarts"}`:                                      "",
+		`{"kind": "auto", "half_life": "9m", "change": "restarts"}, "dim": 3`:                            "expected at least reward.window, 10m0s",
+		`{"kind": "auto", "half_life": "7d"}, "dim": 3`:                                                  `half_life: is "7d", but change is "none"`,
+		`{"kind": "linucb", "half_life": "7d", "change": "restarts", "discount": 0.9}, "dim": 3`:         `half_life: is "7d", but discount is 0.9`,
+		`{"kind": "atoms", "half_life": 24, "change": "restarts"}, "dim": 3`:                             "half_life: is 24, expected a number of events, at least 25",
+		`{"kind": "logistic", "half_life": "1ms", "change": "restarts"}, "dim": 3`:                       "expected a time of at least 1s",
+		`{"kind": "mixed", "base": {"kind": "auto", "half_life": "7d", "change": "restarts"}}, "dim": 3`: "nothing here says when an event came",
 	} {
 		c := DefaultConfig("news")
 		err := c.UnmarshalJSON([]byte(`{"id": "news", "policy": ` + text + `}`))
@@ -151,7 +148,7 @@ func TestHalfLifeRefused(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	must(s.CreateModel(ctx, forgetting(t, "hashed", "1h"), ""))
+	must(s.CreateModel(ctx, forgetting(t, "effects", "1h"), ""))
 	m := must(s.GetModel(ctx, "news"))
 	c := m.Config
 	c.Reward.Window = Duration(2 * time.Hour)
@@ -162,7 +159,7 @@ func TestHalfLifeRefused(t *testing.T) {
 	must(s.ConfigureModel(ctx, "news", m.ConfigVersion, c, ""))
 	for _, half := range []any{"2h", int64(100), nil} {
 		c := DefaultConfig("news")
-		raw := spec.Raw{"kind": "hashed"}
+		raw := spec.Raw{"kind": "effects"}
 		if half != nil {
 			raw["half_life"] = half
 		}

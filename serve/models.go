@@ -84,7 +84,11 @@ func (s *reading) State(ctx context.Context, name string) (StateView, error) {
 		Name: name, Incarnation: m.ID, Seq: s.fold.Seq(), Digest: v.Digest, Dim: v.Compiled.Dim,
 		Learned: m.Counts.Learned,
 	}
-	out.Learners = m.Learners()
+	var seen *observed
+	if e := s.entries[m.ID]; e != nil {
+		seen = &e.observed
+	}
+	out.Explained = explainedOf(m, seen)
 	if m.Lagging() {
 		out.Seq = v.Seq
 	}

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -15,20 +14,15 @@ import (
 	"troupe/serve/model"
 )
 
-// This file watches the features of requests: what a hashed encoder measures of them becomes records of the
-// log, and what a model cannot use becomes notes and warnings.
+// This file watches the features of requests: what a model cannot use becomes notes and warnings.
 
 // observed is what the requests of one model have shown. It is no state: after a restart it begins anew.
 type observed struct {
-	numbers feature.Observer
-
 	mu       sync.Mutex
 	requests uint64
 	features map[string]*sight        // by name, the first maxKinds
 	names    [len(noteTexts)][]string // features that a note was made of, the first maxNames, in order
 	words    vocabulary
-	pairs    int    // the most that the context of a request had
-	sampled  uint64 // requests with more pairs than are read
 }
 
 // sight is what the requests had of one feature.
@@ -42,19 +36,11 @@ type sight struct {
 	newest   float64
 	rises    uint64 // numbers that are not below the one before
 	whole    uint64 // whole numbers
-	outside  uint64 // numbers that a hashed encoder cut at ±3
 	met      [noteType + 1]uint64
 
-	feature uint64 // hash of the name with hashed features
+	feature uint64 // hash of the name, without a schema
 	common  common // its values
 }
-
-// Hashed features cut some values of any number: of a normal one 1 in 370, and more where its first values lay close
-// together. They are noted from the tenth on, when they are more than one of twenty.
-const (
-	cutOften = 20
-	cutSome  = 10
-)
 
 // maxKinds bounds observed.features, maxNames each list of observed.names.
 const (
@@ -101,10 +87,6 @@ func (o *observed) hashed(b *feature.HashedBatch, w *choose.Worker, candidate in
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.requests++
-	if p := b.Pairs(); p > feature.MaxPairs {
-		o.pairs = max(o.pairs, p)
-		o.sampled++
-	}
 	counts := o.counts()
 	if counts {
 		o.chosen(w, candidate)
@@ -130,12 +112,6 @@ func (o *observed) hashed(b *feature.HashedBatch, w *choose.Worker, candidate in
 			before := len(x.common.atoms)
 			x.common.count(v.Atom, &v, maxLevels, &room)
 			o.words.levels += len(x.common.atoms) - before
-		}
-		if v.Outside {
-			if x.outside++; x.outside >= cutSome && x.outside*cutOften > x.numbers {
-				n |= eventlog.NoteClamped
-				o.name(noteClamped, v.Name)
-			}
 		}
 	})
 	return n
@@ -208,7 +184,7 @@ func (o *observed) seen() *SeenView {
 			break
 		}
 		x := o.features[name]
-		f := FeatureView{Name: name, Kind: kinds[x.kind], Requests: x.requests, Outside: x.outside,
+		f := FeatureView{Name: name, Kind: kinds[x.kind], Requests: x.requests,
 			Ignored: x.met[noteIgnored], Clamped: x.met[noteClamped], Mistyped: x.met[noteType]}
 		if x.numbers > 0 {
 			low, high := x.low, x.high
@@ -235,9 +211,6 @@ func (o *observed) named() (out [len(noteTexts)]string) {
 		quoted := make([]string, len(list))
 		for j, name := range list {
 			quoted[j] = strconv.Quote(name)
-			if x := o.features[name]; i == noteClamped && x != nil {
-				quoted[j] += x.advice()
-			}
 		}
 		out[i] = strings.Join(quoted, ", ")
 		if len(list) == maxNames {
@@ -247,27 +220,10 @@ func (o *observed) named() (out [len(noteTexts)]string) {
 	return out
 }
 
-// advice says what to send in place of a number that is cut, by what its values look like.
-func (x *sight) advice() string {
-	clock := false
-	for _, unit := range []float64{1, 1e3, 1e6, 1e9} { // seconds, …, nanoseconds: 2000 to 2100
-		clock = clock || x.numbers > 0 && x.low >= 9.4e8*unit && x.high <= 4.1e9*unit
-	}
-	switch {
-	case clock:
-		return ", a Unix time: send what matters of it, such as the hour, the weekday or an age in days, or leave it out"
-	case x.numbers >= 20 && 10*x.rises >= 9*x.numbers:
-		return ", which grows from request to request: send by how much, or leave it out"
-	case x.whole == x.numbers && x.low >= 0 && x.high >= 1000 && x.high > 30*max(x.low, 1):
-		return ", whole numbers of very different size, such as prices in cents: send their logarithm"
-	}
-	return ""
-}
-
 // noteTexts say what a note means, in the order of the bits.
 var noteTexts = [5]string{
 	"a feature or a level was ignored, because the schema does not name it (an unknown level is read as (other) " +
-		"where the schema has that): make a model with a schema that has it, or with hashed features",
+		"where the schema has that): make a model with a schema that has it, or without a schema",
 	"a number was clamped to the range of the schema, so that the model cannot tell such numbers apart: make a model " +
 		"with a wider range",
 	"candidates have equal features, so the model cannot tell them apart; they share their probability: give each an " +
@@ -277,36 +233,11 @@ var noteTexts = [5]string{
 	"the request was too large to be stored",
 }
 
-// cutText is noteTexts[noteClamped] for hashed features.
-const cutText = "a number was cut at three standard deviations, so that the model cannot tell such numbers apart; " +
-	"its scale is measured anew when a fifth of a thousand values lie outside: send a number whose scale does not change"
-
 // noteText returns the text of a note for a model.
-func noteText(i int, c *model.Compiled) string {
-	if i == noteClamped && c.Hashed != nil {
-		return cutText
-	}
-	return noteTexts[i]
-}
+func noteText(i int, _ *model.Compiled) string { return noteTexts[i] }
 
-// sampledPairs warns of requests with more pairs than are read, empty for none or where no pairs are read.
-func (o *observed) sampledPairs(c *model.Compiled) string {
-	h := c.Config.Features.Hashed
-	if h == nil || h.Pairs == "no" {
-		return ""
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.sampled == 0 {
-		return ""
-	}
-	return fmt.Sprintf("in %d of %d requests since the server started the context has more than %d pairs of values, up "+
-		"to %d; of them a fixed part is read, chosen by hash: send fewer values, or set features.pairs to no where "+
-		"values matter one by one", o.sampled, o.requests, feature.MaxPairs, o.pairs)
-}
-
-// nameFields fills in the names of fields that small models read.
-func (o *observed) nameFields(learners []LearnerView) {
+// fields returns the names of features by the numbers of their fields (feature.FieldNumber).
+func (o *observed) fields() map[uint32]string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	names := make(map[uint32]string, len(o.features))
@@ -315,11 +246,7 @@ func (o *observed) nameFields(learners []LearnerView) {
 			names[feature.FieldNumber(x.feature)] = name
 		}
 	}
-	for i := range learners {
-		if l := &learners[i]; l.Field != 0 {
-			l.Name = names[l.Field]
-		}
-	}
+	return names
 }
 
 // counts returns whether the values of the present request are counted.
@@ -328,12 +255,6 @@ func (o *observed) counts() bool { return o.requests <= everyRequest || o.reques
 // chosen counts the action of a decision. The caller holds mu.
 func (o *observed) chosen(w *choose.Worker, candidate int) {
 	o.words.counted++
-	plain, all := w.Offer.Lengths(candidate)
-	for i, length := range []float64{plain, all} {
-		if length > 0 {
-			o.words.inverse[i] += (1/length - o.words.inverse[i]) / float64(min(o.words.counted, 100))
-		}
-	}
 	if atom, id := w.Offer.ID(candidate); id != "" {
 		room := maxIDs
 		o.words.ids.count(atom, &feature.Given{Level: []byte(id)}, maxIDs, &room)

@@ -10,7 +10,7 @@ import (
 	"troupe/bandit"
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
-	"troupe/serve/model"
+	"troupe/feature"
 	"troupe/spec"
 )
 
@@ -83,7 +83,12 @@ func TestCloneWithAnotherPolicy(t *testing.T) {
 	if at.Counts.Learned >= auto.Counts.Learned || at.Counts.Learned == 0 {
 		t.Errorf("the copy of entry %d has learned %d events", early, at.Counts.Learned)
 	}
+	reads := must(s.CloneModel(ctx, CloneRequest{From: "old", Name: "reads", Change: changeTo(spec.Raw{"kind": "effects"})}))
+	if reads.Counts.Learned != auto.Counts.Learned || reads.Failed != "" || reads.Explained == nil {
+		t.Errorf("the copy under effects is %+v", reads)
+	}
 	play("new", 20)
+	play("reads", 5)
 	must(s.CloneModel(ctx, CloneRequest{From: "new", Name: "again", Change: changeTo(spec.Raw{"kind": "atoms"})}))
 	must(s.CloneModel(ctx, CloneRequest{From: "new", Name: "plain", AtSeq: auto.Created.Seq}))
 	must(s.RollbackModel(ctx, RollbackRequest{Name: "new", ToSeq: auto.Created.Seq}))
@@ -98,7 +103,7 @@ func TestCloneWithAnotherPolicy(t *testing.T) {
 		}
 	}
 	restarted := open(t, log, clock)
-	for _, name := range []string{"old", "new", "then", "again", "plain", "back"} {
+	for _, name := range []string{"old", "new", "then", "again", "plain", "back", "reads"} {
 		a, b := must(s.State(ctx, name)), must(restarted.State(ctx, name))
 		if a.Digest != b.Digest || !bytes.Equal(a.Snapshot, b.Snapshot) || a.Learned != b.Learned {
 			t.Errorf("%s: digest %v after a restart, want %v", name, b.Digest, a.Digest)
@@ -106,33 +111,44 @@ func TestCloneWithAnotherPolicy(t *testing.T) {
 	}
 }
 
-// TestCloneHashedWithOtherBits: a copy of a hashed model with other bits and members learns from the hashes in the log, its
-// scales, range and default are the model's, and it decides.
-func TestCloneHashedWithOtherBits(t *testing.T) {
+// TestCloneOfRequests: a copy with another half-life of a model that reads requests learns from the atoms in the log, its
+// range and default are the model's, and it decides. The decisions that are open in the model are not in the copy.
+func TestCloneOfRequests(t *testing.T) {
 	ctx := context.Background()
 	log, clock := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 	s := open(t, log, clock)
 	must(s.CreateModel(ctx, DefaultConfig("m"), ""))
 	world(t, s, clock, 60, 1)
+	must(s.Decide(ctx, "m", DecideRequest{Context: []byte(`{"x": 1}`), Actions: named("a", "b")})) // stays open
 	applied(s)
-	x := changeTo(spec.Raw{"kind": "hashed", "m": int64(8)})
-	x.Features.Hashed = &model.Hashed{Model: "hashed", Bits: 12, Pairs: "no"}
-	must(s.CloneModel(ctx, CloneRequest{From: "m", Name: "small", Change: x}))
-	only := &ModelChange{Features: x.Features}
-	must(s.CloneModel(ctx, CloneRequest{From: "m", Name: "bits", Change: only}))
-	a, b := must(s.GetModel(ctx, "m")), must(s.GetModel(ctx, "small"))
-	if b.Dim >= a.Dim || b.Config.Policy.Raw["m"] != int64(8) || b.Counts.Learned != a.Counts.Learned || a.Counts.Learned == 0 || len(b.Numbers) != len(a.Numbers) || b.Range != a.Range || *b.Missing != *a.Missing || len(b.Learners) != len(a.Learners)-2 {
+	must(s.CloneModel(ctx, CloneRequest{From: "m", Name: "fades", Change: changeTo(spec.Raw{"kind": "effects", "half_life": int64(50)})}))
+	must(s.CloneModel(ctx, CloneRequest{From: "m", Name: "still", Change: changeTo(spec.Raw{"kind": "effects", "change": "none"})}))
+	must(s.CloneModel(ctx, CloneRequest{From: "m", Name: "same"}))
+	a, b := must(s.GetModel(ctx, "m")), must(s.GetModel(ctx, "fades"))
+	if b.Config.Policy.Raw["half_life"] != int64(50) || b.Counts.Learned != a.Counts.Learned || a.Counts.Learned == 0 || b.Range != a.Range || *b.Missing != *a.Missing || b.Explained == nil {
 		t.Errorf("the copy is %+v, the model %+v", b, a)
 	}
-	d := must(s.Decide(ctx, "small", DecideRequest{Context: []byte(`{"x": 1}`), Actions: named("a", "b")}))
-	must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 1}))
-	if r := must(s.Replay(ctx, d.EventID)); !r.Equal {
-		t.Errorf("does not replay: %v", r.Differs)
+	digests := map[string]eventlog.ID{}
+	for _, name := range []string{"m", "fades", "still", "same"} {
+		digests[name] = must(s.State(ctx, name)).Digest
+	}
+	if digests["same"] != digests["m"] || digests["fades"] == digests["m"] {
+		t.Errorf("digests %v", digests)
+	}
+	for _, name := range []string{"fades", "still"} {
+		d := must(s.Decide(ctx, name, DecideRequest{Context: []byte(`{"x": 1}`), Actions: named("a", "b")}))
+		must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 1}))
+		if r := must(s.Replay(ctx, d.EventID)); !r.Equal {
+			t.Errorf("does not replay: %v", r.Differs)
+		}
 	}
 	restarted := open(t, log, clock)
-	for _, name := range []string{"m", "small", "bits"} {
-		if a, b := must(s.State(ctx, name)), must(restarted.State(ctx, name)); a.Digest != b.Digest {
+	for _, name := range []string{"m", "fades", "still", "same"} {
+		if a, b := must(s.State(ctx, name)), must(restarted.State(ctx, name)); a.Digest != b.Digest || !bytes.Equal(a.Snapshot, b.Snapshot) {
 			t.Errorf("%s: digest %v after a restart, want %v", name, b.Digest, a.Digest)
+		}
+		if a, b := snapshotOf(s.fold.Named(name)), snapshotOf(restarted.fold.Named(name)); !bytes.Equal(a, b) {
+			t.Errorf("%s: other open decisions after a restart", name)
 		}
 	}
 }
@@ -142,30 +158,30 @@ func TestCloneRefused(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
 	must(s.CreateModel(ctx, vectors("old", 3), ""))
-	must(s.CreateModel(ctx, DefaultConfig("hashed"), ""))
+	must(s.CreateModel(ctx, DefaultConfig("requests"), ""))
 	head := s.committer.Stats().Head.Seq
-	hashed := &ModelChange{Features: FeatureSpec{Hashed: &model.Hashed{Model: "hashed", Bits: 12, Pairs: "no"}}}
-	bits := &ModelChange{Features: FeatureSpec{Hashed: &model.Hashed{Model: "hashed", Bits: 18, Pairs: "auto"}}}
+	schema := &ModelChange{Features: FeatureSpec{Schema: must(feature.Decode(spec.Raw{"features": []any{
+		map[string]any{"feature": "id", "kind": "category", "levels": []any{"a", "b"}}}}, "features"))}}
 	for _, c := range []struct {
 		from   string
 		change *ModelChange
 		want   string
 	}{
-		{"old", changeTo(spec.Raw{"kind": "hashed"}), "vectors of a schema"},
-		{"old", hashed, "not the requests"},
+		{"old", schema, "not the requests"},
+		{"requests", schema, "not the requests"},
 		{"old", changeTo(spec.Raw{"kind": "ensemble"}), "is what the model has"},
 		{"old", changeTo(spec.Raw{"kind": "ts"}), "cannot state its law"},
 		{"old", changeTo(spec.Raw{"kind": "auto", "m": int64(100_000)}), "at most"},
-		{"hashed", changeTo(spec.Raw{"kind": "auto"}), "vectors of a fixed length"},
-		{"hashed", bits, "is what the model has"},
-		{"hashed", &ModelChange{Sigma: 2}, "taken from the data"},
+		{"requests", changeTo(spec.Raw{"kind": "auto"}), "vectors of a fixed length"},
+		{"requests", changeTo(spec.Raw{"kind": "effects"}), "is what the model has"},
+		{"requests", &ModelChange{Sigma: 2}, "taken from the data"},
 	} {
 		_, err := s.CloneModel(ctx, CloneRequest{From: c.from, Name: "copy", Change: c.change})
 		wantCode(t, err, Invalid, c.want)
 	}
-	_, err := s.CloneModel(ctx, CloneRequest{From: "none", Name: "copy", Change: hashed})
+	_, err := s.CloneModel(ctx, CloneRequest{From: "none", Name: "copy", Change: schema})
 	wantCode(t, err, NotFound, "no such model")
-	_, err = s.CloneModel(ctx, CloneRequest{From: "old", Name: "hashed", Change: changeTo(spec.Raw{"kind": "auto"})})
+	_, err = s.CloneModel(ctx, CloneRequest{From: "old", Name: "requests", Change: changeTo(spec.Raw{"kind": "auto"})})
 	wantCode(t, err, Conflict, "there is a model")
 	s.past.First.Store(2)
 	_, err = s.CloneModel(ctx, CloneRequest{From: "old", Name: "copy", Change: changeTo(spec.Raw{"kind": "atoms"})})

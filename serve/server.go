@@ -35,7 +35,6 @@ type Server struct {
 	applier   *applier
 	snapshots *snapshots
 	aside     *aside
-	schemas   *schemas
 	expiry    *expiry
 	trimmer   *trimmer
 	member    *member
@@ -97,7 +96,6 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	names, _ := s.member.namesOfLog()
 	s.fold.Defer()
 	s.workers.Go(s.applier.apply)
-	s.workers.Go(s.schemas.learnLoop)
 	if raise {
 		s.raiseLog(ctx, c.Version)
 	}
@@ -130,7 +128,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 func newServer(o Options) *Server {
 	l := &lifetime{}
 	l.ctx, l.stop = context.WithCancel(context.Background())
-	st := &state{time: o.Clock, due: make(chan struct{}, 1)}
+	st := &state{time: o.Clock}
 	st.shown.limit = shownBytes
 	if n := o.Limits.ModelBytes; n > 0 {
 		st.shown.limit = int(min(shownBytes, n/16))
@@ -150,8 +148,6 @@ func (s *Server) wire() {
 	o, admin := s.opt, &sync.Mutex{}
 	s.aside = &aside{state: s.state, shelf: s.snapshots.shelf, limit: o.Limits.ModelBytes, logger: o.Logger}
 	s.control = &control{state: s.state, writer: s.writer, admin: admin, aside: s.aside}
-	s.schemas = &schemas{lifetime: s.lifetime, state: s.state, limits: o.Limits.model(), logger: o.Logger,
-		change: s.control.change}
 	s.reading = &reading{state: s.state, writer: s.writer, keys: s.keys, recent: s.recent}
 	following := &followers{space: &s.space}
 	s.exports = &exports{state: s.state, writer: s.writer, keys: s.keys, files: s.snapshots.files, followers: following,

@@ -33,8 +33,7 @@ type state struct {
 
 	lagging lagging
 	windows windows
-	shown   shown         // the newest requests
-	due     chan struct{} // a model may have enough rewards to learn a schema
+	shown   shown // the newest requests
 }
 
 // entry is a model as Decide sees it.
@@ -82,9 +81,6 @@ func (s *state) publish() error {
 			if v, err = choose.VersionOf(m, s.fold.Seq()); err != nil {
 				return fmt.Errorf("model %v: %w", m.ID, err)
 			}
-		}
-		if m.Due(s.kept()) {
-			s.wakeLearner()
 		}
 		v.State.Publish() // the published version holds it, beside the fold
 		if old := e.version.Swap(v); old != nil {
@@ -138,14 +134,6 @@ func (s *state) kept() uint64 {
 func (s *state) noteBase() bool {
 	b := s.fold.Base().Seq
 	return s.based.Swap(b) != b
-}
-
-// wakeLearner lets learnLoop look for models that are due. It never waits.
-func (s *state) wakeLearner() {
-	select {
-	case s.due <- struct{}{}:
-	default:
-	}
 }
 
 // modelBytes returns about how many bytes all models take now, and how many of them are not laid aside.

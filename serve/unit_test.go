@@ -88,8 +88,8 @@ func logHas(t *testing.T, log eventlog.Log, text string) bool {
 	return found
 }
 
-// TestUnits: a unit keeps its member for a span; the log has its keyed hash and never the value, neither in requests that
-// are kept nor as a feature; decisions replay from the log alone and after a restart; the key outlives a rotation, and a
+// TestUnits: a unit keeps its member for a span; the log has its keyed hash and never the value, also not as a
+// feature; decisions replay from the log alone and after a restart; the key outlives a rotation, and a
 // request hash needs it.
 func TestUnits(t *testing.T) {
 	t.Parallel()
@@ -97,7 +97,7 @@ func TestUnits(t *testing.T) {
 	dir, log, clock := t.TempDir(), eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 	edit := func(o *Options) { o.Dir, o.SnapshotAfter = dir, 50 }
 	s := open(t, log, clock, edit)
-	c := learner("m", 40)
+	c := DefaultConfig("m")
 	united(&c)
 	must(s.CreateModel(ctx, c, ""))
 	visit(t, 0, 300, 12, s)
@@ -106,8 +106,8 @@ func TestUnits(t *testing.T) {
 		t.Fatalf("12 users are %d units", len(units))
 	}
 	replayAll(t, s, s, "at first")
-	if logHas(t, log, "ann-") || !logHas(t, log, "tier") {
-		t.Error("the log has the value of a unit, or no requests")
+	if logHas(t, log, "ann-") || !logHas(t, log, "context.user.id") {
+		t.Error("the log has the value of a unit, or its records are not read")
 	}
 	// A context without the unit would be the same to the model.
 	var u *Error

@@ -2,8 +2,6 @@ package serve
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"troupe/eventlog"
@@ -52,70 +50,14 @@ func (s *state) viewOf(m *fold.Model) Model {
 	if y, ok := m.MissingReward(); ok && (m.Memory.Adopted || m.Compiled.Config.Reward.Default.Set) {
 		out.Missing = &Missing{Value: y, Adopted: m.Memory.Adopted, Seq: m.Memory.AdoptedSeq}
 	}
-	for _, s := range m.Memory.Statistics.All() {
-		n := Number{Name: s.Name, Mean: s.Mean, Deviation: s.Deviation, Generation: s.Generation}
-		if s.Width > 0 {
-			n.Center, n.Width = &s.Center, &s.Width
-		}
-		out.Numbers = append(out.Numbers, n)
-	}
 	if c := m.Noticed(); c.Seen > 0 {
 		out.Noticed = &NoticedView{At: c.At, Seen: c.Seen, Posterior: c.Posterior, Before: c.Before, After: c.After}
 	}
-	out.Learners, out.Memory = slices.Clone(m.Learners()), m.Size()
+	out.Memory = m.Size()
 	if seen != nil {
 		out.Seen = seen.seen()
-		seen.nameFields(out.Learners)
 	}
-	first := s.kept()
-	out.Learning = learningOf(m, first)
-	out.Warnings = append(out.Warnings, learningWarnings(m, first)...)
-	return out
-}
-
-// learningOf returns the view of a model, nil when it learns no schema. first is where the log begins.
-func learningOf(m *fold.Model, first uint64) *LearningView {
-	l := m.Learning
-	if l == nil {
-		return nil
-	}
-	out := &LearningView{Phase: "collecting", Requests: l.Requests, Bytes: l.Bytes, Adopted: l.Adopted, Tries: l.Tries}
-	switch out.Rewards, out.Next = m.Progress(first); {
-	case l.Adopted > 0:
-		out.Phase = "learned"
-	case l.Done:
-		out.Phase = "hashed"
-	}
-	return out
-}
-
-// learningWarnings says what the creator of a model that learns a schema should know.
-func learningWarnings(m *fold.Model, first uint64) (out []string) {
-	l := m.Learning
-	if l == nil {
-		return nil
-	}
-	if have, next := m.Progress(first); next > 0 && have < len(l.Events) {
-		out = append(out, fmt.Sprintf("the log was trimmed before %d rewards had come, so the requests of %d "+
-			"rewarded decisions cannot be learned from: keep the log longer (--keep, --keep-bytes), or ask for fewer "+
-			"(features.learn.after)", next, len(l.Events)-have))
-	}
-	if len(l.Tries) == 0 {
-		return out
-	}
-	try := l.Tries[len(l.Tries)-1]
-	if l.Done && l.Adopted == 0 {
-		out = append(out, fmt.Sprintf("no learned schema took over, after %d tries, and none is tried any more; the "+
-			"hashed model decides. The last one: %s", len(l.Tries), try.Why))
-	}
-	without := try.Lacks
-	if n := len(without); n > 0 && l.Adopted > 0 {
-		more := ""
-		if n > maxNames {
-			without, more = without[:maxNames], fmt.Sprintf("; and %d more (learning.tries)", n-maxNames)
-		}
-		out = append(out, "the learned schema does not have all of the requests: "+strings.Join(without, "; ")+more)
-	}
+	out.Explained = explainedOf(m, seen)
 	return out
 }
 
@@ -156,11 +98,6 @@ func modelWarnings(m *fold.Model, seen *observed) []string {
 			out = append(out, text)
 		}
 	}
-	if seen != nil {
-		if text := seen.sampledPairs(m.Compiled); text != "" {
-			out = append(out, text)
-		}
-	}
 	r, x := m.Compiled.Config.Reward, &m.Memory
 	if x.Adopted {
 		out = append(out, fmt.Sprintf("an event without a reward counts as %v since entry %d, because nothing was "+
@@ -196,12 +133,15 @@ func modelWarnings(m *fold.Model, seen *observed) []string {
 			"a model that is made with reward.min and reward.max refuses them", r.Min, r.Max, lo, hi, x.RangeSeq))
 	}
 	if c := m.Noticed(); c.Seen > 0 && m.Counts.Learned < c.Seen+noticedFor {
-		text := fmt.Sprintf("the rewards changed at about event %d (posterior %.2f)", c.At, c.Posterior)
+		text := fmt.Sprintf("the rewards changed between about event %d and event %d (posterior %.2f)", c.At, c.Seen, c.Posterior)
 		if c.Before != c.After {
 			text += fmt.Sprintf("; their mean was %.3g and is %.3g since", c.Before, c.After)
 		}
 		out = append(out, text+"; what was learned since then plays, and actions are tried again: look whether the world "+
 			"or what the client sends has changed")
+	}
+	if e := m.Explanation(); len(e.Far) > 0 {
+		out = append(out, farText(e.Far))
 	}
 	if n := m.SteppedBack(); n > 0 {
 		out = append(out, fmt.Sprintf("the time of the log was before an earlier one with %d learned events: nothing is "+
@@ -218,7 +158,7 @@ func modelWarnings(m *fold.Model, seen *observed) []string {
 func kindOf(c *model.Compiled) string {
 	switch {
 	case c.Hashed != nil:
-		return "hashed"
+		return "requests"
 	case c.Config.Dim != 0:
 		return "vector"
 	}

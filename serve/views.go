@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"troupe/eventlog"
-	"troupe/policy"
-	"troupe/serve/fold"
 	"troupe/serve/joined"
 )
 
@@ -21,7 +19,7 @@ type Model struct {
 	ConfigVersion uint64 `json:"config_version"`
 	Paused        bool   `json:"paused"`
 	Dim           int    `json:"dim"`
-	// Kind is that of the features: hashed (any request is read), schema or vector (dim).
+	// Kind is that of the features: requests (any request is read), schema or vector (dim).
 	Kind string `json:"kind"`
 	// Warnings say what the model ignores, cannot tell apart, or has assumed, and what to do.
 	Warnings []string `json:"warnings,omitempty"`
@@ -35,21 +33,17 @@ type Model struct {
 	Guard *GuardView `json:"guard,omitempty"`
 	// Missing is what an event without a reward counts, absent when it teaches nothing.
 	Missing *Missing `json:"missing,omitempty"`
-	// Numbers are the number features whose scale is known, of hashed features.
-	Numbers []Number `json:"numbers,omitempty"`
-	// Learners are the models that learn side by side in the policy hashed; those with a weight play.
-	Learners []LearnerView `json:"learners,omitempty"`
+	// Explained is what a model that reads requests has found out, absent for others and before two rewards differ.
+	Explained *ExplainedView `json:"explained,omitempty"`
 	// Noticed is the last change of the rewards that the policy noticed, absent without one.
 	Noticed *NoticedView `json:"noticed,omitempty"`
-	// Weights are those of hashed features whose names are known from the requests since the server started: common
-	// values, and actions that were chosen. Absent for other features, and where several models are listed.
+	// Weights are those of a model that reads requests whose names are known from the requests since the server started:
+	// common values, and actions that were chosen. Absent with a schema, and where several models are listed.
 	Weights *WeightsView `json:"weights,omitempty"`
 	// Seen is what the requests had of each feature since the server started, absent before the first one.
 	Seen *SeenView `json:"seen,omitempty"`
 	// Requests are some of the newest that this process decided since its start, the oldest first.
 	Requests []RequestView `json:"-"`
-	// Learning is how far a model is that learns a schema from requests (features.learn), absent for others.
-	Learning *LearningView `json:"learning,omitempty"`
 	// Memory is about how many bytes the model takes.
 	Memory  ModelSize `json:"memory"`
 	Created Stamp     `json:"created"`
@@ -183,8 +177,8 @@ type StateView struct {
 	// Spread is the standard deviation of the members around θ̂ at each coordinate.
 	Spread []float64 `json:"spread,omitempty"`
 	LogDet float64   `json:"log_det,omitempty"`
-	// Learners are the models of the policy hashed, which has no Theta: Model.Weights has weights with names.
-	Learners []LearnerView `json:"learners,omitempty"`
+	// Explained is that of the model, which has no Theta where it reads requests: Model.Weights has weights with names.
+	Explained *ExplainedView `json:"explained,omitempty"`
 	// Coordinates names the entries of Theta.
 	Coordinates []string `json:"coordinates,omitempty"`
 	// Snapshot is the policy's own bytes (bandit.Snapshotter), with everything in it.
@@ -244,25 +238,28 @@ type Recovery struct {
 	version  uint16        // the highest log version of the batches
 }
 
-// LearnerView is one of the models that learn side by side in the policy hashed.
-type LearnerView = policy.HashedModel
-
-// LearningView is how far a model is that learns a schema from requests.
-type LearningView struct {
-	// Phase is collecting (the hashed model decides, the next schema is learned after Next rewards), hashed (no learned
-	// schema predicted better, and none is tried any more) or learned (one has taken over).
-	Phase    string `json:"phase"`
-	Rewards  int    `json:"rewards"`              // rewarded decisions whose requests are in the log
-	Next     int    `json:"next,omitempty"`       // that many are needed for the next try
-	Requests uint64 `json:"requests"`             // that were kept
-	Bytes    uint64 `json:"bytes"`                // of them in the log, before it is trimmed
-	Adopted  uint64 `json:"adopted_seq,omitzero"` // entry from which the learned schema decides
-	// Tries are the schemas that were learned, with the errors of both models.
-	Tries []LearningTry `json:"tries,omitempty"`
+// ExplainedView is what a model that reads requests has found out: how much of what differs between its decisions goes
+// back to each field.
+type ExplainedView struct {
+	// Share is how much of the variance of the rewards the model explains, 1 − σ²/s². The rest is chance, or not in the
+	// requests.
+	Share float64    `json:"share"`
+	Parts []PartView `json:"parts"` // in descending order of their share, the first 50
+	More  int        `json:"more,omitzero"`
+	// Text says it in a sentence. It is empty before 100 rewards.
+	Text string `json:"text,omitempty"`
+	// Far are rewards that are far from all others: each counts as their mean until there is a second one like
+	// it.
+	Far []float64 `json:"far,omitempty"`
 }
 
-// LearningTry is a schema that was learned, and how its model did.
-type LearningTry = fold.Try
+// PartView is the share of an action itself, of a field, or of two fields together.
+type PartView struct {
+	// Name is that of the field, "action" for the actions themselves; two names with " with " between them for fields
+	// that matter together; "field N" where the server has not seen the name since it started.
+	Name  string  `json:"name"`
+	Share float64 `json:"share"` // of all that the model has found
+}
 
 // FeatureView is what the requests of a model had of a feature, since the server started.
 type FeatureView struct {
@@ -272,12 +269,11 @@ type FeatureView struct {
 	Requests uint64   `json:"requests"`          // that had it
 	Low      *float64 `json:"low,omitempty"`     // smallest number
 	High     *float64 `json:"high,omitempty"`    // largest number
-	Outside  uint64   `json:"outside,omitzero"`  // numbers that hashed features cut at ±3 standard deviations
 	Ignored  uint64   `json:"ignored,omitzero"`  // requests in which it, or its level, was ignored
 	Clamped  uint64   `json:"clamped,omitzero"`  // requests in which it was clamped
 	Mistyped uint64   `json:"mistyped,omitzero"` // values of another type
-	// Weight is the largest one of the feature, in spreads of the members, with hashed features; absent while there is
-	// none.
+	// Weight is the largest one of the feature, in its own standard deviations, of a model that reads requests; absent
+	// while there is none.
 	Weight *WeightView `json:"weight,omitempty"`
 }
 
@@ -288,24 +284,21 @@ type SeenView struct {
 	More     int           `json:"more,omitzero"` // features that are not listed
 }
 
-// WeightView is what a model with hashed features has learned of one value of the context, or of two of them together,
-// for an action or a value of an action.
+// WeightView is what a model that reads requests has learned of an action, or a value of an action, alone or with a value
+// of the context.
 type WeightView struct {
 	Name string `json:"name"` // such as context.city=Oslo × id=sport
-	// Features are those of the name, in its order: none, one or two of the context, then one of the action, or id.
+	// Features are those of the name, in its order: none or one of the context, then one of the action, or id.
 	Features []string `json:"features"`
-	// Weight is what the value adds to the expected reward of a request of mean length, with the logistic link to the
-	// logit. Spread is the standard deviation of the members there.
+	// Weight is what the value adds to the expected reward, and Spread its standard deviation.
 	Weight float64 `json:"weight"`
 	Spread float64 `json:"spread"`
 }
 
-// WeightsView lists weights of the model that plays.
+// WeightsView lists weights of a model that reads requests.
 type WeightsView struct {
-	Link  string       `json:"link"`  // linear: weights are in units of the reward; logistic: of the logit
-	Pairs bool         `json:"pairs"` // the model reads pairs of values
-	Rows  []WeightView `json:"rows"`  // the first 50, those first whose weight is the most spreads away from 0
-	More  int          `json:"more,omitzero"`
+	Rows []WeightView `json:"rows"` // the first 50, those first whose weight is the most spreads away from 0
+	More int          `json:"more,omitzero"`
 }
 
 // RequestView is what a request had, as far as the server remembers it: the newest ones that this process decided since

@@ -14,8 +14,6 @@ const (
 	enoughOf   = 5       // requests that had a value before its text is shown
 	maxReads   = 1 << 16 // coordinates
 	maxActs    = 128     // actions and values of actions that are looked at
-	pairedOf   = 64      // values of the context that are paired
-	pairedActs = 16      // with these actions
 	maxWeights = 50
 
 	everyRequest = 1024 // the first requests are all counted, then
@@ -70,5 +68,4 @@ type vocabulary struct {
 	ids     common // of chosen actions
 	levels  int    // of all features
 	counted uint64
-	inverse [2]float64 // mean of 1/length of the chosen vectors, without and with pairs
 }

@@ -140,9 +140,16 @@ func chi2(d float64) func(tail float64) float64 {
 	}
 }
 
-func mustATS(o policy.ATSOptions, p policy.Problem) *policy.ATS {
-	return must(o.New(p)).(*policy.ATS)
+// absolute is what the checks ask of absolute Thompson sampling.
+type absolute interface {
+	bandit.Policy
+	bandit.Prober
+	Ridge() policy.Regression
+	Scale() float64
+	Normaliser() float64
 }
+
+func mustATS(o policy.ATSOptions, p policy.Problem) absolute { return must(o.New(p)).(absolute) }
 
 func absoluteRegret(s *session) Finding {
 	const d, delta = 2, 0.1
@@ -240,7 +247,7 @@ func absoluteObjective(s *session) Finding {
 }
 
 // absoluteState is a policy that has learned some rounds on two arms.
-func (s *session) absoluteState(i, m int) (p *policy.ATS, arms [][]float64, set bandit.Finite) {
+func (s *session) absoluteState(i, m int) (p absolute, arms [][]float64, set bandit.Finite) {
 	const d = 3
 	src := s.source(i)
 	arms = make([][]float64, 2)

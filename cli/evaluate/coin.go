@@ -40,7 +40,11 @@ func printCoinRows(w io.Writer, c *ope.CoinResult, decimals int) {
 			return out
 		}
 		out[1] = "cost " + figures(p.Cost)
-		out[2] = fmt.Sprintf("reward %.*f [%.*f, %.*f]", decimals, p.Reward, decimals, p.Lower, decimals, p.Upper)
+		reward := "–" // fewer effective decisions than a point needs
+		if p.Reward != nil {
+			reward = fmt.Sprintf("%.*f", decimals, *p.Reward)
+		}
+		out[2] = fmt.Sprintf("reward %s [%.*f, %.*f]", reward, decimals, p.Lower, decimals, p.Upper)
 		if p.Share > 0 {
 			out[2] += fmt.Sprintf(", %.0f %% of the coin", 100*p.Share)
 		}

@@ -142,14 +142,12 @@ func (f *flags) add(fl *pflag.FlagSet) {
 	fl.BoolVar(&s.clicks, "only-clicks", false, "send the rewards of right answers only; needs --window")
 	fl.Float64Var(&s.scale, "scale", 1, "reward of a right answer")
 	fl.DurationVar(&s.window, "window", 0, "reward window of the model; default is the server's")
-	fl.IntVar(&s.learn, "learn", 0, "the model learns a schema after so many rewards (features.learn.after); 0: it "+
-		"does not")
 	fl.BoolVar(&s.smoke, "smoke-test", false, "begin with a request that has one action and no context")
 }
 
 // The flags of each kind of load.
 var (
-	dataFlags  = []string{"class", "gap", "rows", "missing", "useless", "only-clicks", "scale", "smoke-test", "learn"}
+	dataFlags  = []string{"class", "gap", "rows", "missing", "useless", "only-clicks", "scale", "smoke-test"}
 	worldFlags = []string{"rounds", "worlds"}
 )
 

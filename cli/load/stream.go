@@ -34,7 +34,6 @@ type streamFlags struct {
 	scale   float64
 	window  time.Duration
 	smoke   bool
-	learn   int
 }
 
 // addWindow gives the configuration of a model the reward window that was asked for.
@@ -54,8 +53,6 @@ func (s *streamFlags) check() error {
 		return fmt.Errorf("--useless %d: expected 0 to 100", s.useless)
 	case !(math.Abs(s.scale) <= 1e6) || s.scale == 0:
 		return fmt.Errorf("--scale %v: expected a number that is not 0, at most 1e6", s.scale)
-	case s.learn < 0:
-		return fmt.Errorf("--learn %d: expected a number of rewards, or 0 for none", s.learn)
 	case s.window < 0 || s.clicks && s.window == 0:
 		return fmt.Errorf("--window %v: --only-clicks needs the window after which a decision without a reward is "+
 			"over, such as 2s", s.window)
@@ -122,9 +119,6 @@ func stream(ctx context.Context, out, progress io.Writer, f *flags) error {
 	}
 	config := map[string]any{"id": f.model}
 	s.addWindow(config)
-	if s.learn > 0 {
-		config["features"] = map[string]any{"learn": map[string]any{"after": s.learn}}
-	}
 	if err := c.CreateModel(ctx, config); err != nil {
 		return fmt.Errorf("making the model %s (a stream begins with a new one; choose another --model): %w", f.model,
 			err)
@@ -212,28 +206,19 @@ func (f *flags) play(ctx context.Context, out io.Writer, c *client.Client, t *da
 	return nil
 }
 
-// warnStream prints what the server says of the model.
+// warnStream prints what the server says of the model: what it has found out, and its warnings.
 func warnStream(out io.Writer, model json.RawMessage) error {
 	var m struct {
-		Warnings []string `json:"warnings"`
-		Learning struct {
-			Tries []struct {
-				Seq      uint64 `json:"seq"`
-				Dim      int    `json:"dim"`
-				TookOver bool   `json:"took_over"`
-				Why      string `json:"why"`
-			} `json:"tries"`
-		} `json:"learning"`
+		Warnings  []string `json:"warnings"`
+		Explained struct {
+			Text string `json:"text"`
+		} `json:"explained"`
 	}
 	if err := json.Unmarshal(model, &m); err != nil {
 		return err
 	}
-	for _, t := range m.Learning.Tries {
-		what := "did not take over"
-		if t.TookOver {
-			what = "took over"
-		}
-		fmt.Fprintf(out, "entry %d: a learned schema of %d coordinates %s: %s\n", t.Seq, t.Dim, what, t.Why)
+	if m.Explained.Text != "" {
+		fmt.Fprintln(out, m.Explained.Text)
 	}
 	for _, w := range m.Warnings {
 		fmt.Fprintln(out, "warning:", w)

@@ -131,13 +131,16 @@ func (p *picture) axes() {
 // frontier returns the upper left hull: the points that no coin of at most their cost beats.
 func frontier(points []ope.CoinPoint) (out []ope.CoinPoint) {
 	for _, q := range points { // costs ascend
-		if n := len(out); n > 0 && q.Reward <= out[n-1].Reward {
+		if q.Reward == nil {
+			continue
+		}
+		if n := len(out); n > 0 && *q.Reward <= *out[n-1].Reward {
 			continue
 		}
 		for n := len(out); n > 0; n-- {
 			a := out[n-1]
-			if a.Cost == q.Cost || n > 1 && (a.Reward-out[n-2].Reward)*(q.Cost-out[n-2].Cost) <=
-				(q.Reward-out[n-2].Reward)*(a.Cost-out[n-2].Cost) {
+			if a.Cost == q.Cost || n > 1 && (*a.Reward-*out[n-2].Reward)*(q.Cost-out[n-2].Cost) <=
+				(*q.Reward-*out[n-2].Reward)*(a.Cost-out[n-2].Cost) {
 				out = out[:n-1]
 				continue
 			}
@@ -151,7 +154,7 @@ func frontier(points []ope.CoinPoint) (out []ope.CoinPoint) {
 // frontier draws the coins between neighbours of the hull; on a logarithmic axis they bend.
 func (p *picture) frontier(f []ope.CoinPoint) {
 	fmt.Fprintf(p, `<path fill="none" stroke="var(--soft)" stroke-width="1.5" stroke-dasharray="6 4" d="M%.1f %.1f`, p.x(f[0].Cost),
-		p.y(f[0].Reward))
+		p.y(*f[0].Reward))
 	for i, q := range f[1:] {
 		const steps = 16
 		for k := 1; k <= steps; k++ {
@@ -162,19 +165,28 @@ func (p *picture) frontier(f []ope.CoinPoint) {
 				cost = a.Cost * math.Pow(q.Cost/a.Cost, s)
 			}
 			share := (cost - a.Cost) / (q.Cost - a.Cost)
-			fmt.Fprintf(p, "L%.1f %.1f", p.x(cost), p.y(a.Reward+share*(q.Reward-a.Reward)))
+			fmt.Fprintf(p, "L%.1f %.1f", p.x(cost), p.y(*a.Reward+share*(*q.Reward-*a.Reward)))
 		}
 	}
 	fmt.Fprintf(p, "H%.1f\"/>", width-right) // a dearer coin needs no more than the best action
 }
 
-// point draws a point with its interval.
+// point draws the interval of an action, and its point where it has one.
 func (p *picture) point(q ope.CoinPoint, color string, r float64) {
 	x := p.x(q.Cost)
-	fmt.Fprintf(p, `<path d="M%.1f %.1fV%.1fM%.1f %.1fh8M%.1f %.1fh8" stroke="%s" stroke-width="1.5" fill="none"/>`+
-		`<circle cx="%.1f" cy="%.1f" r="%.0f" fill="%s"><title>%s</title></circle>`, x, p.y(q.Lower), p.y(q.Upper), x-4, p.y(q.Lower),
-		x-4, p.y(q.Upper), color, x, p.y(q.Reward), r, color, template.HTMLEscapeString(fmt.Sprintf(
-			"%s: cost %.3g, reward %.3f, between %.3f and %.3f", cmp.Or(q.Action, "the decisions"), q.Cost, q.Reward, q.Lower, q.Upper)))
+	reward := ""
+	if q.Reward != nil {
+		reward = fmt.Sprintf("%.3f, ", *q.Reward)
+	}
+	title := "<title>" + template.HTMLEscapeString(fmt.Sprintf("%s: cost %.3g, reward %sbetween %.3f and %.3f",
+		cmp.Or(q.Action, "the decisions"), q.Cost, reward, q.Lower, q.Upper)) + "</title>"
+	fmt.Fprintf(p, `<path d="M%.1f %.1fV%.1fM%.1f %.1fh8M%.1f %.1fh8" stroke="%s" stroke-width="1.5" fill="none">`, x, p.y(q.Lower),
+		p.y(q.Upper), x-4, p.y(q.Lower), x-4, p.y(q.Upper), color)
+	if q.Reward == nil {
+		p.WriteString(title + "</path>")
+		return
+	}
+	fmt.Fprintf(p, `</path><circle cx="%.1f" cy="%.1f" r="%.0f" fill="%s">%s</circle>`, x, p.y(*q.Reward), r, color, title)
 }
 
 // labels writes the names beside the points, each where no other one stands.
@@ -192,7 +204,10 @@ func (p *picture) labels(points []ope.CoinPoint, policy ope.CoinPoint) {
 		if anchor == "end" {
 			from -= w
 		}
-		y := p.y(q.Reward) + 4
+		y := p.y((q.Lower+q.Upper)/2) + 4 // beside the interval, where there is no point
+		if q.Reward != nil {
+			y = p.y(*q.Reward) + 4
+		}
 		for moved := true; moved; {
 			moved = false
 			for _, b := range taken {

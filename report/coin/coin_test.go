@@ -12,12 +12,14 @@ import (
 	"troupe/ope"
 )
 
+func some(v float64) *float64 { return &v }
+
 // result is four models, of which mid lies under the coin between small and large.
 func result() *ope.CoinResult {
-	return &ope.CoinResult{Events: 500, Sentence: "choosing earns 0.012 more", Policy: ope.CoinPoint{Cost: 3e-4, Reward: .9, Lower: .85, Upper: .94},
-		Actions: []ope.CoinPoint{{Action: "large", Cost: 1.5e-2, Reward: .94, Lower: .8, Upper: .98},
-			{Action: "<small>", Cost: 3e-5, Reward: .79, Lower: .7, Upper: .83}, {Action: "mid", Cost: 9e-4, Reward: .78, Lower: .7, Upper: .97},
-			{Action: "new", Lacking: 3}}}
+	return &ope.CoinResult{Events: 500, Sentence: "choosing earns 0.012 more", Policy: ope.CoinPoint{Cost: 3e-4, Reward: some(.9), Lower: .85, Upper: .94},
+		Actions: []ope.CoinPoint{{Action: "large", Cost: 1.5e-2, Reward: some(.94), Lower: .8, Upper: .98},
+			{Action: "<small>", Cost: 3e-5, Reward: some(.79), Lower: .7, Upper: .83}, {Action: "mid", Cost: 9e-4, Reward: some(.78), Lower: .7, Upper: .97},
+			{Action: "rare", Cost: 1e-3, Lower: .3, Upper: .99}, {Action: "new", Lacking: 3}}}
 }
 
 // TestPicture: the picture is well-formed, has the points where their costs and rewards are in order, the frontier without the point
@@ -57,6 +59,7 @@ func TestPicture(t *testing.T) {
 			}
 		}
 		small, mid, large, own := at["<small>"], at["mid"], at["large"], at["the decisions"]
+		delete(at, "rare") // an interval
 		if len(at) != 4 || !(small[0] < own[0] && own[0] < mid[0] && mid[0] < large[0]) ||
 			!(large[1] < own[1] && own[1] < small[1] && small[1] < mid[1]) {
 			t.Errorf("points %v", at)
@@ -70,6 +73,12 @@ func TestPicture(t *testing.T) {
 			strings.Count(f[1], "L") != 16 {
 			t.Errorf("the frontier is not from small to large: %v", f)
 		}
+		if !strings.Contains(text, "<title>rare: cost 0.001, reward between 0.300 and 0.990</title></path>") {
+			t.Errorf("no interval without a point in\n%s", text)
+		}
+		if n := strings.Count(text, "<circle"); n != 4 {
+			t.Errorf("%d points, expected 4: rare has an interval only", n)
+		}
 		for _, no := range []string{"<small>", "NaN", "Inf", "http", ">new<"} {
 			if strings.Contains(text, no) {
 				t.Errorf("the picture has %s:\n%s", no, text)
@@ -77,7 +86,7 @@ func TestPicture(t *testing.T) {
 		}
 	}
 	none := result()
-	none.Actions = none.Actions[3:]
+	none.Actions = none.Actions[4:]
 	if Picture(none) != "" || Picture(nil) != "" || Picture(&ope.CoinResult{}) != "" {
 		t.Error("a picture of nothing")
 	}
@@ -86,8 +95,8 @@ func TestPicture(t *testing.T) {
 // TestFrontier: of four points the hull has those that no coin beats.
 func TestFrontier(t *testing.T) {
 	got := ""
-	for _, p := range frontier([]ope.CoinPoint{{Action: "a", Cost: 1, Reward: .1}, {Action: "b", Cost: 1, Reward: .2},
-		{Action: "c", Cost: 2, Reward: .3}, {Action: "d", Cost: 3, Reward: .6}, {Action: "e", Cost: 4, Reward: .5}}) {
+	for _, p := range frontier([]ope.CoinPoint{{Action: "a", Cost: 1, Reward: some(.1)}, {Action: "b", Cost: 1, Reward: some(.2)},
+		{Action: "c", Cost: 2, Reward: some(.3)}, {Action: "d", Cost: 3, Reward: some(.6)}, {Action: "e", Cost: 4, Reward: some(.5)}}) {
 		got += p.Action
 	}
 	if got != "bd" {

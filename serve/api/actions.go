@@ -186,8 +186,8 @@ func (a *catalogueCalls) enter(ctx context.Context, in *livesIn) (*modelOut, err
 	if err != nil {
 		return nil, err
 	}
-	if h := m.Config.Features.Hashed; h == nil || h.Learn.After > 0 {
-		return nil, &fieldError{Field: "id", Want: "cannot begin anew: with a schema, dim or features.learn a model " +
+	if m.Kind != "requests" {
+		return nil, &fieldError{Field: "id", Want: "cannot begin anew: with a schema or dim a model " +
 			"knows actions by their features and not by their ids; send other features"}
 	}
 	made := m.Counts.Decisions

@@ -212,7 +212,10 @@ func coinRows(c *ope.CoinResult) (out []coinRow) {
 		}
 		row := coinRow{Name: cmp.Or(p.Action, "the decisions"), Note: p.Missing(c.Events)}
 		if row.Note == "" {
-			row.Cost, row.Reward = short(p.Cost), short(p.Reward)
+			row.Cost, row.Reward = short(p.Cost), "–"
+			if p.Reward != nil {
+				row.Reward = short(*p.Reward)
+			}
 			row.Interval = short(p.Lower) + " to " + short(p.Upper)
 			if p.Share > 0 {
 				row.Note = fmt.Sprintf("%.0f %% of the coin", 100*p.Share)

@@ -134,13 +134,14 @@ func TestCloneWithPolicy(t *testing.T) {
 		e.do("POST", "/v1/events/"+d.ID+":reward", `{"value":1}`).want(t, "reward", 200)
 	}
 	for body, want := range map[string]string{
-		`{"name":"w","policy":{"kind":"autos"}}`:            `"field":"policy.kind"`,
-		`{"name":"w","policy":{"kind":"auto","mm":3}}`:      `"field":"policy.mm"`,
-		`{"name":"w","policy":{"kind":"hashed"}}`:           "vectors of a schema",
-		`{"name":"w","features":{"model":"hashed"}}`:        "not the requests",
-		`{"name":"w","sigma":-1}`:                           `"field":"sigma"`,
-		`{"name":"w","policy":{"kind":"ensemble","m":8}}`:   "is what the model has",
-		`{"name":"w","policy":{"kind":"auto"},"floor":0.1}`: "floor",
+		`{"name":"w","policy":{"kind":"autos"}}`:                                                       `"field":"policy.kind"`,
+		`{"name":"w","policy":{"kind":"auto","mm":3}}`:                                                 `"field":"policy.mm"`,
+		`{"name":"w","policy":{"kind":"hashed"}}`:                                                      "leave policy out",
+		`{"name":"w","features":{"model":"hashed"}}`:                                                   "leave features out",
+		`{"name":"w","features":{"features":[{"feature":"id","kind":"category","levels":["a","b"]}]}}`: "not the requests",
+		`{"name":"w","sigma":-1}`:                                                                      `"field":"sigma"`,
+		`{"name":"w","policy":{"kind":"ensemble","m":8}}`:                                              "is what the model has",
+		`{"name":"w","policy":{"kind":"auto"},"floor":0.1}`:                                            "floor",
 	} {
 		e.do("POST", "/v1/models/v:clone", body).want(t, body, 422, want)
 	}

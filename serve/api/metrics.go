@@ -228,31 +228,6 @@ var noteNumbers = []struct{ note, name, help string }{
 	{"alike", "troupe_model_alike_candidates_total", "Decisions with candidates that the model cannot tell apart."},
 }
 
-// learningNumbers are those of models that learn a schema from requests.
-var learningNumbers = []number[serve.LearningView]{
-	{"troupe_model_kept_requests_total", "Requests that were kept to learn a schema from.", prometheus.CounterValue,
-		func(l *serve.LearningView) float64 { return float64(l.Requests) }},
-	{"troupe_model_kept_request_bytes_total",
-		"Bytes of the requests that were kept; the log loses them when it is trimmed.", prometheus.CounterValue,
-		func(l *serve.LearningView) float64 { return float64(l.Bytes) }},
-	{"troupe_model_learning_rewards", "Rewards that have come of those after which a schema is learned next.",
-		prometheus.GaugeValue, func(l *serve.LearningView) float64 { return float64(l.Rewards) }},
-	{"troupe_model_learning_next", "Rewards after which a schema is learned next, 0 when none is.",
-		prometheus.GaugeValue, func(l *serve.LearningView) float64 { return float64(l.Next) }},
-	{"troupe_model_learning_tries_total", "Schemas that were learned.", prometheus.CounterValue,
-		func(l *serve.LearningView) float64 { return float64(len(l.Tries)) }},
-	{"troupe_model_schema_learned", "1 when a learned schema has taken over.", prometheus.GaugeValue,
-		func(l *serve.LearningView) float64 { return one(l.Adopted > 0) }},
-}
-
-// learningErrors are the errors of the last schema that was learned.
-var learningErrors = []number[serve.LearningTry]{
-	{"troupe_model_hashed_error", "Mean squared one-step error of the hashed model at the last try of a learned " +
-		"schema.", prometheus.GaugeValue, func(t *serve.LearningTry) float64 { return t.Hashed }},
-	{"troupe_model_learned_error", "Mean squared one-step error of the learned model at the last try of a learned " +
-		"schema.", prometheus.GaugeValue, func(t *serve.LearningTry) float64 { return t.Learned }},
-}
-
 // serviceCollector reads the health of the service when /metrics is asked.
 type serviceCollector struct {
 	svc   serve.NodeService
@@ -382,13 +357,12 @@ func (c serviceCollector) Collect(out chan<- prometheus.Metric) {
 
 // modelCollector reads the models that a key sees, at most maxModelLabels of them.
 type modelCollector struct {
-	svc    serve.ModelService
-	key    *holder
-	descs  []*prometheus.Desc // of modelNumbers
-	notes  []*prometheus.Desc // of noteNumbers
-	learns []*prometheus.Desc // of learningNumbers
-	errors []*prometheus.Desc // of learningErrors
-	failed *prometheus.Desc
+	svc            serve.ModelService
+	key            *holder
+	descs          []*prometheus.Desc // of modelNumbers
+	notes          []*prometheus.Desc // of noteNumbers
+	explained, far *prometheus.Desc
+	failed         *prometheus.Desc
 
 	noticed *prometheus.Desc
 }
@@ -406,17 +380,15 @@ func newModelCollector(svc serve.ModelService, key *holder) modelCollector {
 	for _, n := range noteNumbers {
 		c.notes = append(c.notes, prometheus.NewDesc(n.name, n.help, label, nil))
 	}
-	for _, n := range learningNumbers {
-		c.learns = append(c.learns, prometheus.NewDesc(n.name, n.help, label, nil))
-	}
-	for _, n := range learningErrors {
-		c.errors = append(c.errors, prometheus.NewDesc(n.name, n.help, label, nil))
-	}
+	c.explained = prometheus.NewDesc("troupe_model_explained_ratio",
+		"Share of the variance of the rewards that a model that reads requests explains.", label, nil)
+	c.far = prometheus.NewDesc("troupe_model_far_rewards",
+		"Rewards that are far from all others: each counts as their mean until there is a second one.", label, nil)
 	return c
 }
 
 func (c modelCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range slices.Concat(c.descs, c.notes, c.learns, c.errors) {
+	for _, d := range append(slices.Concat(c.descs, c.notes), c.explained, c.far) {
 		out <- d
 	}
 	out <- c.failed
@@ -446,15 +418,9 @@ func (c modelCollector) Collect(out chan<- prometheus.Metric) {
 				out <- prometheus.MustNewConstMetric(c.notes[i], prometheus.CounterValue, float64(m.Notes[n.note]),
 					m.Name)
 			}
-			if l := m.Learning; l != nil {
-				for i, n := range learningNumbers {
-					out <- prometheus.MustNewConstMetric(c.learns[i], n.kind, n.of(l), m.Name)
-				}
-				if k := len(l.Tries); k > 0 && l.Tries[k-1].Dim > 0 {
-					for i, n := range learningErrors {
-						out <- prometheus.MustNewConstMetric(c.errors[i], n.kind, n.of(&l.Tries[k-1]), m.Name)
-					}
-				}
+			if e := m.Explained; e != nil {
+				out <- prometheus.MustNewConstMetric(c.explained, prometheus.GaugeValue, e.Share, m.Name)
+				out <- prometheus.MustNewConstMetric(c.far, prometheus.GaugeValue, float64(len(e.Far)), m.Name)
 			}
 			var noticed uint64
 			if m.Noticed != nil {

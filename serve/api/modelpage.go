@@ -70,8 +70,6 @@ type modelView struct {
 	SchemaText              string
 	Seen                    []seenRow
 	SeenText                string
-	Learning                []string // how far a learned schema is
-	Reasons                 []string // of the last one
 	Learned                 []named
 	LearnedText             string
 	Weights                 []named
@@ -306,8 +304,6 @@ func (a *modelPages) viewOf(ctx context.Context, m *serve.Model, h *modelHistory
 		v.DecisionsText = fmt.Sprintf("All %s decisions read have the same context, or none.", grouped(uint64(len(ds))))
 	}
 	v.Schema, v.SchemaText = schemaOf(m)
-	v.Schema = append(v.Schema, numbersOf(m)...)
-	v.Learning, v.Reasons = learningText(m)
 	v.Seen, v.SeenText = seenOf(m)
 	v.Learned, v.LearnedText = a.learned(ctx, m)
 	v.Weights, v.WeightsText = weightsOf(m)
@@ -404,8 +400,8 @@ func (v *modelView) curve(h *modelHistory, t *terms, against func() *againstUnif
 		if v.Curve != nil {
 			v.Curve.mark(c.At, t.learned, last.n)
 		}
-		say("The rewards changed at about event %s (posterior %.2f, noticed at event %s).", grouped(c.At), c.Posterior,
-			grouped(c.Seen))
+		say("The rewards changed between about event %s and event %s, when it was noticed (posterior %.2f).", grouped(c.At),
+			grouped(c.Seen), c.Posterior)
 	}
 	say("The line is the mean of the %s decisions before each place; the newest have %s.",
 		grouped(uint64(recentOf(last.n))), short(last.recent))
@@ -491,9 +487,8 @@ const maxSchemaRows = 200
 // schemaOf lists the features.
 func schemaOf(m *serve.Model) (rows []schemaRow, text string) {
 	switch {
-	case m.Kind == "hashed":
-		return nil, "Features are hashed: every name, type and value has a weight from the start, and nothing is " +
-			"declared." + notesText(m)
+	case m.Kind == "requests":
+		return nil, "Requests are read as they come: every name, type and value, and nothing is declared." + notesText(m)
 	case m.Config.Features.Schema == nil && m.Dim > 0:
 		return nil, fmt.Sprintf("The model has no schema; its vectors have %d numbers.", m.Dim)
 	case m.Config.Features.Schema == nil:
@@ -534,7 +529,7 @@ func schemaOf(m *serve.Model) (rows []schemaRow, text string) {
 }
 
 // seenRow is what the requests had of a feature.
-type seenRow struct{ Name, Kind, Share, Range, Outside, Ignored, Clamped, Mistyped, Weight string }
+type seenRow struct{ Name, Kind, Share, Range, Ignored, Clamped, Mistyped, Weight string }
 
 // seenOf lists what the requests had of each feature.
 func seenOf(m *serve.Model) (rows []seenRow, text string) {
@@ -551,7 +546,7 @@ func seenOf(m *serve.Model) (rows []seenRow, text string) {
 		row := seenRow{
 			Name: clipped(f.Name, 120), Kind: cmp.Or(f.Kind, "–"), Weight: "–",
 			Share: short(100 * float64(f.Requests) / float64(m.Seen.Requests)), Range: "–",
-			Outside: count(f.Outside), Ignored: count(f.Ignored), Clamped: count(f.Clamped),
+			Ignored: count(f.Ignored), Clamped: count(f.Clamped),
 			Mistyped: count(f.Mistyped),
 		}
 		if f.Weight != nil {
@@ -570,41 +565,6 @@ func seenOf(m *serve.Model) (rows []seenRow, text string) {
 	return rows, text
 }
 
-// learningText says how far a model is that learns a schema from requests, and the reasons of the last schema.
-func learningText(m *serve.Model) (out, reasons []string) {
-	l := m.Learning
-	if l == nil {
-		return nil, nil
-	}
-	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	switch l.Phase {
-	case "learned":
-		say("A schema was learned from requests, and its model decides since log entry %s.", grouped(l.Adopted))
-	case "hashed":
-		say("No schema that was learned from requests predicted better, and none is tried any more: the hashed model " +
-			"decides.")
-	default:
-		say("A schema is learned from requests: %s of the %s rewards that are needed have come. The hashed model "+
-			"decides meanwhile.", grouped(uint64(l.Rewards)), grouped(uint64(l.Next)))
-	}
-	say("%s requests were kept in the log, %s bytes; they go when it is trimmed.", grouped(l.Requests),
-		grouped(l.Bytes))
-	for _, t := range l.Tries {
-		what := "it did not take over"
-		if t.TookOver {
-			what = "it took over"
-		}
-		if t.Dim > 0 {
-			say("Entry %s: a schema of %s coordinates from %s rewards; %s: %s.", grouped(t.Seq), grouped(uint64(t.Dim)),
-				grouped(uint64(t.Events)), what, t.Why)
-		} else {
-			say("Entry %s: %s.", grouped(t.Seq), t.Why)
-		}
-		reasons = t.Reasons
-	}
-	return out, reasons
-}
-
 // notesText says how many decisions had features that were ignored, clamped and so on.
 func notesText(m *serve.Model) string {
 	var out []string
@@ -617,70 +577,15 @@ func notesText(m *serve.Model) string {
 	return " Decisions by what encoding met: " + strings.Join(out, ", ") + "."
 }
 
-// numbersOf lists the scales of number features.
-func numbersOf(m *serve.Model) (out []schemaRow) {
-	for _, x := range m.Numbers[:min(len(m.Numbers), maxSchemaRows)] {
-		row := schemaRow{Name: x.Name, Kind: "number", Rest: fmt.Sprintf("mean %s, deviation %s", short(x.Mean),
-			short(x.Deviation))}
-		if x.Width != nil {
-			row.Rest += fmt.Sprintf(" of asinh((x − %s)/%s)", short(*x.Center), short(*x.Width))
-		}
-		if x.Generation > 1 {
-			row.Rest += fmt.Sprintf("; measured %d times", x.Generation)
-		}
-		out = append(out, row)
+// explained lists the shares of what a model has found out.
+func explained(e *serve.ExplainedView) (out []named, text string) {
+	for _, p := range e.Parts[:min(len(e.Parts), maxWeightRows)] {
+		out = append(out, named{clipped(p.Name, 240), fmt.Sprintf("%.1f %%", 100*p.Share)})
 	}
-	return out
-}
-
-// nameOf says what a learner is.
-func nameOf(l serve.LearnerView) string {
-	field := "one field"
-	if l.Name != "" {
-		field = l.Name
+	if text = e.Text; text == "" {
+		text = "What matters is said after 100 rewards."
 	}
-	switch l.Reads {
-	case "ids":
-		return "exact model of the actions, without context"
-	case "field":
-		return "exact model of " + field + " for each action"
-	case "linear":
-		return "exact model of all fields with few values, numbers as slopes"
-	case "bins":
-		return "exact model of all fields with few values, numbers by their ranges"
-	case "shared":
-		return "exact model of the features of actions"
-	case "crossed":
-		return "exact model of the features of actions × the context"
-	case "range":
-		return "exact model of " + field + " by four ranges for each action"
-	case "ranges":
-		return "exact model of all fields with few values, numbers by four ranges"
-	case "grid":
-		return "exact model of the features of actions, their numbers × those of the context by ranges"
-	}
-	if l.Pairs {
-		return "sparse " + l.Link + " model with pairs of features"
-	}
-	return "sparse " + l.Link + " model"
-}
-
-// learnersOf lists the models that learn side by side.
-func learnersOf(m *serve.Model) (out []named) {
-	for _, l := range m.Learners {
-		name := nameOf(l)
-		switch {
-		case l.Playing && l.Weight < 1:
-			name += fmt.Sprintf(", plays %.0f %% of the decisions", max(1, 100*l.Weight))
-		case l.Playing:
-			name += ", plays"
-		case l.Left:
-			name += ", has left"
-		}
-		out = append(out, named{name, fmt.Sprintf("error %s of the range; %s coordinates", short(l.Error),
-			grouped(uint64(max(0, l.Touched))))})
-	}
-	return out
+	return out, text
 }
 
 // The weights are shown for models that are not large: reading them copies the state.
@@ -692,9 +597,10 @@ const (
 // learned lists the largest weights.
 func (a *modelPages) learned(ctx context.Context, m *serve.Model) ([]named, string) {
 	switch {
-	case len(m.Learners) > 0:
-		return learnersOf(m), "Models that learn side by side; those play that have predicted best, each as often as " +
-			"its weight says."
+	case m.Explained != nil:
+		return explained(m.Explained)
+	case m.Kind == "requests":
+		return nil, "All rewards so far are equal, or there are none: nothing can be said of what matters."
 	case m.Dim == 0:
 		return nil, "There are no weights yet."
 	}
@@ -734,10 +640,10 @@ func (a *modelPages) learned(ctx context.Context, m *serve.Model) ([]named, stri
 	return out, text + "."
 }
 
-// weightText prints a weight with the spread of the members.
+// weightText prints a weight with its standard deviation.
 func weightText(w *serve.WeightView) string { return short(w.Weight) + " ± " + short(w.Spread) }
 
-// weightsOf lists the weights of hashed features whose names are known.
+// weightsOf lists the weights of a model that reads requests whose names are known.
 func weightsOf(m *serve.Model) (out []named, text string) {
 	w := m.Weights
 	switch {
@@ -750,17 +656,13 @@ func weightsOf(m *serve.Model) (out []named, text string) {
 	for i := range w.Rows {
 		out = append(out, named{clipped(w.Rows[i].Name, 240), weightText(&w.Rows[i])})
 	}
-	unit := "to the reward that the playing model expects"
-	if w.Link == "logistic" {
-		unit = "to the logit of the reward that the playing model expects"
-	}
-	text = "Weights with the spread of the members, one standard deviation: what a value adds, for the action after " +
-		"the ×, " + unit + " of a request of mean length. Those come first that are the most spreads away from 0. " +
-		"Names are those of values that at least five requests since the start of the server had."
+	text = "What a value adds to the expected reward, for the action after the ×, with its standard deviation. Those come " +
+		"first that are the most deviations away from 0. Names are those of values that at least five requests since the " +
+		"start of the server had."
 	if w.More > 0 {
 		text += fmt.Sprintf(" %s more are not listed.", grouped(uint64(w.More)))
 	}
-	return out, text + " Weights belong to hashes, so two values can share one."
+	return out, text
 }
 
 const maxConfigText = 16 << 10

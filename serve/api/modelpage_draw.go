@@ -302,7 +302,7 @@ func (c *curve) mark(at, learned uint64, n int) {
 		return
 	}
 	c.Change = &tick{At: strconv.FormatFloat(100*x, 'f', 1, 64), Text: "the rewards changed", Y: math.Round(1000 * x)}
-	c.Label += fmt.Sprintf(" The rewards changed at about event %s.", grouped(at))
+	c.Label += fmt.Sprintf(" The rewards changed after about event %s.", grouped(at))
 }
 
 // axis prints a value with the digits that a range needs.

@@ -242,45 +242,41 @@ func TestBaselinePlan(t *testing.T) {
 	}
 }
 
-// A model that learns a schema from requests: the page, GET, metrics and the history of the configuration say how far it is.
-func TestLearningPage(t *testing.T) {
+// TestExplainedPage: GET, the page and metrics of a model that reads requests say what it has found out, and a reward that is
+// far from all others is warned of.
+func TestExplainedPage(t *testing.T) {
 	e, _ := newReal(t, Options{})
-	if a := e.do("POST", "/v1/models", `{"id": "news", "features": {"learn": {"after": 20}}}`); a.status != 201 {
-		t.Fatal(a.body)
-	}
-	e.do("POST", "/v1/models", `{"id": "bad", "features": {"learn": {"after": 2}}}`).want(t, "refused", 422, "features.learn.after", "20 to 20000")
-	play := func(n int) {
+	e.do("POST", "/v1/models", `{"id": "news", "floor": 1}`).want(t, "create", 201)
+	pay := func(n int, value func(k int, action string) float64) {
 		for k := range n {
-			a := e.do("POST", "/v1/models/news:decide", fmt.Sprintf(`{"context": {"x": %d, "same": "<b>"}, "actions": [{"id": "a"}, {"id": "b"}]}`, k%9))
-			e.do("POST", "/v1/events/"+field[string](t, a, "event_id")+":reward", fmt.Sprintf(`{"value": %g}`, 0.1+0.1*float64(k%9))).want(t, "reward", 200)
+			a := e.do("POST", "/v1/models/news:decide", fmt.Sprintf(`{"context": {"city": "c%d", "<b>": "same"}, "actions": [{"id": "a"}, {"id": "b"}]}`, k%2))
+			id := field[struct{ ID string }](t, a, "action").ID
+			e.do("POST", "/v1/events/"+field[string](t, a, "event_id")+":reward", fmt.Sprintf(`{"value": %g}`, value(k, id))).want(t, "reward", 200)
 		}
 	}
-	play(5)
-	e.do("GET", "/models/news", "").want(t, "collecting", 200, "A schema is learned from requests: 5 of the 20 rewards that are needed have come", "5 requests were kept in the log",
-		"&#34;x&#34;: 4") // the newest request stands in the form
-	e.do("GET", "/metrics", "").want(t, "collecting", 200, `troupe_model_learning_rewards{model="news"} 5`, `troupe_model_learning_next{model="news"} 20`, `troupe_model_schema_learned{model="news"} 0`)
-	for have, n := 5, 15; ; have, n = 20, 20 {
-		play(n)
-		for begin := time.Now(); ; time.Sleep(time.Millisecond) {
-			l := field[serve.LearningView](t, e.do("GET", "/v1/models/news", ""), "learning")
-			if len(l.Tries) > 0 && len(l.Tries)*20 >= have {
-				break
-			}
-			if time.Since(begin) > time.Minute {
-				t.Fatalf("after a minute: %+v", l)
-			}
-		}
-		l := field[serve.LearningView](t, e.do("GET", "/v1/models/news", ""), "learning")
-		if l.Phase == "learned" {
-			break
-		}
-		if len(l.Tries) > 1 {
-			t.Fatalf("the learned model did not take over: %+v", l.Tries)
-		}
+	e.do("GET", "/models/news", "").want(t, "new", 200, "All rewards so far are equal, or there are none")
+	if a := e.do("GET", "/metrics", ""); strings.Contains(a.body, "troupe_model_explained_ratio{") {
+		t.Error("a model without rewards has a metric of what it explains")
 	}
-	e.do("GET", "/models/news", "").want(t, "learned", 200, "A schema was learned from requests, and its model decides since log entry", "it took over: its mean squared one-step error", "is below that of the hashed model",
-		">adopt<", "the server", "Why the schema is as it is", "context.same: left out: all", "the learned schema does not have all of the requests", " ± ")
-	e.do("GET", "/metrics", "").want(t, "learned", 200, `troupe_model_schema_learned{model="news"} 1`, `troupe_model_learned_error{model="news"}`, `troupe_model_hashed_error{model="news"}`)
+	right := func(k int, action string) float64 {
+		if (action == "a") == (k%2 == 0) && k%10 < 8 {
+			return 1
+		}
+		return 0
+	}
+	pay(60, right)
+	e.do("GET", "/models/news", "").want(t, "early", 200, "What matters is said after 100 rewards.")
+	pay(140, right)
+	m := field[serve.ExplainedView](t, e.do("GET", "/v1/models/news", ""), "explained")
+	if !strings.HasPrefix(m.Text, "`context.city` explains") || len(m.Parts) < 2 || m.Parts[0].Name != "context.city" {
+		t.Errorf("explained: %+v", m)
+	}
+	e.do("GET", "/models/news", "").want(t, "page", 200, "`context.city` explains", "All of it explains", fmt.Sprintf("%.1f %%", 100*m.Parts[0].Share))
+	e.do("GET", "/metrics", "").want(t, "metrics", 200, fmt.Sprintf(`troupe_model_explained_ratio{model="news"} %v`, m.Share), `troupe_model_far_rewards{model="news"} 0`)
+	pay(1, func(int, string) float64 { return 900 })
+	e.do("GET", "/v1/models/news", "").want(t, "far", 200, `"far":[900]`, "a reward (900) is far from all others")
+	e.do("GET", "/models/news", "").want(t, "far page", 200, "a reward (900) is far from all others")
+	e.do("GET", "/metrics", "").want(t, "far metric", 200, `troupe_model_far_rewards{model="news"} 1`)
 }
 
 // TestChangePage: a model whose world has changed says so in GET, on its page with a mark in the curve, in a warning for a
@@ -291,7 +287,7 @@ func TestChangePage(t *testing.T) {
 			return
 		}
 	}
-	t.Error("in none of three models the change of event 400 is the one that is noticed, between 400 and 450")
+	t.Error("in none of three models the change of event 400 is the one that is noticed, between 250 and 500")
 }
 
 // changePage plays a change, and reports false where chance had another one noticed, or this one elsewhere: the seed of
@@ -325,15 +321,15 @@ func changePage(t *testing.T) bool {
 		return false
 	}
 	c := field[serve.NoticedView](t, after, "noticed")
-	if c.At < 400 || c.At > 450 || c.Seen < c.At || c.Seen > 500 || c.Posterior < .98 || c.Before < .8 || c.Before > 1 || c.After < .1 || c.After > c.Before {
+	if c.At < 250 || c.At > 400 || c.Seen <= 400 || c.Seen > 500 || c.Posterior < .98 || c.Before < .8 || c.Before > 1 || c.After < .1 || c.After > c.Before {
 		t.Logf("%+v", c)
 		return false
 	}
-	text := fmt.Sprintf("the rewards changed at about event %d (posterior ", c.At)
+	text := fmt.Sprintf("the rewards changed between about event %d and event %d (posterior ", c.At, c.Seen)
 	after.want(t, "after", 200, text)
 	e.do("GET", "/metrics", "").want(t, "after", 200, fmt.Sprintf(`troupe_model_rewards_changed_event{model="news"} %d`, c.At))
 	mark := fmt.Sprintf(`<path class="change" d="M%d 0V1000"/>`, int(math.Round(1000*float64(c.At)/600)))
-	e.do("GET", "/models/news", "").want(t, "page", 200, mark, fmt.Sprintf("The rewards changed at about event %d (posterior ", c.At), text)
+	e.do("GET", "/models/news", "").want(t, "page", 200, mark, fmt.Sprintf("The rewards changed between about event %d and event %d, when it was noticed", c.At, c.Seen), text)
 	play(1, int(c.Seen)+1000)
 	last := e.do("GET", "/v1/models/news", "")
 	if field[serve.NoticedView](t, last, "noticed") != c {

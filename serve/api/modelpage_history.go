@@ -382,13 +382,6 @@ func changesOf(records []*serve.LogRecord) (out []changeRow) {
 			}
 			before = x.Config
 		}
-		if c.Act == eventlog.Adopt {
-			var try serve.LearningTry
-			if err := json.Unmarshal(c.Data, &try); err == nil {
-				row.Who = "the server"
-				row.What = strings.TrimPrefix(row.What+"; a learned schema: "+try.Why, "; ")
-			}
-		}
 		if c.AtSeq > 0 {
 			row.What = strings.TrimPrefix(row.What+fmt.Sprintf("; to the state after entry %d", c.AtSeq), "; ")
 		}

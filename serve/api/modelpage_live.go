@@ -98,6 +98,6 @@ func (a *livePages) live(w http.ResponseWriter, r *http.Request) {
 func stampOf(m *serve.Model) string {
 	h := fnv.New64a()
 	json.NewEncoder(h).Encode([]any{m.Incarnation, m.ConfigVersion, m.Paused, m.Failed, m.Changed, m.Counts, m.Notes,
-		m.Warnings, m.Learning})
+		m.Warnings})
 	return fmt.Sprintf("%016x", h.Sum64())
 }

@@ -320,13 +320,13 @@ const hostileFeature = `{"context": {"<script>alert(2)</script>": "<b>Oslo</b>"}
 func TestModelPageDefault(t *testing.T) {
 	e, _ := newReal(t, Options{Clock: timing.At(clock)})
 	e.fill("plain", `{"id": "plain"}`, twoActions, "b", 30)
-	e.do("GET", "/models/plain", "").want(t, "page", 200, "Features are hashed", "plays", "30 decisions of this model", "&lt;script&gt;", ">create<", "no range was declared")
+	e.do("GET", "/models/plain", "").want(t, "page", 200, "Requests are read as they come", "30 decisions of this model", "&lt;script&gt;", ">create<", "no range was declared")
 	e.do("POST", "/models/plain/try", "request="+url.QueryEscape(twoActions), "Content-Type", "application/x-www-form-urlencoded").want(t, "try", 200, "The answer to your request", "&lt;script&gt;", "propensity ")
 	e.do("GET", "/models/plain", "").want(t, "page after a trial", 200, "not activated")
 	// Weights have the names of the features, as text, and belong to the keys of the model.
 	e.fill("weighed", `{"id": "weighed"}`, hostileFeature, "b", 30)
 	page := e.do("GET", "/models/weighed", "")
-	page.want(t, "weights", 200, `context.&lt;script&gt;alert(2)&lt;/script&gt;</th><td>string</td><td>100</td>`, `context.&lt;script&gt;alert(2)&lt;/script&gt;=&lt;b&gt;Oslo&lt;/b&gt; × id=b</th>`, "spread of the members")
+	page.want(t, "weights", 200, `context.&lt;script&gt;alert(2)&lt;/script&gt;</th><td>string</td><td>100</td>`, `context.&lt;script&gt;alert(2)&lt;/script&gt;=&lt;b&gt;Oslo&lt;/b&gt; × id=b</th>`, "standard deviation")
 	if strings.Contains(page.body, "<script>") || strings.Contains(page.body, "<b>Oslo") {
 		t.Error("a name is not text")
 	}

@@ -70,11 +70,10 @@ func (h *modelHistory) against(ctx context.Context, m *serve.Model, t *terms) *a
 
 // predict gives events the predictions of the model's policy, none when it does not score actions.
 func predict(m *serve.Model, events []logged.Event, t *terms) bool {
-	h := m.Config.Features.Hashed
-	if h == nil {
+	if m.Kind != "requests" {
 		return false
 	}
-	p, err := ope.NewPredictions(m.Config.Policy.Options, h.Bits, h.Pairs, ope.Pair{t.min, t.max})
+	p, err := ope.NewPredictions(m.Config.Policy.Options, ope.Pair{t.min, t.max})
 	for i := 0; i < len(events) && err == nil; i++ {
 		err = p.Fill(&events[i])
 	}

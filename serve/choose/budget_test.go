@@ -220,11 +220,11 @@ func TestStoppedLawIsBounded(t *testing.T) {
 // TestPriceCounts: under a large price every model of every served policy votes for the cheapest action, under a price of nearly 0 not, and
 // the action that is drawn is one of those that have votes. A call that chooses and counts at once (bandit.Joint) has to read prices too.
 func TestPriceCounts(t *testing.T) {
-	for _, raw := range []spec.Raw{nil, {"kind": "sparse"}, {"kind": "auto"}, {"kind": "atoms"}, {"kind": "ensemble", "m": int64(8)},
+	for _, raw := range []spec.Raw{nil, {"kind": "effects"}, {"kind": "sparse"}, {"kind": "auto"}, {"kind": "atoms"}, {"kind": "ensemble", "m": int64(8)},
 		{"kind": "ensemble", "m": int64(8), "select": "max"}, {"kind": "greedy"}} {
 		c := model.Default("m")
 		c.Floor, c.Budget = 0, model.Budget{Mean: .0005, Per: "decision"}
-		dense := raw != nil && raw["kind"] != "sparse"
+		dense := raw != nil && raw["kind"] != "effects"
 		if dense {
 			c.Dim = 3
 		}

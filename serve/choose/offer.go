@@ -2,12 +2,10 @@ package choose
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"troupe/feature"
 	"troupe/serve/candidates"
-	"troupe/serve/fold"
 	"troupe/serve/model"
 )
 
@@ -33,10 +31,9 @@ type Offer struct {
 func newOffer(c *model.Compiled) Offer {
 	o := Offer{compiled: c}
 	if h := c.Hashed; h != nil {
-		o.hashed = feature.NewHashedBatch(h, nil)
+		o.hashed = feature.NewHashedBatch(h)
 	} else {
 		o.batch = feature.NewBatch(c.Encoder)
-		o.batch.Lenient(c.Config.Features.Learned)
 	}
 	return o
 }
@@ -91,53 +88,8 @@ func (o *Offer) ID(i int) (atom uint64, id string) {
 	return o.sparse.actions[i][0].Hash, o.IDs[o.Place(i)]
 }
 
-// Lengths returns the Euclidean norms of the vector of candidate i, with hashed features: without and with pairs.
-func (o *Offer) Lengths(i int) (plain, all float64) {
-	first := uint32(1) << o.compiled.Hashed.Bits()
-	for k, at := range o.sparse.at[i] {
-		if at >= 2*first { // the list of atoms
-			break
-		}
-		x := o.sparse.x[i][k]
-		all += float64(x * x)
-		if at < first {
-			plain = all
-		}
-	}
-	return math.Sqrt(plain), math.Sqrt(all)
-}
-
 // Schema returns the batch of a model with a schema, nil otherwise.
 func (o *Offer) Schema() *feature.Batch { return o.batch }
-
-// Kept returns the form of the request that was encoded in which a decision keeps it, at most limit bytes: nil when it
-// is larger, and for packed numbers. candidate is the one that was chosen.
-func (o *Offer) Kept(r *Request, candidate, limit int) []byte {
-	if len(r.Packed) > 0 {
-		return nil
-	}
-	out := fold.Request{Context: r.Context, Actions: make([]fold.RequestAction, o.Count())}
-	if string(out.Context) == "null" {
-		out.Context = nil
-	}
-	config := &o.compiled.Config
-	for i := range out.Actions {
-		at := o.Place(i)
-		a := &out.Actions[i]
-		if len(r.Actions) == 0 {
-			a.ID, a.Features = config.Actions[at].ID, config.Actions[at].Features
-			continue
-		}
-		a.ID, a.Features = r.Actions[at].ID, r.Actions[at].Features
-		if len(a.Features) == 0 || string(a.Features) == "null" {
-			a.Features = nil
-			if n, ok := o.compiled.Catalogue[a.ID]; ok {
-				a.Features = config.Actions[n].Features
-			}
-		}
-	}
-	return out.Bytes(candidate, limit)
-}
 
 // Place returns the place of candidate i among the actions of the request.
 func (o *Offer) Place(i int) int {

@@ -21,7 +21,7 @@ func united(t *testing.T, kind, key string, edit func(*model.Config)) *Worker {
 	c := model.Default("m")
 	c.Unit = "context.id"
 	raw := spec.Raw{"kind": kind}
-	if kind != "hashed" {
+	if kind != "effects" {
 		c.Dim = 3
 	}
 	if key != "" {
@@ -36,7 +36,7 @@ func united(t *testing.T, kind, key string, edit func(*model.Config)) *Worker {
 	p := must(cfg.NewPolicy(seed))
 	v := &Version{ID: 3, Compiled: cfg, Seed: seed}
 	r := rand.New(rand.NewPCG(1, 2))
-	if kind != "hashed" {
+	if kind != "effects" {
 		for n := range 12 {
 			x := []float64{r.Float64() / 2, r.Float64() / 2, r.Float64() / 2}
 			must(0, p.Update(bandit.Action{X: x}, x[0]-x[1], draw(seed, 1, eventlog.ID(n))))
@@ -48,7 +48,7 @@ func united(t *testing.T, kind, key string, edit func(*model.Config)) *Worker {
 	var q Request
 	for i := range 4 {
 		a := Action{ID: fmt.Sprint(i)}
-		if kind != "hashed" {
+		if kind != "effects" {
 			a.Features = fmt.Appendf(nil, "[%v, %v, %v]", .5*math.Cos(float64(i)), .5*math.Sin(float64(i)), .1)
 		}
 		q.Actions = append(q.Actions, a)
@@ -63,7 +63,7 @@ func TestUnitKeeps(t *testing.T) {
 	capped := func(c *model.Config) { c.Caps = model.Shares{"0": .2}; c.Floors = model.Shares{"1": .3} }
 	sure := func(c *model.Config) { c.Floor = 0 }
 	for name, w := range map[string]*Worker{
-		"hashed": united(t, "hashed", "", sure), "hashed with caps": united(t, "hashed", "", capped),
+		"effects": united(t, "effects", "", sure), "effects with caps": united(t, "effects", "", capped),
 		"decision": united(t, "atoms", "decision", sure), "epoch": united(t, "atoms", "epoch", sure), "fixed": united(t, "atoms", "fixed", sure),
 		"auto": united(t, "auto", "", sure), "ensemble": united(t, "ensemble", "", sure),
 	} {
@@ -113,7 +113,7 @@ func TestUnitCounted(t *testing.T) {
 	for name, w := range map[string]*Worker{
 		"decision": united(t, "atoms", "decision", nil), "epoch": united(t, "atoms", "epoch", nil), "fixed": united(t, "atoms", "fixed", nil),
 		"ensemble": united(t, "ensemble", "", nil), "auto": united(t, "auto", "", nil),
-		"caps": united(t, "hashed", "", func(c *model.Config) { c.Caps = model.Shares{"0": .2}; c.Floors = model.Shares{"1": .3} }),
+		"caps": united(t, "effects", "", func(c *model.Config) { c.Caps = model.Shares{"0": .2}; c.Floors = model.Shares{"1": .3} }),
 	} {
 		n := 50_000
 		switch {

@@ -24,7 +24,6 @@ type Version struct {
 	Paused   bool
 	State    *fold.State
 	Digest   eventlog.ID  // of the state
-	Keeps    bool         // decisions keep their requests, see fold.Learning
 	Notes    [5]uint64    // decisions with each note, up to Seq, in the order of their bits
 	Spending budget.Pacer // of a model with a budget, after Seq
 	Floors   []model.ActionFloor
@@ -49,7 +48,7 @@ func VersionOf(m *fold.Model, seq uint64) (*Version, error) {
 	}
 	v := &Version{
 		ID: m.ID, Root: m.Root, Compiled: m.Compiled, Number: m.Version, Seed: m.Seed, Seq: seq,
-		Paused: m.Paused, State: state, Digest: state.Digest(), Keeps: m.Keeps(), Notes: m.Notes,
+		Paused: m.Paused, State: state, Digest: state.Digest(), Notes: m.Notes,
 	}
 	if m.Spending != nil {
 		v.Spending = m.Spending.Pacer
@@ -87,7 +86,7 @@ func (v *Version) Fresh() error {
 			`and earlier actions reveal them`, raw["kind"], key)
 	}
 	return fmt.Errorf(`the policy is %v, expected one that draws its members anew for each decision `+
-		`(key = "decision" of atoms, auto, logistic, sparse; hashed)`, raw["kind"])
+		`(effects; key = "decision" of atoms, auto, logistic)`, raw["kind"])
 }
 
 // Redraws reports whether Redraw draws by the rule by which a decision of this version was played. Floors of actions

@@ -69,9 +69,6 @@ func (v *Version) put(w *Worker) (*Worker, error) {
 		w.Version = v
 		return w, nil
 	}
-	if w.Offer.hashed != nil {
-		w.Offer.hashed.Use(v.State.Statistics())
-	}
 	if err := v.State.Put(w.policy); err != nil {
 		return nil, err
 	}
@@ -88,9 +85,10 @@ func (w *Worker) StateDigest() eventlog.ID {
 	return fold.Digest(b)
 }
 
-// Snapshot returns the bytes of the policy in the state of v, nil without one.
+// Snapshot returns the bytes of the policy in the state of v, nil without one. Decisions that are not settled
+// (bandit.Witness) are not in them: those are of this model and this log.
 func (v *Version) Snapshot() ([]byte, error) {
-	if !v.State.Kept() {
+	if v.State == nil || !v.State.Kept() && !v.Compiled.Witnesses() {
 		b, err := v.State.Bytes()
 		return slices.Clone(b), err
 	}
@@ -99,6 +97,9 @@ func (v *Version) Snapshot() ([]byte, error) {
 		return nil, err
 	}
 	defer w.Release()
+	if p, ok := w.Policy().(bandit.Witness); ok {
+		p.Alone()
+	}
 	return w.policy.AppendSnapshot(nil)
 }
 

@@ -20,8 +20,7 @@ type batch struct {
 	model Model
 	on    *choose.Version // that decides all, nil when there is none; its state is held
 	ready []Chosen
-	at    []int    // their places in out
-	also  Measured // goes into the log behind what is ready
+	at    []int // their places in out
 	size  int
 }
 
@@ -97,7 +96,6 @@ func (b *batch) decide() {
 		}
 		if err == nil {
 			c, err = b.d.Choose(b.ctx, b.model, b.on, r)
-			b.also = append(b.also, c.Measured...)
 		}
 		if err != nil {
 			b.out[i].Err = err
@@ -129,10 +127,7 @@ func (b *batch) write() {
 	for k := range b.ready {
 		all = append(all, b.ready[k].Record)
 	}
-	receipt, err := d.keys.write(b.ctx, uses, b.also.after(all...)...)
-	if err != nil {
-		b.also.forget()
-	}
+	receipt, err := d.keys.write(b.ctx, uses, all...)
 	for k, i := range b.at {
 		if err != nil {
 			b.out[i] = Item{Err: adviseKey(err, b.rs[i].IdempotencyKey)}
@@ -147,7 +142,7 @@ func (b *batch) write() {
 			b.out[i].Decision = c.Decision
 		}
 	}
-	b.ready, b.at, b.also, b.size = nil, nil, nil, 0
+	b.ready, b.at, b.size = nil, nil, 0
 }
 
 // reserveAll takes the idempotency keys of a batch. held has the reservations of the items that are to

@@ -76,7 +76,6 @@ func (d *Decider) Decide(ctx context.Context, name string, r *Request) (Decision
 type Chosen struct {
 	Decision Decision
 	Record   *eventlog.Decision
-	Measured Measured
 }
 
 // Choose makes a decision and its record, on v or on a newer version; nothing is written.
@@ -116,7 +115,7 @@ func (d *Decider) Choose(ctx context.Context, m Model, v *choose.Version, r *Req
 		return Chosen{}, err
 	}
 	c.Record.Draw = nonce
-	c.Measured = m.Observe(w, c.Record, now.UnixNano())
+	m.Observe(w, c.Record)
 	c.Decision.Warnings = m.Warnings(c.Record.Notes, w.Version)
 	if r.Explain {
 		c.Decision.Explain = w.Explain()
@@ -131,11 +130,7 @@ func (d *Decider) write(ctx context.Context, use *reservation, c *Chosen) (event
 		held = []*reservation{use}
 		use.mark(c.Record)
 	}
-	receipt, err := d.keys.write(ctx, held, c.Measured.after(c.Record)...)
-	if err != nil {
-		c.Measured.forget()
-	}
-	return receipt, err
+	return d.keys.write(ctx, held, c.Record)
 }
 
 // answer completes a decision that is durable, record k of its receipt, and returns its key.

@@ -20,9 +20,8 @@ var keys = eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: []byte("01234567
 
 // fake is a server with one model: its versions, its log in memory, and its newest decisions.
 type fake struct {
-	v      *choose.Version
-	newer  *choose.Version // for a MinSeq above that of v, nil for none
-	forgot int             // measures that were taken back
+	v     *choose.Version
+	newer *choose.Version // for a MinSeq above that of v, nil for none
 
 	mu      sync.Mutex
 	entries [][]eventlog.Record
@@ -47,9 +46,7 @@ func (f *fake) Worker(v *choose.Version) (*choose.Worker, error) { return v.Work
 func (f *fake) Done(*choose.Worker)                              {}
 func (f *fake) Broken(_ *choose.Version, err error) error        { return err }
 
-func (f *fake) Observe(_ *choose.Worker, r *eventlog.Decision, now int64) decide.Measured {
-	return decide.Measured{{Record: &eventlog.Learned{Model: r.Model, Time: now}, Forget: func() { f.forgot++ }}}
-}
+func (f *fake) Observe(*choose.Worker, *eventlog.Decision) {}
 
 func (f *fake) Warnings(eventlog.Notes, *choose.Version) []string { return nil }
 
@@ -190,8 +187,8 @@ func TestRefused(t *testing.T) {
 	if _, err := d.Decide(ctx, "m", request("0.5", "k")); fault.CodeOf(err) != fault.Full {
 		t.Fatal(err)
 	}
-	if d.Held() != 0 || f.forgot != 1 || f.decisions() != 0 {
-		t.Errorf("%d keys held, %d measures taken back, %d decisions", d.Held(), f.forgot, f.decisions())
+	if d.Held() != 0 || f.decisions() != 0 {
+		t.Errorf("%d keys held, %d decisions", d.Held(), f.decisions())
 	}
 	if r, err := d.Decide(ctx, "m", request("0.5", "k")); err != nil || r.Repeated || f.decisions() != 1 {
 		t.Errorf("%+v, %v, %d decisions", r, err, f.decisions())

@@ -24,9 +24,8 @@ type Model interface {
 	Done(w *choose.Worker)
 	// Broken returns the error of a decision that the policy of a version could not make, and notes it.
 	Broken(v *choose.Version, err error) error
-	// Observe notes in a record what encoding its request met, and returns what is now known of its numbers; these
-	// records go into the log with it. Warnings are those of the answer.
-	Observe(w *choose.Worker, r *eventlog.Decision, now int64) Measured
+	// Observe notes in a record what encoding its request met. Warnings are those of the answer.
+	Observe(w *choose.Worker, r *eventlog.Decision)
 	Warnings(n eventlog.Notes, v *choose.Version) []string
 }
 
@@ -64,27 +63,4 @@ type Options struct {
 	// Clock is that of the log, 0 where this machine's is. It closes windows: where this node's clock is behind it, a
 	// window has its whole length by that one.
 	Clock func() int64
-}
-
-// Measure is a record that goes into the log with a decision. Forget takes it back, after the log refused it.
-type Measure struct {
-	Record *eventlog.Learned
-	Forget func()
-}
-
-// Measured are the measures of a decision.
-type Measured []Measure
-
-// after returns records with those of the measures behind them.
-func (m Measured) after(records ...eventlog.Record) []eventlog.Record {
-	for _, x := range m {
-		records = append(records, x.Record)
-	}
-	return records
-}
-
-func (m Measured) forget() {
-	for _, x := range m {
-		x.Forget()
-	}
 }

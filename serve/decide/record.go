@@ -91,13 +91,6 @@ func record(w *choose.Worker, r *Request, c choose.Choice, now time.Time, opens 
 		record.Play = eventlog.PlayBaseline
 	}
 	n := len(record.Full) + len(record.Atoms) + max(0, 6*len(record.Law)-roomForLaw) + 8*len(record.Costs)
-	if v.Keeps && mode != model.Shadow && mode != model.Frozen {
-		q := r.candidates()
-		if record.Request = o.Kept(&q, c.Index, min(eventlog.MaxRequest,
-			candidates.MaxBytes-n)); record.Request == nil {
-			record.Notes |= eventlog.NoteUnstored
-		}
-	}
 	if n > candidates.MaxBytes {
 		return Decision{}, nil, &fault.Error{Code: fault.TooLarge, Field: "actions", Value: fmt.Sprintf("%d bytes", n),
 			Want: fmt.Sprintf("the features of the candidates take %d bytes, of which a record holds %d; send fewer "+

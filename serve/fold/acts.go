@@ -28,8 +28,8 @@ var actTable = [...]func(*acts, *act) (Outcome, error){
 	eventlog.Import:       (*acts).importing,
 	eventlog.Trim:         (*acts).trim,
 	eventlog.Members:      (*acts).members,
-	eventlog.Adopt:        ofModel((*acts).adopt),
-	eventlog.VoidEntry:    accepted, // readers have looked for it where they could not use the entry
+	eventlog.Adopt:        func(*acts, *act) (Outcome, error) { return Ignored, nil }, // of earlier programs
+	eventlog.VoidEntry:    accepted,                                                   // readers have looked for it where they could not use the entry
 }
 
 // control folds a control record. An act on a model that is gone, or whose name is taken, is a Conflict:
@@ -70,7 +70,6 @@ func (a *acts) create(x *act) (Outcome, error) {
 	if err := a.policies.recast(m, x.cfg); err != nil {
 		return None, err
 	}
-	m.beginLearning()
 	if err := a.policies.begin(m); err != nil {
 		return None, err
 	}
@@ -112,10 +111,6 @@ func (a *acts) resume(m *Model, x *act) (Outcome, error) {
 func (a *acts) remove(m *Model, x *act) (Outcome, error) {
 	a.models.remove(m)
 	return a.changed(m, x)
-}
-
-func (a *acts) adopt(m *Model, x *act) (Outcome, error) {
-	return a.teacher.adopt(m, x, a.base.Seq)
 }
 
 // changed notes the last act on a model.

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"troupe/eventlog"
-	"troupe/feature"
 	"troupe/policy"
 	"troupe/rng"
 	"troupe/serve/model"
@@ -23,13 +22,11 @@ type keeper struct {
 	aside  bool         // the policy is to be built from state, see LayAside
 	used   bool         // it has learned since TakeUsed
 
-	learners []policy.HashedModel // of a model that is laid aside; new models share them
-	noticed  policy.MeanChange    // the same
-	back     uint64               // the same, of SteppedBack
-	bytes    int                  // of the snapshot, as it was last seen
-	touched  int                  // coordinates of a sparse policy, as they were last seen
-	dense    int                  // bytes of its small models
-	buffers  buffers              // of states
+	said    policy.Explanation // of a model that is laid aside
+	noticed policy.MeanChange  // the same
+	back    uint64             // the same, of SteppedBack
+	bytes   int                // of the snapshot, or of a shared state, as it was last seen
+	buffers buffers            // of states
 }
 
 // HasPolicy reports whether the fold keeps a policy for the model, built or laid aside.
@@ -50,11 +47,11 @@ func (k *keeper) TakeUsed() bool {
 }
 
 // take makes the state of the policy. memory is what the digest has beside it.
-func (k *keeper) take(memory []byte, s *feature.Statistics) (*State, error) {
+func (k *keeper) take(memory []byte) (*State, error) {
 	if p, ok := k.policy.(policy.Sharer); ok {
-		k.touched, k.dense = p.Touched(), p.Dense()
 		d := p.Digest()
-		k.state = newShared(p.Share(), s, Digest(append(d[:], memory...)))
+		k.bytes = p.Bytes()
+		k.state = newShared(p.Share(), Digest(append(d[:], memory...)))
 		return k.state, nil
 	}
 	b, err := k.policy.AppendSnapshot(k.buffers.take())
@@ -89,7 +86,7 @@ func (k *keeper) layAside(on *shelf.Shelf) (other bool, err error) {
 		}
 	}
 	if s.place == nil && (s.shared != nil || on != nil) { // what is on a shelf, unchanged since it was built from it, stays there
-		k.lay(on, b, s.stats, s.digest)
+		k.lay(on, b, s.digest)
 		s.Release()
 		other = true
 	}
@@ -101,8 +98,8 @@ func (k *keeper) layAside(on *shelf.Shelf) (other bool, err error) {
 
 // lay makes the state of a model that is laid aside. Its bytes go to the shelf; without one, or when it cannot take
 // them (shelf.Status says why), a copy stays in memory.
-func (k *keeper) lay(on *shelf.Shelf, b []byte, stats *feature.Statistics, digest eventlog.ID) {
-	k.state = &State{stats: stats, digest: digest, buffers: &k.buffers}
+func (k *keeper) lay(on *shelf.Shelf, b []byte, digest eventlog.ID) {
+	k.state = &State{digest: digest, buffers: &k.buffers}
 	k.state.holders.Store(1)
 	k.bytes = len(b)
 	if on != nil {
@@ -127,15 +124,27 @@ func (k *keeper) wake(c *model.Compiled, seed rng.Key) (built bool, err error) {
 	}
 	k.policy, k.aside = p, false
 	k.remembers(nil)
+	if s, ok := p.(policy.Sharer); ok { // it sees decisions before it learns (bandit.Witness), which its bytes do not have
+		d := k.state.Digest()
+		k.dropState()
+		k.state, k.bytes = newShared(s.Share(), d), s.Bytes()
+	}
 	return true, nil
 }
 
-// Learners returns the models that learn side by side in the policy, nil where there are none.
-func (k *keeper) Learners() []policy.HashedModel {
+// Explanation returns what the policy says of what it has learned, nothing where it does not tell.
+func (k *keeper) Explanation() policy.Explanation {
 	if k.aside {
-		return k.learners
+		return k.said
 	}
-	return learnersOf(k.policy)
+	return explanationOf(k.policy)
+}
+
+func explanationOf(p model.Policy) (e policy.Explanation) {
+	if x, ok := p.(policy.Explainer); ok {
+		e = x.Explain()
+	}
+	return e
 }
 
 // Noticed returns the last change of the rewards that the policy noticed; Seen is 0 without one.
@@ -163,7 +172,7 @@ func steppedBack(p model.Policy) uint64 {
 
 // remembers keeps what a policy that is laid aside says of itself, nothing of nil.
 func (k *keeper) remembers(p model.Policy) {
-	k.learners, k.noticed, k.back = learnersOf(p), noticedBy(p), steppedBack(p)
+	k.said, k.noticed, k.back = explanationOf(p), noticedBy(p), steppedBack(p)
 }
 
 func noticedBy(p model.Policy) policy.MeanChange {
@@ -171,11 +180,4 @@ func noticedBy(p model.Policy) policy.MeanChange {
 		return n.Changed()
 	}
 	return policy.MeanChange{}
-}
-
-func learnersOf(p model.Policy) []policy.HashedModel {
-	if l, ok := p.(policy.Learners); ok {
-		return l.Models()
-	}
-	return nil
 }

@@ -1,8 +1,6 @@
 package fold
 
 import (
-	"encoding/json"
-
 	"troupe/eventlog"
 	"troupe/serve/model"
 )
@@ -50,52 +48,6 @@ func (m *Model) ownConfig() *model.Compiled {
 		return m.uncast
 	}
 	return m.Compiled
-}
-
-// Keeps reports whether decisions of the model keep their requests.
-func (m *Model) Keeps() bool { return m.Learning.keeps() }
-
-// beginLearning gives a model that is to learn a schema its list, and takes one away that its configuration does not
-// want: what it was copied from may have another.
-func (m *Model) beginLearning() {
-	switch learns := learnAfter(m.ownConfig()) > 0; {
-	case learns && m.Learning == nil:
-		m.Learning = &Learning{}
-	case !learns && m.Learning != nil && m.Learning.Adopted == 0:
-		m.Learning = nil
-	}
-}
-
-// ConfigAt returns the present configuration with the features and the policy of the time after an entry.
-func (m *Model) ConfigAt(seq uint64) (*model.Compiled, error) {
-	own := m.ownConfig()
-	if !m.Learning.adoptedAfter(seq) {
-		return own, nil
-	}
-	var was model.Config
-	if err := json.Unmarshal(m.Learning.Was, &was); err != nil {
-		return nil, err
-	}
-	return own.Config.As(was)
-}
-
-// Progress returns how many rewards have come of those after which a schema is learned next, in a log that begins with
-// entry first. next is 0 for a model that learns none, or none any more.
-func (m *Model) Progress(first uint64) (have, next int) {
-	if !m.Keeps() || m.Deleted || m.Successor != 0 {
-		return 0, 0
-	}
-	n := learnAfter(m.ownConfig())
-	return m.Learning.usable(first), n << len(m.Learning.Tries)
-}
-
-// Due reports whether a schema is to be learned now.
-func (m *Model) Due(first uint64) bool {
-	if !m.Keeps() || !m.HasPolicy() || len(m.Learning.Events) < learnAfter(m.ownConfig())<<len(m.Learning.Tries) {
-		return false
-	}
-	have, next := m.Progress(first)
-	return next > 0 && have >= next
 }
 
 // EnoughMissed is the number of windows without a reward after which a missing reward gets a meaning, where the

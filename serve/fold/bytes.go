@@ -178,7 +178,6 @@ func readState(b []byte, f *Fold) (*eventlog.Chain, error) {
 			return nil, err
 		}
 		f.registry.add(m)
-		f.fresh.share(m)
 		if !m.Deleted && m.Successor == 0 {
 			f.install(m)
 		}

@@ -3,6 +3,7 @@ package fold
 import (
 	"fmt"
 
+	"troupe/bandit"
 	"troupe/eventlog"
 )
 
@@ -54,18 +55,6 @@ func (c *copies) rollback(a *act) (Outcome, error) {
 		Changed: a.at, Paused: from.Paused, uncast: from.uncast,
 		Lineage: Lineage{Since: c.at.seq, Parent: from.ID, Root: from.Root},
 	}
-	if from.Learning.adoptedAfter(r.AtSeq) { // back to hashed features
-		cfg, err := from.ConfigAt(r.AtSeq)
-		if err != nil {
-			return None, err
-		}
-		m.Version++
-		if m.uncast != nil {
-			m.uncast = cfg
-		} else {
-			m.Compiled = cfg
-		}
-	}
 	if err := c.inherit(m, from, r); err != nil {
 		return None, err
 	}
@@ -86,9 +75,8 @@ func (c *copies) rollback(a *act) (Outcome, error) {
 // that from has learned from until then.
 func (c *copies) inherit(m, from *Model, r *eventlog.Control) error {
 	m.Counts.Learned = from.Counts.Learned
-	m.Memory, m.Learning = from.Memory, from.Learning.at(r.AtSeq)
+	m.Memory = from.Memory
 	if !c.policies.keeps(m.ID) {
-		m.beginLearning()
 		return nil
 	}
 	if err := c.policies.begin(m); err != nil {
@@ -96,15 +84,11 @@ func (c *copies) inherit(m, from *Model, r *eventlog.Control) error {
 	}
 	cast := c.policies.cast
 	if cast == nil {
-		then, err := from.ConfigAt(r.AtSeq)
-		if err != nil {
-			return err
-		}
-		if then.SameState(m.Compiled) != nil {
+		if from.ownConfig().SameState(m.Compiled) != nil {
 			cast = m.Compiled
 		}
 	}
-	if cast == c.policies.cast && !from.Learning.adoptedAfter(r.AtSeq) && from.HasPolicy() && from.Last <= r.AtSeq &&
+	if cast == c.policies.cast && from.HasPolicy() && from.Last <= r.AtSeq &&
 		from.Since <= r.AtSeq {
 		s, err := from.State()
 		if err == nil {
@@ -122,14 +106,12 @@ func (c *copies) inherit(m, from *Model, r *eventlog.Control) error {
 		if err != nil {
 			return err
 		}
-		m.Memory, m.Learning = past.Memory, past.Learning.inherited()
-		// before its features were learned: the state at the beginning
-		if m.Counts.Learned = past.Learned; past.Snapshot == nil {
-			m.Counts.Learned = 0
-		}
+		m.Memory, m.Counts.Learned = past.Memory, past.Learned
+	}
+	if w, ok := m.policy.(bandit.Witness); ok {
+		w.Alone() // the decisions of the other one are none of this one
 	}
 	m.Last = c.at.seq
-	m.beginLearning()
 	s, err := m.State()
 	if err != nil {
 		return err

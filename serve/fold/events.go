@@ -89,6 +89,11 @@ func (e *events) decision(r *eventlog.Decision) (Outcome, error) {
 	if keyed {
 		o.key = e.keys.remember([16]byte(r.Idempotency), KeyUse{[16]byte(r.Idempotency[16:]), key, e.at.seq})
 	}
+	if o.state&noLearning == 0 {
+		if err := e.teacher.decided(h, r, key); err != nil {
+			return None, err
+		}
+	}
 	e.windows.waiting++
 	e.windows.await(e.at.batchKey, e.at.seq, e.at.hash, o)
 	return Accepted, nil
@@ -101,10 +106,6 @@ func (m *Model) decided(r *eventlog.Decision) (changed bool) {
 	m.Counts.Last = time.Unix(0, r.Time).UTC()
 	for i := range m.Notes {
 		m.Notes[i] += uint64(r.Notes >> i & 1)
-	}
-	if len(r.Request) > 0 && m.Learning != nil {
-		m.Learning.Requests++
-		m.Learning.Bytes += uint64(len(r.Request))
 	}
 	return r.Notes != 0 || m.Compiled.FloorEnds(m.Counts.Decisions)
 }
@@ -148,7 +149,7 @@ func (e *events) reward(r *eventlog.Reward) (Outcome, error) {
 	if !rule.Settles() {
 		return Accepted, nil
 	}
-	x := Features{X: r.X, Atoms: r.Atoms, seq: b.seq, kept: o.state&hasRequest != 0}
+	x := Features{X: r.X, Atoms: r.Atoms}
 	return Accepted, e.teacher.learn(p, x, r.Y, true, r.Event)
 }
 
@@ -234,6 +235,9 @@ func (c *closing) end(o openEvent) error {
 		}
 	}
 	if !learns || !p.HasPolicy() {
+		if p != nil && o.state&noLearning == 0 {
+			return c.teacher.dropped(p, key)
+		}
 		return nil
 	}
 	x, err := c.features(&o)
@@ -255,5 +259,5 @@ func (c *closing) features(o *openEvent) (x Features, err error) {
 		return x, fmt.Errorf("entry %d has no decision at place %d", seq, o.index)
 	}
 	d := c.decisions[o.index]
-	return Features{X: d.X, Atoms: d.Atoms, seq: seq, kept: o.state&hasRequest != 0, decision: d}, nil
+	return Features{X: d.X, Atoms: d.Atoms}, nil
 }

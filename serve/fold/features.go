@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"troupe/bandit"
-	"troupe/eventlog"
 	"troupe/feature"
 	"troupe/serve/model"
 )
@@ -13,10 +12,6 @@ import (
 type Features struct {
 	X     []float64
 	Atoms []byte
-
-	seq      uint64             // entry of the decision
-	kept     bool               // it has its request
-	decision *eventlog.Decision // nil: not read yet
 }
 
 // vectors makes the vectors that policies learn from. It is the scratch space of one goroutine.

@@ -37,7 +37,7 @@ var recordTable = [...]func(*Fold, eventlog.Record) (Outcome, error){
 	eventlog.KindControl:    row((*Fold).control),
 	eventlog.KindCheckpoint: row((*Fold).checkpoint),
 	eventlog.KindLoss:       row((*Fold).loss),
-	eventlog.KindLearned:    row((*Fold).learned),
+	eventlog.KindLearned:    func(*Fold, eventlog.Record) (Outcome, error) { return Ignored, nil }, // of earlier programs
 	eventlog.KindPiece:      row((*Fold).piece),
 }
 
@@ -56,7 +56,7 @@ func newFold(p past, on *shelf.Shelf) *Fold {
 	f.open = compact.NewIndex(func(at uint32) uint64 { return f.batch(f.entries.At(at)).hash() })
 	f.usedKeys.keys = compact.NewIndex(func(at uint32) uint64 { return hashKey(f.used.At(at).key) })
 	policies.models, policies.shelf = models, on
-	f.teacher.at, f.teacher.models, f.teacher.policies, f.teacher.past = at, models, policies, p
+	f.teacher.at, f.teacher.models, f.teacher.policies = at, models, policies
 	f.events = events{at: at, models: models, windows: &f.windows, keys: &f.usedKeys, cluster: cluster,
 		teacher: &f.teacher, past: p, ledger: ledger{at, models}, guards: guards{models}}
 	f.trims = trims{at: at, models: models, cluster: cluster, needs: &f.events}

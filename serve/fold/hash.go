@@ -2,6 +2,7 @@ package fold
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"hash/crc32"
 	"hash/maphash"
 	"math/bits"
@@ -34,4 +35,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Digest is two checksums with different polynomials: 64 bits against accidents, not against enemies.
 func Digest(b []byte) eventlog.ID {
 	return eventlog.ID(crc32.ChecksumIEEE(b))<<32 | eventlog.ID(crc32.Checksum(b, castagnoli))
+}
+
+// eventKey names an event for a policy.
+func eventKey(key eventlog.Event) uint64 {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(key.Epoch))
+	b = binary.LittleEndian.AppendUint64(b, key.Batch)
+	return uint64(Digest(binary.LittleEndian.AppendUint32(b, key.Index)))
 }

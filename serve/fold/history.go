@@ -61,7 +61,6 @@ type History struct {
 	KeysKept int
 
 	begun beginnings
-	fits  fits
 
 	of *History // that this one reads through another log, nil for one that stands for itself
 }
@@ -195,16 +194,6 @@ func (h *History) DecisionAmong(key eventlog.Event, seq uint64, each func(eventl
 	return d, nil
 }
 
-// fit returns the policy with which a try has learned its events, to the first caller, where the events are the same;
-// otherwise one that has learned nothing.
-func (h *History) fit(m *Model, cfg *model.Compiled, number int, same bool) (*Fit, error) {
-	if f := h.whole().fits.take(fitKeyOf(m.ID, cfg, number)); f != nil && same {
-		f.read.log = h.Log // which another reader has begun
-		return f, nil
-	}
-	return newFit(h.Log, cfg, m.Seed)
-}
-
 // keysKept is the constant KeysKept, but in tests.
 func (h *History) keysKept() int {
 	if h.KeysKept != 0 {
@@ -256,7 +245,6 @@ func (h *History) policyAt(chain []eventlog.ID, seq uint64, cast *model.Compiled
 			return Past{}, err
 		}
 		v.Learned, v.Memory, v.Digest = m.Counts.Learned, m.Memory, s.Digest()
-		v.Learning = m.Learning.inherited()
 	}
 	h.whole().begun.put(k, v)
 	return v, nil

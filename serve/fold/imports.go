@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"time"
 
+	"troupe/bandit"
 	"troupe/eventlog"
 )
 
@@ -88,9 +89,11 @@ func (i *imports) piece(r *eventlog.Piece) (Outcome, error) {
 		Memory: s.Memory, Lineage: Lineage{Since: i.at.seq, Root: r.Model},
 	}
 	m.Counts.Learned = s.Learned
-	m.beginLearning()
 	if i.policies.keeps(m.ID) {
 		m.policy = p
+		if w, ok := p.(bandit.Witness); ok {
+			w.Alone()
+		}
 		i.policies.defers(m)
 	}
 	i.models.install(m)

@@ -47,11 +47,10 @@ func (s *scratch) laid(m *Model, snapshot []byte) bool {
 	}
 	memory := m.remembered()
 	if x, ok := p.(policy.Sharer); ok {
-		m.touched, m.dense = x.Touched(), x.Dense()
 		d := x.Digest()
-		m.lay(s.on, snapshot, m.Memory.Statistics, Digest(append(d[:], memory...)))
+		m.lay(s.on, snapshot, Digest(append(d[:], memory...)))
 	} else {
-		m.lay(s.on, snapshot, nil, Digest(snapshot))
+		m.lay(s.on, snapshot, Digest(snapshot))
 		m.state.remember(memory)
 	}
 	m.aside = true

@@ -4,19 +4,12 @@ import (
 	"encoding/binary"
 	"math"
 
-	"troupe/eventlog"
-	"troupe/feature"
 	"troupe/serve/model"
 )
 
 // Memory is what a model keeps beside its policy. It is part of the state: of the digest, of snapshots, clones
-// and rollbacks. The range and the default are functions of the rewards and of the windows that closed; the
-// statistics are those of Learned records.
+// and rollbacks. The range and the default are functions of the rewards and of the windows that closed.
 type Memory struct {
-	Statistics *feature.Statistics // of number features
-	digest     eventlog.ID         // of Statistics
-	StatsSeq   uint64              // entry that changed them last
-
 	Low, High float64 // the range of rewards; 0 and 0: that of the configuration
 	RangeSeq  uint64  // entry of the reward that widened it last, 0 when none did
 
@@ -30,8 +23,8 @@ type Memory struct {
 	AdoptedSeq uint64
 }
 
-// Rewarded notes a reward of a model that remembers: the range widens by doubling on the side where the reward lies, as
-// policy.Hashed does it. given is false for a default reward.
+// Rewarded notes a reward of a model that remembers: the range widens by doubling on the side where the reward lies.
+// given is false for a default reward.
 func (x *Memory) Rewarded(c *model.Compiled, y float64, given bool, seq uint64) {
 	if given {
 		if x.Seen++; x.Seen == 1 {
@@ -57,34 +50,12 @@ func (x *Memory) Rewarded(c *model.Compiled, y float64, given bool, seq uint64) 
 	x.Low, x.High, x.RangeSeq = lo, hi, seq
 }
 
-// Beside returns what x knows of rewards together with what another memory knows of features and of missing rewards,
+// Beside returns what x knows of rewards together with what another memory knows of missing rewards,
 // for a model in another log: sequences are 0.
 func (x Memory) Beside(o Memory) Memory {
-	x.Statistics, x.digest = o.Statistics, o.digest
 	x.Missed, x.Adopted, x.Default = o.Missed, o.Adopted, o.Default
-	x.StatsSeq, x.RangeSeq, x.AdoptedSeq = 0, 0, 0
+	x.RangeSeq, x.AdoptedSeq = 0, 0
 	return x
-}
-
-// Measured returns the record of a standard.
-func Measured(id eventlog.ID, s feature.Standard, now int64) *eventlog.Learned {
-	levels := 0.0
-	if s.Levels {
-		levels = 1
-	}
-	return &eventlog.Learned{
-		Model: id, What: eventlog.NumberStatistics, Name: s.Name, Generation: s.Generation,
-		Feature: eventlog.ID(s.Feature), Time: now,
-		Values: []float64{s.Mean, s.Deviation, s.Center, s.Width, levels},
-	}
-}
-
-// SetStatistics gives the memory statistics of number features.
-func (x *Memory) SetStatistics(s *feature.Statistics) {
-	x.Statistics, x.digest = s, 0
-	if s != nil {
-		x.digest = Digest(s.Append(nil))
-	}
 }
 
 // append appends what the digest of a state depends on. more is of the bytes of a fold: flags.
@@ -97,8 +68,6 @@ func (x *Memory) append(b []byte, more uint64) []byte {
 	if x.Adopted {
 		flags |= 2
 	}
-	u(uint64(x.digest))
-	u(x.StatsSeq)
 	u(math.Float64bits(x.Low))
 	u(math.Float64bits(x.High))
 	u(x.RangeSeq)

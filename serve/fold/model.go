@@ -28,7 +28,6 @@ type Model struct {
 	Lineage
 
 	Memory   Memory    // what it keeps beside its policy
-	Learning *Learning // of a model that learns a schema from requests, nil for others
 	Spending *Spending // the state of its budget, nil for a model without one
 	Guard    *Guard    // the state of its guard, nil for a model without one
 
@@ -74,7 +73,7 @@ func (m *Model) State() (*State, error) {
 	if m.state != nil || m.policy == nil {
 		return m.state, nil
 	}
-	return m.take(m.remembered(), m.Memory.Statistics)
+	return m.take(m.remembered())
 }
 
 // remembered returns what the digest of the state has beside the policy.
@@ -82,9 +81,6 @@ func (m *Model) remembered() []byte {
 	var b []byte
 	if m.Compiled.Remembers() {
 		b = m.Memory.append(nil, 0)
-	}
-	if m.Learning != nil {
-		b = m.Learning.appendState(b)
 	}
 	return b
 }
@@ -142,7 +138,11 @@ func (m *Model) settled() {
 // not changed: every replica finds the same, the event is counted, and the model goes on.
 func (m *Model) update(u update, a bandit.Action, err error) {
 	if err == nil {
-		err = m.policy.Update(a, u.y, m.Targets(u.key))
+		if w, ok := m.policy.(bandit.Witness); ok {
+			err = w.Settled(eventKey(u.key), a, u.y)
+		} else {
+			err = m.policy.Update(a, u.y, m.Targets(u.key))
+		}
 	}
 	if err != nil {
 		m.refuse(err, u.seq)
@@ -172,7 +172,7 @@ func (m *Model) refuse(err error, seq uint64) {
 
 // Size returns about how many bytes the model takes. Only the goroutine that applies entries may change a model
 // meanwhile.
-func (m *Model) Size() Size { return sizeOf(m.Compiled, m.bytes, m.touched, m.dense) }
+func (m *Model) Size() Size { return sizeOf(m.Compiled, m.bytes) }
 
 // Now returns about how many bytes the model takes as it is.
 func (m *Model) Now() int64 {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"troupe/eventlog"
-	"troupe/feature"
 	"troupe/serve/model"
 )
 
@@ -43,7 +42,8 @@ func (w *imager) model(m *Model) error {
 	if err := w.policy(m); err != nil {
 		return err
 	}
-	return w.memory(m)
+	w.memory(m)
+	return nil
 }
 
 // numbers are the counts in the order of the format.
@@ -125,26 +125,20 @@ func (r *reader) time() time.Time {
 
 func (r *reader) stamp() Stamp { return Stamp{r.uint(), r.time()} }
 
-// hasLearning is a flag of the bytes of a memory: a Learning follows the notes.
-const hasLearning = 4
-
-// hasBudget: the state of a budget follows the notes, before the Learning.
+// hasBudget is a flag of the bytes of a memory: the state of a budget follows the notes.
 const hasBudget = 8
 
 // hasGuard: the state of a guard follows that of a budget.
 const hasGuard = 16
 
 // memory appends the memory and the notes to the bytes of a fold: nothing when there are none.
-func (w *writer) memory(m *Model) error {
+func (w *writer) memory(m *Model) {
 	x := &m.Memory
-	if *x == (Memory{}) && m.Notes == [5]uint64{} && m.Learning == nil && m.Spending == nil && m.Guard == nil {
+	if *x == (Memory{}) && m.Notes == [5]uint64{} && m.Spending == nil && m.Guard == nil {
 		w.bytes(nil)
-		return nil
+		return
 	}
 	var more uint64
-	if m.Learning != nil {
-		more |= hasLearning
-	}
 	if m.Spending != nil {
 		more |= hasBudget
 	}
@@ -161,18 +155,7 @@ func (w *writer) memory(m *Model) error {
 	if m.Guard != nil {
 		b = m.Guard.append(b)
 	}
-	if m.Learning != nil {
-		l, err := m.Learning.append(nil)
-		if err != nil {
-			return err
-		}
-		b = append(binary.AppendUvarint(b, uint64(len(l))), l...)
-	}
-	if x.Statistics != nil {
-		b = x.Statistics.Append(b)
-	}
 	w.bytes(b)
-	return nil
 }
 
 // readMemory reads what writer.memory wrote.
@@ -187,9 +170,7 @@ func (m *Model) readMemory(b []byte) error {
 	}
 	r := reader{b: b[:fixed]}
 	f64 := func() float64 { return math.Float64frombits(r.fixed()) }
-	r.fixed()
-	x.StatsSeq, x.Low, x.High, x.RangeSeq, x.Seen, x.First, x.Missed = r.fixed(), f64(), f64(), r.fixed(), r.fixed(),
-		f64(), r.fixed()
+	x.Low, x.High, x.RangeSeq, x.Seen, x.First, x.Missed = f64(), f64(), r.fixed(), r.fixed(), f64(), r.fixed()
 	x.Default, x.AdoptedSeq = f64(), r.fixed()
 	flags := r.fixed()
 	x.Differ, x.Adopted = flags&1 != 0, flags&2 != 0
@@ -213,24 +194,8 @@ func (m *Model) readMemory(b []byte) error {
 		}
 		b = r.b
 	}
-	if flags&hasLearning != 0 {
-		r := reader{b: b}
-		l := r.bytes()
-		if r.err != nil {
-			return r.err
-		}
-		var err error
-		if m.Learning, err = readLearning(l); err != nil {
-			return err
-		}
-		b = r.b
+	if len(b) > 0 {
+		return fmt.Errorf("what the model keeps beside its policy has %d bytes too many", len(b))
 	}
-	if len(b) == 0 {
-		return nil
-	}
-	s, err := feature.ReadStatistics(b)
-	if err == nil {
-		x.SetStatistics(s)
-	}
-	return err
+	return nil
 }

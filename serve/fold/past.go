@@ -14,27 +14,22 @@ type past interface {
 	decisions(k batchKey, seq uint64, hash eventlog.Hash) ([]*eventlog.Decision, error)
 	// policyAt returns the state of an incarnation after an entry; with cast, as if it had always had that policy.
 	policyAt(chain []eventlog.ID, seq uint64, cast *model.Compiled) (Past, error)
-	// fit returns the policy of a try, which has learned the events that the try has seen where they are the same, and
-	// nothing otherwise.
-	fit(m *Model, cfg *model.Compiled, number int, same bool) (*Fit, error)
 	// keysKept returns how many keys of closed windows are remembered.
 	keysKept() int
 }
 
 // Past is the state of a model after an earlier entry.
 type Past struct {
-	Snapshot []byte // of the policy, nil before its features were learned
+	Snapshot []byte // of the policy
 	Learned  uint64 // updates that it has seen
 	Memory   Memory
-	Learning *Learning
 	Digest   eventlog.ID // 0 without a snapshot
 }
 
 // DigestUnder returns the digest of the state that a model of this configuration and seed begins with: what it keeps
 // beside its policy may count otherwise than in the configuration of then.
 func (p *Past) DigestUnder(c *model.Compiled, seed rng.Key) (eventlog.ID, error) {
-	m := Model{Compiled: c, Memory: p.Memory, Learning: p.Learning.inherited()}
-	m.beginLearning()
+	m := Model{Compiled: c, Memory: p.Memory}
 	var err error
 	if m.policy, err = c.NewPolicy(seed); err == nil && p.Snapshot != nil {
 		err = m.policy.Restore(p.Snapshot)

@@ -1,11 +1,8 @@
 package fold
 
 import (
-	"slices"
-
 	"troupe/bandit"
 	"troupe/eventlog"
-	"troupe/policy"
 	"troupe/serve/model"
 	"troupe/serve/shelf"
 )
@@ -26,7 +23,6 @@ type policies struct {
 	cast      *model.Compiled // every policy that is kept is this one, see History.Recast
 	deferring bool            // see Defer
 	shapes    model.Shapes    // of the configurations that were read
-	fresh     fresh           // of the models that were laid aside
 	shelf     *shelf.Shelf    // of the same; nil: in memory
 }
 
@@ -44,7 +40,6 @@ func (p *policies) LayAside(m *Model) error {
 	if other {
 		p.models.markChanged(m)
 	}
-	p.fresh.share(m)
 	return err
 }
 
@@ -55,20 +50,6 @@ func (p *policies) wake(m *Model) error {
 		p.defers(m)
 	}
 	return err
-}
-
-// fresh has what models that are laid aside and have learned nothing say of themselves, the last of them.
-type fresh []policy.HashedModel
-
-// share lets m have the learners of the model before it where they are equal.
-func (s *fresh) share(m *Model) {
-	switch {
-	case !m.aside || m.Last > 0:
-	case slices.Equal(*s, m.learners):
-		m.learners = *s
-	default:
-		*s = m.learners
-	}
 }
 
 // recast gives m, whose configuration is cfg, the policy of the fold's cast.

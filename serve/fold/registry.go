@@ -208,16 +208,10 @@ type Inherited struct {
 	Whole bool   // it began with another policy, which learned from the whole log
 }
 
-// Inherited yields the clones and rollbacks, and the models that a learned schema has taken over, in no order.
+// Inherited yields the clones and rollbacks, in no order.
 func (g *registry) Inherited() iter.Seq[Inherited] {
 	return func(yield func(Inherited) bool) {
 		for id, m := range g.byID {
-			if l := m.Learning; l != nil && l.Adopted > m.Since { // its record needs the requests that it learned from
-				if try := l.Tries[len(l.Tries)-1]; !yield(Inherited{Model: id, Since: l.Adopted,
-					At: max(1, try.From-1)}) {
-					return
-				}
-			}
 			if m.Parent == 0 {
 				continue
 			}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"troupe/eventlog"
-	"troupe/policy"
 	"troupe/rng"
 	"troupe/serve/model"
 )
@@ -63,7 +62,7 @@ func (s *Saved) Append(b []byte) ([]byte, error) {
 func (s *Saved) appendBody(b []byte) []byte {
 	w := writer{b}
 	w.uint(s.Learned)
-	w.memory(&Model{Memory: s.Memory}) // which cannot fail without a Learning
+	w.memory(&Model{Memory: s.Memory})
 	w.bytes(s.Policy)
 	return w.b
 }
@@ -158,18 +157,8 @@ func (s *Saved) Records(id eventlog.ID, name, caller string, now int64, size int
 
 // State returns the state for versions of the model. The caller holds it.
 func (s *Saved) State() *State {
-	out := NewState(s.Policy)
-	out.stats = s.Memory.Statistics
-	return out
+	return NewState(s.Policy)
 }
 
 // Size returns what the model takes.
-func (s *Saved) Size() Size {
-	touched, dense := 0, 0
-	if s.Compiled.Sparse() {
-		var sparse int
-		sparse, dense = policy.SnapshotParts(s.Policy)
-		touched = sparse / sizeOfEntry
-	}
-	return sizeOf(s.Compiled, len(s.Policy), touched, dense)
-}
+func (s *Saved) Size() Size { return sizeOf(s.Compiled, len(s.Policy)) }

@@ -15,31 +15,26 @@ type Size struct {
 const (
 	sizeOfModel = 6 << 10 // the model, its published version, its configuration
 	timesUsed   = 9       // the policy, its states, two that decide
-	sizeOfPages = 12 << 10
-	sizeOfPage  = 60      // of a table, for a touched coordinate
-	sizeOfEntry = 27      // a touched coordinate in a snapshot
-	sizeOfSeen  = 8 << 10 // what is remembered of a sparse model's requests: names, numbers, learners
-	timesDense  = 2       // small models beside their bytes in a snapshot
+	timesReads  = 3       // of a policy that reads requests: itself, and what its readers hold while it changes
+	sizeOfSeen  = 8 << 10 // what is remembered of the requests to such a model: names, numbers
 )
 
 // StartSize returns what a model takes before its first event.
-func StartSize(c *model.Compiled) Size { return sizeOf(c, c.Start, 0, 0) }
+func StartSize(c *model.Compiled) Size { return sizeOf(c, c.Start) }
 
-// sizeOf is the size of a model whose snapshot has so many bytes, touched coordinates, and bytes of small models.
-func sizeOf(c *model.Compiled, snapshot, touched, dense int) Size {
+// sizeOf is the size of a model whose snapshot, or shared state, has so many bytes.
+func sizeOf(c *model.Compiled, snapshot int) Size {
 	s := Size{Aside: sizeOfModel + 2*int64(len(c.JSON))}
 	s.Used = s.Aside
-	switch {
-	case c.Sparse():
-		s.Aside += int64(sizeOfEntry*touched + dense)
-		s.Used += sizeOfPages + int64((sizeOfPage+sizeOfEntry)*touched+timesDense*dense)
-		if touched > 0 {
-			s.Aside += sizeOfSeen
-			s.Used += sizeOfSeen
-		}
-	default:
-		s.Aside += int64(snapshot)
+	s.Aside += int64(snapshot)
+	if c.Hashed == nil {
 		s.Used += timesUsed * int64(snapshot)
+		return s
+	}
+	s.Used += timesReads * int64(snapshot)
+	if snapshot > c.Start {
+		s.Aside += sizeOfSeen
+		s.Used += sizeOfSeen
 	}
 	return s
 }

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"troupe/eventlog"
-	"troupe/feature"
 	"troupe/policy"
 	"troupe/serve/model"
 	"troupe/serve/shelf"
@@ -19,13 +18,12 @@ import (
 // model, because a state is published for every batch, hundreds in a second. A nil *State is that of a
 // model without a policy. Safe for concurrent use.
 //
-// The state of a sparse policy has no bytes: it shares the pages of the policy, which copies a page before it
+// The state of a policy that is a policy.Sharer has no bytes: it shares what the policy has, which copies it before it
 // changes it. That of a model that is laid aside may have them on a shelf.
 type State struct {
 	bytes   []byte
 	place   *shelf.Place
-	shared  *policy.Shared
-	stats   *feature.Statistics
+	shared  any // of a policy that shares its state
 	digest  eventlog.ID
 	buffers *buffers
 	holders atomic.Int64
@@ -40,8 +38,8 @@ const retired = math.MinInt64 / 2
 func NewState(b []byte) *State { return new(buffers).newState(b) }
 
 // newShared returns a state of a policy that shares its pages.
-func newShared(p *policy.Shared, s *feature.Statistics, digest eventlog.ID) *State {
-	out := &State{shared: p, stats: s, digest: digest, buffers: new(buffers)}
+func newShared(p any, digest eventlog.ID) *State {
+	out := &State{shared: p, digest: digest, buffers: new(buffers)}
 	out.holders.Store(1)
 	return out
 }
@@ -68,14 +66,6 @@ func (s *State) Put(into model.Policy) error {
 		return err
 	}
 	return into.Restore(b)
-}
-
-// Statistics returns what the hashed encoder knows of numbers, nil when it knows nothing.
-func (s *State) Statistics() *feature.Statistics {
-	if s == nil {
-		return nil
-	}
-	return s.stats
 }
 
 // Hold keeps the bytes until Release. It returns false when they are gone already.

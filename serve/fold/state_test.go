@@ -3,7 +3,7 @@ package fold
 import (
 	"testing"
 
-	"troupe/policy"
+	"troupe/effects"
 )
 
 // TestStateBuffers: the buffer of a state is used again after the last holder has released it, and not before.
@@ -42,7 +42,7 @@ func TestStateBuffers(t *testing.T) {
 
 // TestRetire: a state that shares its pages ends when only its model and the published version hold it.
 func TestRetire(t *testing.T) {
-	s := newShared(new(policy.Shared), nil, 1)
+	s := newShared(new(effects.Shared), 1)
 	if s.retire() {
 		t.Fatal("a state that is not published ends")
 	}
@@ -59,7 +59,7 @@ func TestRetire(t *testing.T) {
 	if s.Hold() {
 		t.Fatal("a state that is gone can be held")
 	}
-	p := newShared(new(policy.Shared), nil, 1)
+	p := newShared(new(effects.Shared), 1)
 	p.Publish()
 	if p.pin(); p.retire() {
 		t.Fatal("a state from which a copy went on ends")

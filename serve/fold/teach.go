@@ -1,10 +1,6 @@
 package fold
 
 import (
-	"encoding/binary"
-	"errors"
-	"slices"
-
 	"troupe/bandit"
 	"troupe/eventlog"
 	"troupe/feature"
@@ -17,7 +13,6 @@ type teacher struct {
 	at       *position
 	models   *registry
 	policies *policies
-	past     past // nil: no request of an earlier event is needed
 	brief    bool // see Brief
 	vectors  vectors
 }
@@ -52,13 +47,7 @@ func (t *teacher) learn(m *Model, x Features, y float64, given bool, key eventlo
 	if err := t.policies.wake(m); err != nil {
 		return err
 	}
-	switch {
-	case m.Compiled.Hashed == nil && len(x.X) == 0 && len(x.Atoms) > 0: // decided before a learned schema took over
-		if ok, err := t.toSchema(m, &x, key); !ok {
-			m.Counts.Ignored++
-			return err
-		}
-	case m.Compiled.Hashed != nil && len(x.Atoms) == 0: // decided with a learned schema that a rollback took back
+	if (m.Compiled.Hashed != nil) != (len(x.Atoms) > 0) { // decided with other features
 		m.Counts.Ignored++
 		return nil
 	}
@@ -70,9 +59,6 @@ func (t *teacher) learn(m *Model, x Features, y float64, given bool, key eventlo
 	}
 	t.policies.Settle(m)
 	a, err := t.vectors.action(m.Compiled, x)
-	if err == nil {
-		t.keep(m, a, y, &x, key)
-	}
 	if t.brief && err == nil && m.state.retire() {
 		m.policy.(policy.Sharer).Reclaim()
 		m.dropState()
@@ -91,49 +77,37 @@ func (t *teacher) learn(m *Model, x Features, y float64, given bool, key eventlo
 // decisions are under way on the version, and in long entries, the pages that change are copied.
 func (t *teacher) Brief(yes bool) { t.brief = yes }
 
-// keep lists an event before the hashed policy learns it.
-func (t *teacher) keep(m *Model, a bandit.Action, y float64, x *Features, key eventlog.Event) {
-	p, ok := m.policy.(bandit.Scorer)
-	if !ok || !m.Keeps() || !x.kept {
-		return
+// decided lets a policy that looks at decisions see one.
+func (t *teacher) decided(m *Model, r *eventlog.Decision, key eventlog.Event) error {
+	if !m.HasPolicy() || !m.Compiled.Witnesses() || (m.Compiled.Hashed != nil) != (len(r.Atoms) > 0) {
+		return nil
 	}
-	l := m.Learning
-	if n := maxKept * learnAfter(m.ownConfig()); n > 0 && len(l.Events) >= n {
-		l.Events, l.Dropped = slices.Clone(l.Events[n/2:]), l.Dropped+uint64(n/2)
+	if err := t.policies.wake(m); err != nil {
+		return err
 	}
-	e := y - p.Score(a)
-	k := Kept{Key: key, Seq: x.seq, Y: y, Error: float64(e * e)}
-	l.Events = append(l.Events, k)
-	l.digest = Digest(k.append(binary.LittleEndian.AppendUint64(nil, uint64(l.digest))))
+	w, ok := m.policy.(bandit.Witness)
+	if !ok {
+		return nil
+	}
+	a, err := t.vectors.action(m.Compiled, Features{X: r.X, Atoms: r.Atoms})
+	if err == nil {
+		_ = w.Decided(eventKey(key), a) // an action that is refused is refused with its reward
+	}
+	return nil
 }
 
-// toSchema gives an event that was decided with hashed features the vector of the schema that the model has since. It
-// returns false when the request was not kept, so that the event cannot be learned.
-func (t *teacher) toSchema(m *Model, x *Features, key eventlog.Event) (bool, error) {
-	d := x.decision
-	if d == nil {
-		if !x.kept {
-			return false, nil
-		}
-		var err error
-		d, err = t.past.Decision(key, x.seq)
-		if t.at.lost > 0 && errors.Is(err, eventlog.ErrNotFound) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
+// dropped tells a policy that looks at decisions that nothing is learned of one.
+func (t *teacher) dropped(m *Model, key eventlog.Event) error {
+	if !m.HasPolicy() || !m.Compiled.Witnesses() {
+		return nil
 	}
-	r, err := readRequest(d)
-	if err != nil {
-		return false, nil
+	if err := t.policies.wake(m); err != nil {
+		return err
 	}
-	v, err := newSchemaEncoder(m.Compiled).vector(&r)
-	if err != nil {
-		return false, nil
+	if w, ok := m.policy.(bandit.Witness); ok {
+		w.Dropped(eventKey(key))
 	}
-	x.X = slices.Clone(v)
-	return true, nil
+	return nil
 }
 
 // missed notes a window that closed without a reward, with the default y or without one.
@@ -167,23 +141,4 @@ func (t *teacher) rewarded(m *Model, y float64, given bool) {
 	if m.Compiled.Remembers() {
 		m.Memory.Rewarded(m.Compiled, y, given, t.at.seq)
 	}
-}
-
-// learned takes what a model measured into its state. The first record of a feature and a generation counts.
-func (t *teacher) learned(r *eventlog.Learned) (Outcome, error) {
-	m := t.models.byID[r.Model]
-	switch {
-	case m == nil || m.Deleted || m.Successor != 0 || m.Compiled.Hashed == nil || r.What != eventlog.NumberStatistics:
-		return Ignored, nil
-	}
-	s, err := m.Memory.Statistics.With(feature.Standard{
-		Feature: uint64(r.Feature), Name: r.Name, Generation: r.Generation,
-		Mean: r.Values[0], Deviation: r.Values[1], Center: r.Values[2], Width: r.Values[3], Levels: r.Values[4] == 1,
-	})
-	if err != nil || s == m.Memory.Statistics {
-		return Duplicate, nil // a standard that the encoder refuses has no effect anywhere
-	}
-	m.Memory.SetStatistics(s)
-	m.Memory.StatsSeq = t.at.seq
-	return Accepted, t.touch(m)
 }

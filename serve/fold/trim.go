@@ -54,8 +54,7 @@ func (t *trims) behind(from *Model, seq uint64, cfg *model.Compiled) (bool, erro
 	if cfg == nil {
 		return false, nil
 	}
-	then, err := from.ConfigAt(seq)
-	return err == nil && then.SameState(cfg) != nil, err
+	return from.ownConfig().SameState(cfg) != nil, nil
 }
 
 func (w *writer) base(b Base) {

@@ -196,9 +196,6 @@ func stateOf(r *eventlog.Decision, rule model.Rule) (s eventState) {
 	if r.Mode == eventlog.Shadow || r.Mode == eventlog.Frozen {
 		s |= noLearning
 	}
-	if len(r.Request) > 0 {
-		s |= hasRequest
-	}
 	return s.withRule(rule)
 }
 

@@ -45,18 +45,3 @@ func (c Config) Change(limits Limits) (*Compiled, error) {
 	}
 	return out, out.bears()
 }
-
-// Learned returns the configuration of a model with hashed features after a learned schema has taken over: the policy
-// is that of a new model with a schema, and lo and hi, the range of rewards in force, are where its range begins.
-func (c Config) Learned(s *feature.Schema, lo, hi float64, limits Limits) (*Compiled, error) {
-	c.Features, c.Policy, c.Sigma = FeatureSpec{Schema: s, Learned: true}, PolicySpec{}, 0
-	c.Reward.Min, c.Reward.Max = lo, hi
-	if err := c.settle(); err != nil {
-		return nil, err
-	}
-	out, err := c.Compile(limits)
-	if err != nil {
-		return nil, err
-	}
-	return out, out.CheckBudget()
-}

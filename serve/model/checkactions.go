@@ -85,14 +85,13 @@ func (c *Config) checkLimits() error {
 			}
 		}
 	}
-	if h := c.Features.Hashed; h == nil || h.Learn.After > 0 {
+	if !c.open() {
 		name := "floors"
 		if len(c.Floors) == 0 {
 			name = "caps"
 		}
-		return Invalid("config."+name, fmt.Sprint(len(c.Floors)+len(c.Caps), " actions"), "cannot be kept: with a schema, "+
-			"dim or features.learn a model knows actions by their features and not by their ids; leave features out, or "+
-			"use floor")
+		return Invalid("config."+name, fmt.Sprint(len(c.Floors)+len(c.Caps), " actions"), "cannot be kept: with a schema "+
+			"or dim a model knows actions by their features and not by their ids; leave features out, or use floor")
 	}
 	return c.checkFloors()
 }

@@ -13,8 +13,8 @@ import (
 // Compiled is a configuration that was checked, ready for use. It never changes.
 type Compiled struct {
 	Config             Config
-	Encoder            *feature.Encoder // of a schema, nil with hashed features
-	Hashed             *feature.Hashed  // without a schema, nil with one
+	Encoder            *feature.Encoder // of a schema, nil without one
+	Hashed             *feature.Hashed  // of requests as they come, nil with a schema
 	Dim                int
 	FloorNum, FloorDen uint64         // the exploration floor, reduced
 	Catalogue          map[string]int // id → place in Config.Actions
@@ -38,26 +38,14 @@ func (c *Compiled) Cost(id string) *float64 {
 	return nil
 }
 
-// Sparse returns whether the policy's memory grows with the coordinates that it has met.
-func (c *Compiled) Sparse() bool { return sparseKindOf(c.Config.Policy.Raw) }
+// open reports whether requests are read as they come, without a schema.
+func (c *Config) open() bool { return c.Features.Schema == nil && c.Dim == 0 }
 
 // Remembers returns whether the state of the model has more than that of its policy: statistics of features, the
 // range of rewards, a default reward from the data.
 func (c *Compiled) Remembers() bool {
 	r := c.Config.Reward
 	return c.Hashed != nil || r.Adapt || r.Default.Word == "auto" && !r.Default.Set
-}
-
-// folds returns whether the policy folds rewards by their range, which then belongs to its state.
-func (c *Compiled) folds() bool { return sparseKindOf(c.Config.Policy.Raw) }
-
-// options are those of the policy with what the features say; the range of rewards is in Problem.
-func (c *Compiled) options() policy.Options {
-	r, ok := c.Config.Policy.Options.(policy.FeatureReader)
-	if h := c.Config.Features.Hashed; ok && h != nil {
-		return r.WithFeatures(h.Bits, h.Pairs)
-	}
-	return c.Config.Policy.Options
 }
 
 // Problem is what the policy gets: the dimension, σ, and the randomness of its first members.
@@ -82,7 +70,7 @@ type Policy interface {
 
 // NewPolicy builds the policy of a model with this seed, before its first event.
 func (c *Compiled) NewPolicy(seed rng.Key) (Policy, error) {
-	p, err := c.options().New(c.Problem(seed))
+	p, err := c.Config.Policy.Options.New(c.Problem(seed))
 	if err != nil {
 		return nil, ErrorAt("config.policy", err)
 	}
@@ -110,7 +98,7 @@ func lawless(p bandit.Policy) string {
 func (c *Compiled) Shape() ([]byte, error) {
 	p := c.Problem(rng.Key{})
 	x := c.Config
-	return json.Marshal([]any{x.Policy.Raw, x.Features.Hashed, x.Features.Schema, x.Features.Learned, x.Dim,
+	return json.Marshal([]any{x.Policy.Raw, x.Features.Schema, x.Dim,
 		p.Sigma, p.Low, p.High})
 }
 
@@ -122,10 +110,9 @@ func (c *Compiled) SameShape(n *Compiled) error {
 		return Invalid("config.id", n.Config.ID, "cannot change from %q%s", c.Config.ID, way("config.id"))
 	case !SameJSON(c.Config.Policy.Raw, n.Config.Policy.Raw):
 		return Invalid("config.policy", "", "cannot change%s", way("config.policy"))
-	case !SameJSON(c.Config.Features.Hashed, n.Config.Features.Hashed), c.Encoder != nil &&
-		(n.Encoder == nil || c.Encoder.ID() != n.Encoder.ID()):
+	case (c.Encoder == nil) != (n.Encoder == nil), c.Encoder != nil && c.Encoder.ID() != n.Encoder.ID():
 		return Invalid("config.features", "", "cannot change%s", way("config.features"))
-	case c.folds() && (c.Config.Reward.Adapt != n.Config.Reward.Adapt || c.Config.Reward.Min != n.Config.Reward.Min ||
+	case c.Hashed != nil && (c.Config.Reward.Adapt != n.Config.Reward.Adapt || c.Config.Reward.Min != n.Config.Reward.Min ||
 		c.Config.Reward.Max != n.Config.Reward.Max):
 		return Invalid("config.reward", "", "the range cannot change from %s%s", c.Config.Reward.span(), way("config.reward"))
 	case c.Problem(rng.Key{}).Sigma != n.Problem(rng.Key{}).Sigma:
@@ -142,3 +129,6 @@ func (c *Compiled) SameState(n *Compiled) error {
 	same.Config.ID = c.Config.ID
 	return c.SameShape(&same)
 }
+
+// Witnesses reports whether the policy looks at decisions when they are made (bandit.Witness).
+func (c *Compiled) Witnesses() bool { return c.Config.Policy.reads() }

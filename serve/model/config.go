@@ -17,7 +17,7 @@ import (
 type Config struct {
 	ID            string      `key:"id" doc:"public name: letters, digits, . _ -, at most 64"`
 	Policy        PolicySpec  `key:"policy" doc:"a policy table as in experiments, kind and options"`
-	Features      FeatureSpec `key:"features" doc:"{ model = \"hashed\", bits, pairs, learn = { after = N } }: any request is read; or a schema of named features"`
+	Features      FeatureSpec `key:"features" doc:"a schema of named features; without one any request is read"`
 	Dim           int         `key:"dim" doc:"plain vectors of this length instead of features"`
 	Sigma         float64     `key:"sigma" doc:"subgaussian constant of the noise, for policies that do not take it from the data; for auto its first guess" default:"half the range of rewards"`
 	Floor         float64     `key:"floor" doc:"exploration floor ε: a uniform candidate with this probability, so that the log can evaluate other policies; at most 6 decimals"`
@@ -40,7 +40,7 @@ type Config struct {
 type Reward struct {
 	Min     float64  `key:"min" doc:"smallest reward"`
 	Max     float64  `key:"max" doc:"largest reward"`
-	Adapt   bool     `key:"adapt" doc:"a reward outside widens the range, for the policies hashed, sparse and auto (with the linear link); otherwise it is refused. Without min and max it is true, with one of them false"`
+	Adapt   bool     `key:"adapt" doc:"a reward outside widens the range, for the policies effects, sparse and auto (with the linear link); otherwise it is refused. Without min and max it is true, with one of them false"`
 	Rule    Rule     `key:"rule" doc:"first: the first one, at once; sum, last: all of the window, when it closes"`
 	Window  Duration `key:"window" doc:"how long after the decision rewards count, such as 10m"`
 	Default Maybe    `key:"default" doc:"reward of an event that got none in the window: a number; none: it teaches nothing; auto: none, until the data look as if only successes are sent, then min" default:"auto"`
@@ -120,8 +120,8 @@ func (e *Entry) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v
 // DefaultFloor is the exploration floor of a model that names none.
 const DefaultFloor = 0.01
 
-// Default returns a model with a name. Its features are hashed, so that it reads any request, and its policy is
-// hashed too; with a schema or with dim the policy is auto. Rewards lie in [0, 1] until one outside is seen; the
+// Default returns a model with a name. It reads any request, and its policy is effects; with a schema or with dim the
+// policy is auto. Rewards lie in [0, 1] until one outside is seen; the
 // first one within ten minutes counts. Admit writes out what is not set.
 func Default(id string) Config {
 	return Config{

@@ -62,8 +62,7 @@ func FeatureError(err error) *Error {
 	if !errors.As(err, &f) {
 		return &Error{Want: err.Error(), Err: err}
 	}
-	// A path is read as its parts, and only the name of the field in the error depends on them.
-	field := strings.TrimPrefix(f.Path, "sample[0].") // of feature.Learn
+	field := f.Path // and only the name of the field in the error depends on it
 	if row, rest, ok := strings.Cut(field, "]"); ok && strings.HasPrefix(field, "actions[") && rest != ".id" {
 		field = row + "].features" + rest
 	}

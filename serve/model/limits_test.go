@@ -24,15 +24,14 @@ func TestLimits(t *testing.T) {
 		`"caps":{"a":1.5}`:                    "in (0, 1]",
 		`"floors":{"a":0.3},"caps":{"a":0.2}`: "config.floors.a: is above caps.a, which is 0.2",
 		`"floors":{"a":0.3,"b":0.6,"c":0.2}`:  `the floors of "b" and "a" and of 1 more sum to 1.1, expected at most 1`,
-		`"floors":{"a":0.6},"entered":[{"id":"b","floor":0.5,"until":9}]`: `the floors of "a" and "b" sum to 1.1`,
-		`"caps":{"b":0.1},"entered":[{"id":"b","floor":0.5,"until":9}]`:   "config.entered[0].floor: is above caps.b, which is 0.1",
-		`"floors":{"a":0.6},"entered":[{"id":"a","floor":0.5,"until":9}]`: "",
-		`"floors":{"a":0.1},"dim":2`:                                      "config.floors: cannot be kept",
-		`"caps":{"a":0.1},"features":{"learn":{"after":50}}`:              "config.caps: cannot be kept",
-		`"floor":{"a":0.1}`: "floor",
-		`"cap":{"a":0.1}`:   `did you mean "caps"`,
+		`"floors":{"a":0.6},"entered":[{"id":"b","floor":0.5,"until":9}]`:            `the floors of "a" and "b" sum to 1.1`,
+		`"caps":{"b":0.1},"entered":[{"id":"b","floor":0.5,"until":9}]`:              "config.entered[0].floor: is above caps.b, which is 0.1",
+		`"floors":{"a":0.6},"entered":[{"id":"a","floor":0.5,"until":9}]`:            "",
+		`"floors":{"a":0.1},"dim":2`:                                                 "config.floors: cannot be kept",
+		`"floor":{"a":0.1}`:                                                          "floor",
+		`"cap":{"a":0.1}`:                                                            `did you mean "caps"`,
 		`"floors":{"a":0.7,"b":0.3,"<&>":0},"caps":{"c":0.000001,"a":0.7,"x.y z":1}`: "",
-		`"floors":{},"caps":{}`: "",
+		`"floors":{},"caps":{}`:                                                      "",
 	} {
 		admits(t, `{"id":"m",`+text+`}`, words)
 	}

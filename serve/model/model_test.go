@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"troupe/feature"
-	"troupe/policy"
 	"troupe/rng"
 	"troupe/spec"
 )
@@ -52,58 +51,6 @@ func refusal(text string) (field, want string) {
 	return "?", err.Error()
 }
 
-// TestPairs: pairs as a word and as a list of pairs of namespaces; what does not fit is refused with its place and the
-// nearest name.
-func TestPairs(t *testing.T) {
-	for given, want := range map[string]string{
-		`"auto"`: "auto", `"no"`: "no", `"yes"`: "yes",
-		`[["context","action"]]`: "no", `[["action","context"]]`: "no", `[["context","action"],["action","context"]]`: "no",
-		`[["context","action"],["context","context"]]`: "yes", `[["context","context"],["action","context"]]`: "yes",
-	} {
-		c := admit(t, `{"id":"m","features":{"model":"hashed","bits":12,"pairs":`+given+`}}`)
-		if h := c.Config.Features.Hashed; h.Pairs != want || h.Bits != 12 {
-			t.Errorf("%s is %+v, want %s", given, h, want)
-		}
-		p, err := c.NewPolicy(rng.NewKey(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		pairs := map[bool]bool{}
-		for _, m := range p.(*policy.Hashed).Models() {
-			if !m.Small {
-				pairs[m.Pairs] = true
-			}
-		}
-		if pairs[true] != (want != "no") || pairs[false] != (want != "yes") {
-			t.Errorf("%s: models with pairs %v", given, pairs)
-		}
-	}
-	for _, given := range []string{"yes", "no"} { // said of the policy
-		c := admit(t, `{"id":"m","policy":{"kind":"hashed","pairs":"`+given+`"}}`)
-		if h := c.Config.Features.Hashed; h.Pairs != given {
-			t.Errorf("the policy says %s, the features %+v", given, h)
-		}
-	}
-	for given, want := range map[string][2]string{
-		`[]`:                      {"config.features.pairs", "without which the context could not matter"},
-		`[["context","context"]]`: {"config.features.pairs", "without which the context could not matter"},
-		`[["contxt","action"]]`:   {"config.features.pairs[0][0]", `did you mean "context"?`},
-		`[["context","action"],["user","action"]]`: {"config.features.pairs[1][0]", "expected one of action, context"},
-		`[["context.city","action"]]`:              {"config.features.pairs[0][0]", `did you mean "context"?`},
-		`[["action","action"]]`:                    {"config.features.pairs[0]", "does not have"},
-		`[["context"]]`:                            {"config.features.pairs[0]", "expected two namespaces"},
-		`["context","action"]`:                     {"config.features.pairs[0]", "expected two namespaces"},
-		`[["context",1]]`:                          {"config.features.pairs[0][1]", "not a namespace"},
-		`"sometimes"`:                              {"config.features.pairs", "expected auto, yes or no"},
-		`true`:                                     {"config.features.pairs", ""},
-	} {
-		field, why := refusal(`{"id":"m","features":{"model":"hashed","pairs":` + given + `}}`)
-		if field != want[0] || !strings.Contains(why, want[1]) {
-			t.Errorf("%s: %q: %s", given, field, why)
-		}
-	}
-}
-
 // TestDefaults: what a configuration that says little is, and that it is written out.
 func TestDefaults(t *testing.T) {
 	c := admit(t, `{"id":"m"}`)
@@ -116,18 +63,13 @@ func TestDefaults(t *testing.T) {
 	}
 	want := map[string]any{
 		"id": "m", "mode": "online", "floor": 0.01, "log_candidates": "full",
-		"features": map[string]any{"model": "hashed", "bits": 18.0, "pairs": "auto", "fields": true},
-		"reward":   map[string]any{"min": 0.0, "max": 1.0, "adapt": true, "rule": "first", "window": "10m0s", "default": "auto"},
+		"reward": map[string]any{"min": 0.0, "max": 1.0, "adapt": true, "rule": "first", "window": "10m0s", "default": "auto"},
+		"policy": map[string]any{"kind": "effects", "change": "restarts"},
 	}
-	options := written["policy"].(map[string]any)
-	delete(written, "policy")
 	if diff := cmp.Diff(want, written); diff != "" {
 		t.Error(diff)
 	}
-	if options["kind"] != "hashed" || options["m"] == nil || options["bits"] != nil || options["pairs"] != nil || options["range"] != nil {
-		t.Errorf("options %v", options)
-	}
-	for text, kind := range map[string]string{`{"id":"m","dim":3}`: "auto", `{"id":"m","features":{"features":[{"feature":"action.p","kind":"number","range":[0,1]}]}}`: "auto", `{"id":"m","features":{"model":"hashed"},"policy":{"kind":"sparse"}}`: "sparse"} {
+	for text, kind := range map[string]string{`{"id":"m","dim":3}`: "auto", `{"id":"m","features":{"features":[{"feature":"action.p","kind":"number","range":[0,1]}]}}`: "auto", `{"id":"m","dim":3,"policy":{"kind":"effects"}}`: "effects"} {
 		if c := admit(t, text); c.Config.Policy.Raw["kind"] != kind || c.Config.Reward.Default.Word != "auto" {
 			t.Errorf("%s: %v, %+v", text, c.Config.Policy.Raw, c.Config.Reward)
 		}
@@ -144,8 +86,8 @@ func TestRoundTrip(t *testing.T) {
 	for _, text := range []string{
 		`{"id":"m"}`, `{"id":"m","dim":3,"policy":{"kind":"auto","m":8},"sigma":0.25}`,
 		`{"id":"m","dim":2,"policy":{"kind":"mixed","epsilon":0.1,"base":{"kind":"ensemble","m":4}},"floor":0}`,
-		`{"id":"m","features":` + schema + `}}`, `{"id":"m","features":` + schema + `,"learned":true}}`,
-		`{"id":"m","features":{"model":"hashed","bits":10,"pairs":"no"},"reward":{"min":-2,"max":3,"default":-1,"rule":"last","window":"PT1H30M"},"mode":"shadow"}`,
+		`{"id":"m","features":` + schema + `}}`,
+		`{"id":"m","policy":{"kind":"effects","change":"none","half_life":"1d"},"reward":{"min":-2,"max":3,"default":-1,"rule":"last","window":"PT1H30M"},"mode":"shadow"}`,
 		`{"id":"m","reward":{"default":"none"},"actions":[{"id":"a","features":{"x":1}},{"id":"b"}],"log_candidates":"none"}`,
 	} {
 		first := admit(t, text)
@@ -170,9 +112,6 @@ func TestRoundTrip(t *testing.T) {
 		y, err2 := q.AppendSnapshot(nil)
 		if err1 != nil || err2 != nil || string(x) != string(y) {
 			t.Errorf("%s: the log's policy begins with another state", text)
-		}
-		if again.Features.Learned != strings.Contains(text, "learned") {
-			t.Errorf("%s: learned is %v", text, again.Features.Learned)
 		}
 	}
 }
@@ -202,11 +141,11 @@ func TestRefusals(t *testing.T) {
 		`{"id":"m","dim":2,"policy":{"kind":"ts"}}`:                "config.policy.kind",
 		`{"id":"m","dim":2,"policy":{"kind":"ensemble","m":1001}}`: "config.policy.m",
 		`{"id":"m","dim":2,"policy":{"kind":"mixed","base":{"kind":"ensemble","m":1001}}}`: "config.policy.m",
-		`{"id":"m","policy":{"kind":"hashed","bits":12}}`:                                  "config.policy.bits",
-		`{"id":"m","policy":{"kind":"hashed","range":[0,1]}}`:                              "config.policy.range",
-		`{"id":"m","features":{"learn":true}}`:                                             "config.features.learn",
-		`{"id":"m","features":{"model":"hashed","bits":9}}`:                                "config.features.bits",
-		`{"id":"m","features":{"features":[],"learned":1}}`:                                "config.features.learned",
+		`{"id":"m","policy":{"kind":"hashed"}}`:                                            "config.policy.kind",
+		`{"id":"m","policy":{"kind":"sparse"}}`:                                            "config.policy.kind",
+		`{"id":"m","policy":{"kind":"effects","change":"sometimes"}}`:                      "config.policy.change",
+		`{"id":"m","policy":{"kind":"effects","half_life":49}}`:                            "config.policy.half_life",
+		`{"id":"m","features":{"model":"hashed"}}`:                                         "config.features.model",
 		`{"id":"m","actions":[{"id":"a"},{"id":"a"}]}`:                                     "config.actions[1].id",
 		`{"id":"m",` + schema + `,"actions":[{"id":"a","features":{"p":2}}]}`:              "config.actions[0].features.p",
 		`{"id":"m","dim":2,"actions":[{"id":"a"}]}`:                                        "config.actions[0].features",
@@ -249,12 +188,9 @@ func TestSameShape(t *testing.T) {
 			t.Errorf("%s: a copy may have it: %v", key, same)
 		}
 	}
-	hashed, wide := admit(t, `{"id":"m"}`), admit(t, `{"id":"m","reward":{"min":0,"max":2}}`)
-	if hashed.SameShape(wide) == nil {
-		t.Error("the range of a policy that folds rewards by it may change")
-	}
-	if hashed.SameShape(admit(t, `{"id":"m","features":{"model":"hashed","bits":17}}`)) == nil {
-		t.Error("bits may change")
+	open, wide := admit(t, `{"id":"m"}`), admit(t, `{"id":"m","reward":{"min":0,"max":2}}`)
+	if open.SameShape(wide) == nil {
+		t.Error("the range of rewards may change")
 	}
 }
 
@@ -304,9 +240,7 @@ func TestRecast(t *testing.T) {
 	}
 	schema := &feature.Schema{Format: feature.Format, Model: "shared", Unknown: "ignore", Features: []feature.Feature{{Name: "action", Weight: 1, Kind: &feature.Vector{Size: 2, Bound: 1, Outside: "refuse"}}}}
 	for name, x := range map[string]Change{
-		"hashed features": {Features: FeatureSpec{Hashed: &Hashed{Model: "hashed", Bits: 12, Pairs: "no"}}},
-		"a schema":        {Features: FeatureSpec{Schema: schema}},
-		"hashed":          kind(spec.Raw{"kind": "hashed"}),
+		"a schema": {Features: FeatureSpec{Schema: schema}},
 	} {
 		var e *Error
 		if _, err := x.Recast(auto, 0, 1, DefaultLimits); !errors.As(err, &e) || !strings.Contains(e.Want, "apprentice") {
@@ -336,41 +270,18 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// TestRenamedOption: an option is refused by its old name, with the new one.
-func TestRenamedOption(t *testing.T) {
-	for _, text := range []string{`{"id": "m", "policy": {"kind": "hashed", "forget": 100}}`,
-		`{"id": "m", "policy": {"kind": "hashed", "forget": 100, "compare_over": 100}}`} {
-		var c Config
-		err := json.Unmarshal([]byte(text), &c)
-		if err == nil {
-			_, err = c.Admit(DefaultLimits)
-		}
-		if err == nil || !strings.Contains(err.Error(), "is called compare_over now") {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-}
-
-// TestKeepsRules: a model that was made before there were rules keeps its table, whatever says the same; a new one has
-// rules 3 and keeps them.
-func TestKeepsRules(t *testing.T) {
-	for table, rules := range map[string]string{
-		`{"kind": "hashed", "change": "restarts"}`:             "<nil>",
-		`{"kind": "hashed", "change": "restarts", "rules": 2}`: "2",
-		`{"kind": "hashed", "change": "restarts", "rules": 3}`: "3",
+// TestKeepsChange: a model without the option change keeps its table, whatever says the same; a new one has it written.
+func TestKeepsChange(t *testing.T) {
+	for table, change := range map[string]string{
+		`{"kind": "effects"}`:                     "restarts",
+		`{"kind": "effects", "change": "none"}`:   "none",
+		`{"kind": "atoms"}`:                       "<nil>",
+		`{"kind": "atoms", "change": "restarts"}`: "restarts",
 	} {
-		var own Config
-		if err := json.Unmarshal([]byte(`{"id": "m", "policy": `+table+`}`), &own); err != nil {
-			t.Fatal(err)
-		}
-		own.Policy.Raw = own.written(own.Policy.Raw)
-		for _, again := range []string{"", `, "policy": {"kind": "hashed"}`, `, "policy": ` + table,
-			`, "policy": {"kind": "hashed", "change": "restarts", "rules": ` + map[string]string{"<nil>": "1", "2": "2", "3": "3"}[rules] + `}`} {
-			var c Config
-			if err := json.Unmarshal([]byte(`{"id": "m"`+again+`}`), &c); err != nil {
-				t.Fatal(err)
-			}
-			if c.Keep(own); fmt.Sprint(c.Policy.Raw["rules"]) != rules || !SameJSON(c.Policy.Raw, own.Policy.Raw) {
+		own := admit(t, `{"id": "m", "dim": 2, "policy": `+table+`}`).Config
+		for _, again := range []string{"", `, "dim": 2, "policy": {"kind": "` + own.Policy.Raw["kind"].(string) + `"}`, `, "policy": ` + table} {
+			c := read(t, `{"id": "m"`+again+`}`)
+			if c.Keep(own); fmt.Sprint(c.Policy.Raw["change"]) != change || !SameJSON(c.Policy.Raw, own.Policy.Raw) {
 				t.Errorf("%s, then %s: %v", table, again, c.Policy.Raw)
 			}
 		}

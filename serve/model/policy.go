@@ -8,11 +8,8 @@ import (
 	"troupe/spec"
 )
 
-// The kinds of policies for hashed features.
-const (
-	hashedKind = "hashed"
-	sparseKind = "sparse"
-)
+// defaultKind is the policy of a model without a schema.
+const defaultKind = "effects"
 
 // PolicySpec is a policy table: as it was written, and decoded.
 type PolicySpec struct {
@@ -22,6 +19,10 @@ type PolicySpec struct {
 
 // DecodeSpec implements spec.Decoder.
 func (p *PolicySpec) DecodeSpec(v any, path string) (err error) {
+	if raw, ok := v.(spec.Raw); ok && raw["kind"] == "hashed" {
+		return spec.Errorf(spec.Join(path, "kind"), `is "hashed", which is not there any more: leave policy out, effects is the `+
+			`default; a model that was made with it learns anew from its log (troupe train)`)
+	}
 	if raw, ok := v.(spec.Raw); ok {
 		kind, named := raw["kind"].(string)
 		if _, known := policy.Kinds[kind]; named && !known {
@@ -39,7 +40,7 @@ var served = sync.OnceValue(func() (kinds []string) {
 	for _, kind := range spec.Names(policy.Kinds) {
 		p, err := policy.Kinds[kind]().New(policy.Problem{Dim: 2, Sigma: 1, Init: rng.NewKey(0).Stream(rng.Init), High: 1, Timed: true})
 		if err != nil {
-			continue // hashed features have a dimension of their own, and needs no options
+			continue // needs options
 		}
 		if _, ok := p.(Policy); ok {
 			kinds = append(kinds, kind)
@@ -53,7 +54,7 @@ func (p *PolicySpec) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Val
 
 // String describes the default for listings.
 func (p *PolicySpec) String() string {
-	return `{ kind = "hashed" }; with a schema or dim { kind = "auto" }`
+	return `{ kind = "effects" }; with a schema or dim { kind = "auto" }`
 }
 
 // fill replaces the table by complete(table).
@@ -68,7 +69,11 @@ func (p *PolicySpec) fill(complete func(spec.Raw) spec.Raw) error {
 	return nil
 }
 
-func sparseKindOf(raw spec.Raw) bool { return raw["kind"] == hashedKind || raw["kind"] == sparseKind }
+// reads reports whether the policy reads requests as they come, and finds its own coordinates.
+func (p *PolicySpec) reads() bool {
+	_, ok := p.Options.(policy.RequestReader)
+	return ok
+}
 
 // most returns the largest number under a key anywhere in a table.
 func most(raw spec.Raw, key string) float64 {

@@ -4,52 +4,30 @@ package model
 // as they are.
 type Change struct {
 	Policy   PolicySpec
-	Features FeatureSpec // hashed, with other bits or pairs
+	Features FeatureSpec
 	Sigma    float64
 }
 
 // Recast returns the configuration of a copy of a model under another policy, which learns from the model's log. own is
-// the model's, lo and hi the range of rewards in force. The log has vectors of a schema, or hashes of what was sent,
-// and not requests: from one a copy cannot learn the other.
+// the model's, lo and hi the range of rewards in force. The log has vectors of a schema, or atoms of what was sent:
+// from one a copy cannot learn the other.
 func (x Change) Recast(own Config, lo, hi float64, limits Limits) (*Compiled, error) {
 	c := own
-	if !x.Features.IsZero() {
-		switch h := own.Features.Hashed; {
-		case h != nil && x.Features.Hashed != nil:
-			with := *x.Features.Hashed
-			with.Fields = h.Fields // the log has the hashes of the source
-			c.Features.Hashed = &with
-		case h != nil, !SameJSON(own.Features.Schema, x.Features.Schema) || own.Features.Schema == nil:
-			return nil, Invalid("features", "",
-				"cannot be changed by a copy: the log has the vectors that the model's own features made, not the "+
-					"requests; make a new model, and let it learn from the same decisions in the mode apprentice")
-		}
+	if !x.Features.IsZero() && (own.Features.Schema == nil || !SameJSON(own.Features.Schema, x.Features.Schema)) {
+		return nil, Invalid("features", "",
+			"cannot be changed by a copy: the log has what the model's own features made, not the requests; make a new "+
+				"model, and let it learn from the same decisions in the mode apprentice")
 	}
-	raw := x.Policy.Raw
-	// the options of today, but for what the features say
-	if raw == nil && !SameJSON(c.Features.Hashed, own.Features.Hashed) {
-		raw = own.Policy.Raw
-	}
-	if raw != nil {
-		if sparseKindOf(raw) && c.Features.Hashed == nil && raw["kind"] == hashedKind {
-			return nil, Invalid("policy.kind", hashedKind,
-				"learns from hashed features, and the log has the vectors of a schema: make a new model, and let it "+
-					"learn from the same decisions in the mode apprentice; auto is the default for vectors")
-		}
-		if c.Features.Hashed != nil && !sparseKindOf(raw) {
-			return nil, Invalid("policy.kind", raw["kind"],
-				"needs vectors of a fixed length, and the log has hashed features; expected hashed or sparse")
-		}
+	if raw := x.Policy.Raw; raw != nil {
 		if err := c.Policy.DecodeSpec(raw, "policy"); err != nil {
 			return nil, ErrorAt("config", err)
 		}
-		if sparseKindOf(raw) {
+		switch open := c.Features.Schema == nil && c.Dim == 0; {
+		case !c.Policy.reads() && open:
+			return nil, Invalid("policy.kind", raw["kind"],
+				"needs vectors of a fixed length, and the log has requests; expected effects")
+		case c.Policy.reads():
 			c.Sigma = 0
-		}
-	}
-	if x.Policy.Raw != nil {
-		if err := c.notice(); err != nil {
-			return nil, err
 		}
 	}
 	if x.Sigma != 0 {

@@ -73,9 +73,8 @@ func merge(t, patch spec.Raw) spec.Raw {
 }
 
 // Lost returns an *Error that names the first field that a change says and its result does not have, nil where the
-// result has all of them. c is the change as it was decoded, before Keep; began is the configuration with which the
-// model began, for one whose features were learned since: a change may say it again.
-func (c *Config) Lost(result Config, began func() (Config, error)) error {
+// result has all of them. c is the change as it was decoded, before Keep.
+func (c *Config) Lost(result Config) error {
 	asked, err := tableOf(c)
 	if err != nil {
 		return err
@@ -83,17 +82,6 @@ func (c *Config) Lost(result Config, began func() (Config, error)) error {
 	got, err := tableOf(&result)
 	if err != nil {
 		return err
-	}
-	if h := c.Features.Hashed; h != nil && h.Learn.After > 0 && result.Features.Learned {
-		first, err := began()
-		if err != nil {
-			return ErrorAt("config.features", err)
-		}
-		was, err := tableOf(&first)
-		if err != nil {
-			return err
-		}
-		got["features"], got["policy"] = was["features"], was["policy"]
 	}
 	return lost("config", c.said, asked, got)
 }

@@ -51,21 +51,14 @@ func (s *Shapes) shape(out *Compiled, limits Limits) error {
 
 // shape makes the encoder and tries the policy.
 func (c *Compiled) shape(limits Limits) error {
-	if h := c.Config.Features.Hashed; h != nil {
-		var err error
-		if c.Hashed, err = feature.NewHashed(feature.HashedOptions{Bits: h.Bits, Limits: limits.Feature,
-			Fields: h.Fields, List: c.Config.Policy.Raw["kind"] == hashedKind}); err != nil {
-			return ErrorAt("config.features", err)
-		}
+	if c.Config.open() {
+		c.Hashed = feature.NewHashed(limits.Feature)
 		c.Dim = c.Hashed.Dim()
 		return c.tryPolicy()
 	}
 	schema := c.Config.Features.Schema
 	if c.Config.Dim != 0 {
 		schema = vectorSchema(c.Config.Dim)
-	}
-	if schema == nil {
-		return Invalid("config.features", "", "is missing; Admit fills in what is not set")
 	}
 	e, err := feature.New(schema, limits.Feature)
 	if err != nil {

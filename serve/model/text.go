@@ -76,17 +76,8 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	switch {
 	case c.Dim != 0:
 		out["dim"] = c.Dim
-	case c.Features.Schema != nil && c.Features.Learned:
-		var t map[string]any
-		if err := json.Unmarshal(c.Features.Schema.Canonical(), &t); err != nil {
-			return nil, err
-		}
-		t["learned"] = true
-		out["features"] = t
 	case c.Features.Schema != nil:
 		out["features"] = c.Features.Schema
-	case c.Features.Hashed != nil:
-		out["features"] = c.Features.Hashed
 	}
 	if len(c.Actions) > 0 {
 		rows := make([]map[string]any, len(c.Actions))

@@ -23,10 +23,16 @@ func (c *Compiled) tryPolicy() error {
 	}
 	var set bandit.ActionSet
 	if c.Hashed != nil {
-		set, err = actionset.SparseOf(c.Dim, []int{0, 1, 2}, []uint32{0, 1}, []float64{1, 1})
+		b := feature.NewHashedBatch(c.Hashed)
+		err = errors.Join(b.Begin(nil), b.Add("0", nil), b.Add("1", nil))
+		set = b
 	} else {
-		block := make([]float64, 2*c.Dim)
+		arms := min(c.Dim+1, 3) // the third is neither along the others nor orthogonal to them
+		block := make([]float64, arms*c.Dim)
 		block[0], block[c.Dim] = 0.5, -0.5
+		if arms > 2 {
+			block[2*c.Dim], block[2*c.Dim+1] = 0.3, 0.4
+		}
 		set, err = actionset.FiniteOf(c.Dim, block)
 	}
 	if err != nil {
@@ -77,10 +83,16 @@ func (c *Compiled) bears() error {
 	if err != nil {
 		return err
 	}
-	rows := []bandit.Action{{X: []float64{1, 1}, At: []uint32{0, 1}}, {X: []float64{1}, At: []uint32{2}, Index: 1}}
+	var rows []bandit.Action
 	var set bandit.ActionSet
 	if c.Hashed != nil {
-		set, err = actionset.SparseOf(c.Dim, []int{0, 2, 3}, []uint32{0, 1, 2}, []float64{1, 1, 1})
+		b := feature.NewHashedBatch(c.Hashed)
+		err = errors.Join(b.Begin(nil), b.Add("0", nil), b.Add("1", nil))
+		for i := range b.Len() {
+			at, x := b.Nonzeros(i)
+			rows = append(rows, bandit.Action{At: at, X: x, Index: i})
+		}
+		set = b
 	} else {
 		block := make([]float64, 2*c.Dim)
 		block[0], block[2*c.Dim-1] = 0.5, -0.5
@@ -141,23 +153,19 @@ func (c *Compiled) CheckBudget() error {
 	}
 	if !bandit.Heeds(p) {
 		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"], "looks at features alone and would ignore the "+
-			"prices of a budget; expected hashed, sparse, auto (link = \"linear\"), atoms, ensemble, greedy or epsilon-greedy")
+			"prices of a budget; expected effects, auto (link = \"linear\"), atoms, ensemble, greedy or epsilon-greedy")
 	}
 	return nil
 }
 
 // CheckHalfLife refuses a half-life that is shorter than the window: half of what is known would be forgotten before
-// the reward of a decision has come. And one of a model that learns a schema, which would lose it when that takes over.
+// the reward of a decision has come.
 func (c *Compiled) CheckHalfLife() error {
 	o, ok := c.Config.Policy.Options.(policy.Forgetter)
 	if !ok {
 		return nil
 	}
 	h, w := o.Forgets(), time.Duration(c.Config.Reward.Window)
-	if f := c.Config.Features.Hashed; f != nil && f.Learn.After > 0 && !h.IsZero() {
-		return Invalid("config.policy.half_life", h.String(), "does not go with features.learn: the model of a learned schema "+
-			"has none; leave out one of them, or give a schema and a policy with half_life")
-	}
 	if h.Time > 0 && h.Time < w {
 		return Invalid("config.policy.half_life", h.String(), "expected at least reward.window, %v: half of what is known would "+
 			"be forgotten before a reward has come", w)
@@ -174,7 +182,7 @@ func (c *Compiled) CheckCatalogue() error {
 	}
 	switch {
 	case c.Hashed != nil:
-		b = feature.NewHashedBatch(c.Hashed, nil)
+		b = feature.NewHashedBatch(c.Hashed)
 	case c.Encoder != nil:
 		b = feature.NewBatch(c.Encoder)
 	default:

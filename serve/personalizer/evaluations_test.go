@@ -191,7 +191,7 @@ func TestEvaluationNumbers(t *testing.T) {
 			near(t, r.Name+": counts", sum.NonZeroProbability, x.NonZeroProbability)
 			near(t, r.Name+": squares", sum.SumOfSquares, x.SumOfSquares)
 		}
-		if a := got.PolicyResults[0].Arguments; !strings.Contains(a, `"kind":"hashed"`) {
+		if a := got.PolicyResults[0].Arguments; !strings.Contains(a, `"kind":"effects"`) {
 			t.Errorf("the policy that ran is %q", a)
 		}
 	}

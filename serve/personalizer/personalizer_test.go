@@ -382,7 +382,7 @@ func TestPersonalizerGuarded(t *testing.T) {
 func TestPersonalizerReads(t *testing.T) {
 	e, _ := newReal(t, api.Options{})
 	e.do("POST", "/personalizer/v1.0/rank", rankRequest).want(t, "rank", 201)
-	e.do("GET", "/personalizer/v1.0/configurations/policy", "").want(t, "policy", 200, `{"name":"shop","arguments":"{`, `\"kind\":\"hashed\"`)
+	e.do("GET", "/personalizer/v1.0/configurations/policy", "").want(t, "policy", 200, `{"name":"shop","arguments":"{`, `\"kind\":\"effects\"`)
 	e.do("GET", "/personalizer/v1.0/model/properties", "").want(t, "model", 200, `{"creationTime":"2`, `"lastModifiedTime":"2`)
 	e.do("GET", "/personalizer/v1.0/logs/properties", "").want(t, "log", 200, `{"dateRange":{"from":"2`)
 	if a := e.do("GET", "/personalizer/v1.0/model", ""); a.status != 200 || len(a.body) < 100 || a.header.Get("Content-Type") != "application/octet-stream" {
@@ -522,7 +522,7 @@ func TestExamples(t *testing.T) {
 			}
 		}
 		path := strings.NewReplacer("{model}", "shop", "{event}", step[1], "{evaluation}", evaluation).Replace(c.path)
-		a := e.do(c.method, path, strings.ReplaceAll(c.body, strconv.Quote(`{"kind":"hashed"}`), policy))
+		a := e.do(c.method, path, strings.ReplaceAll(c.body, strconv.Quote(`{"kind":"effects"}`), policy))
 		if a.status >= 300 {
 			t.Errorf("%s: %s %s answers %d to its example %s: %s", id, c.method, path, a.status, c.body, a.body)
 		}

@@ -2,15 +2,15 @@ package main
 
 import (
 	"troupe/bandit"
-	"troupe/effects"
 	"troupe/feature"
 	"troupe/internal/worlds"
+	"troupe/policy"
 	"troupe/rng"
 )
 
 // random is the model of random effects with the encoder and the floor of a server.
 type random struct {
-	policy *effects.Policy
+	policy *policy.Effects
 	batch  *feature.HashedBatch
 	key    rng.Key
 	made   int
@@ -22,12 +22,12 @@ type random struct {
 }
 
 func newRandom(w *worlds.World, seed uint64) (worlds.Player, error) {
-	h, err := feature.NewHashed(feature.HashedOptions{Raw: true})
+	key := rng.NewKey(seed).Child("player").Child("effects").At(w.Seed)
+	p, err := policy.NewEffects(policy.EffectsOptions{}, policy.Problem{Init: key.Stream(rng.Init)})
 	if err != nil {
 		return nil, err
 	}
-	key := rng.NewKey(seed).Child("player").Child("effects").At(w.Seed)
-	return &random{policy: effects.NewPolicy(key.Stream(rng.Init)), batch: feature.NewHashedBatch(h, nil), key: key,
+	return &random{policy: p, batch: feature.NewHashedBatch(feature.NewHashed(feature.Limits{})), key: key,
 		open: map[int]bandit.Action{}}, nil
 }
 
@@ -76,4 +76,11 @@ func (p *random) Skip(decision int) {
 }
 
 // Stated implements worlds.Stater.
-func (p *random) Stated() int { return p.policy.Model.Stated() }
+func (p *random) Stated() int { return len(p.policy.Model().Changes()) }
+
+// must panics on an error that worlds rule out.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -39,7 +39,6 @@ var players = []struct {
 		func(w *worlds.World, seed uint64) (worlds.Player, error) { return worlds.NewTable(w, seed), nil }},
 	{"lints", "Thompson sampling on one-hot features, told the scales", true,
 		func(w *worlds.World, seed uint64) (worlds.Player, error) { return worlds.NewLinTS(w, seed), nil }},
-	{"served", "the model that a server makes from a name alone", false, newServed},
 	{"effects", "one model of random effects", false, newRandom},
 }
 
@@ -91,7 +90,7 @@ func parse(args []string, errs io.Writer) (*config, error) {
 	f := flag.NewFlagSet("play", flag.ContinueOnError)
 	f.SetOutput(errs)
 	kinds := f.String("kinds", "base", "kinds or families (base, wide, change, held, all), with commas")
-	names := f.String("players", "table,lints,served", "players, with commas: "+strings.Join(playerNames(), ", "))
+	names := f.String("players", "table,lints,effects", "players, with commas: "+strings.Join(playerNames(), ", "))
 	clients := f.String("clients", "", "how rewards arrive, with commas, for instance now,late/wild=1e6@200; empty: as each kind says")
 	n := f.Int("worlds", 12, "worlds of each kind")
 	first := f.Uint64("seed", 1, "seed of the first world")

@@ -18,7 +18,7 @@ func played(t *testing.T, args ...string) string {
 
 // TestTable: all players on two kinds; a second run, one world at a time, prints the same table.
 func TestTable(t *testing.T) {
-	args := []string{"-kinds", "ids,held-cold", "-players", "uniform,table,lints,served", "-worlds", "3", "-T", "300", "-spans", "200-300"}
+	args := []string{"-kinds", "ids,held-cold", "-players", "uniform,table,lints,effects", "-worlds", "3", "-T", "300", "-spans", "200-300"}
 	got := played(t, args...)
 	if again := played(t, append(args, "-jobs", "1")...); again != got {
 		t.Errorf("a second run printed\n%s\nafter\n%s", again, got)
@@ -26,9 +26,9 @@ func TestTable(t *testing.T) {
 	for _, want := range []string{
 		`(?m)^kind +player +250 +200-300 +worst \(seed\) +stated +µs$`,
 		`(?m)^ids +table +\.\d\d ± \.\d\d +`,
-		`(?m)^held-cold +served +`,
+		`(?m)^held-cold +effects +`,
 		`(?m)^means over 2 kinds$`,
-		`(?m)^served over the better rival: `,
+		`(?m)^effects over the better rival: `,
 	} {
 		if !regexp.MustCompile(want).MatchString(got) {
 			t.Errorf("no line %s in\n%s", want, got)
