@@ -280,7 +280,7 @@ func TestRefuse(t *testing.T) {
 		{"f.arff", head + "1,2,a\n", Options{Class: "x"}, ""}, // whole numbers may be classes
 		{"f.arff", head + "1.5,2,a\n", Options{Class: "x"}, `f.arff:6:1: column "x": the value is "1.5", expected a class: a whole number`},
 
-		{"f.csv", "1,2,a\n1,2x,b\n", Options{}, `f.csv:2:3: column "column 2": the value is "2x", expected a number like the values above it (if the column holds names, list it as categorical; if this marks a missing value, gaps = ["2x"])`},
+		{"f.csv", "1,2,a\n1,2x,b\n", Options{}, `f.csv:2:3: column "column 2": the value is "2x", expected a number like the values above it (if the column holds names, list it as categorical; if this marks a missing value, --gap "2x" or gaps = ["2x"])`},
 		{"f.csv", "1,u,a\n1,2,b\n", Options{}, `f.csv:2:3: column "column 2": the value is "2", expected text like the values above it (if the column holds names, list it as categorical)`},
 		{"f.csv", "1,2,a\n1,2\n", Options{}, `f.csv:2:1: 2 fields, expected 3`},
 		{"f.csv", "1,2,a\n1,inf,b\n", Options{}, `f.csv:2:3: column "column 2": the value is "inf", expected a finite number`},
@@ -302,7 +302,7 @@ func TestRefuse(t *testing.T) {
 		{"f.csv", "1,a\n", Options{Header: "maybe"}, `header: is "maybe"; expected one of auto, no, yes`},
 		{"f.csv", "1,a\n", Options{Delimiter: "|"}, `delimiter: is "|", expected ",", ";" or a tab`},
 
-		{"f.trn", "1 2 a\n1  b c\n", Options{}, `f.trn:2:4: column "column 2": the value is "b", expected a number like the values above it (if the column holds names, list it as categorical; if this marks a missing value, gaps = ["b"])`},
+		{"f.trn", "1 2 a\n1  b c\n", Options{}, `f.trn:2:4: column "column 2": the value is "b", expected a number like the values above it (if the column holds names, list it as categorical; if this marks a missing value, --gap "b" or gaps = ["b"])`},
 		{"f.trn", "1 2 a\n1 2 3 a\n", Options{}, `f.trn:2:1: 4 fields, expected 3`},
 
 		{"f.svm", "1 1:2\n1 2:1 2:3\n", Options{}, `f.svm:2:7: index 2 follows 2, expected ascending indices without repetition`},

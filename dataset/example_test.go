@@ -26,5 +26,5 @@ func Example() {
 	// Output:
 	// [eat leave] [2 1]
 	// [colour=blue colour=red size intercept]
-	// berries.csv:3:6: column "size": the value is "tree", expected a number like the values above it (if the column holds names, list it as categorical; if this marks a missing value, gaps = ["tree"])
+	// berries.csv:3:6: column "size": the value is "tree", expected a number like the values above it (if the column holds names, list it as categorical; if this marks a missing value, --gap "tree" or gaps = ["tree"])
 }

@@ -140,7 +140,7 @@ func ExampleIDKeys() {
 	fmt.Println(err)
 	// Output:
 	// {0000000000000abc 1 0}
-	// event id: not one of ours
+	// event id: not in the form of one
 }
 
 // A log can be read as JSON, a record a line.
