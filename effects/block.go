@@ -101,7 +101,7 @@ func (p *posterior) estimate(v *vector) float64 {
 
 // scratch is the memory of one goroutine for vectors of a block.
 type scratch struct {
-	full, w, row []float64
+	full, w []float64
 }
 
 // scatter stores a sparse vector in a dense one, until gather.

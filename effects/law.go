@@ -13,7 +13,6 @@ type drawing struct {
 	scale   [voters]float64
 	winner  [voters]int
 	weights []float64
-	ready   []bool
 }
 
 // Votes returns how many of 64 draws prefer each action of a decision, and which each prefers. prices, if not nil, are

@@ -122,14 +122,6 @@ func (s *state) model(name string) (*entry, *choose.Version, error) {
 	return e, e.version.Load(), nil
 }
 
-// kept returns the first entry that acts may still need.
-func (s *state) kept() uint64 {
-	if base := s.based.Load(); base > 0 {
-		return max(s.past.First.Load(), base+1)
-	}
-	return s.past.First.Load()
-}
-
 // noteBase takes the newest base of the fold, and reports whether it is another one. The caller holds mu, or is alone.
 func (s *state) noteBase() bool {
 	b := s.fold.Base().Seq

@@ -73,7 +73,7 @@ func TestEpisodes(t *testing.T) {
 			t.Errorf("environment %d: tabular %v, linear %v", e, one.Final(e, 0), one.Final(e, 3))
 		}
 	}
-	if m := one.Manifest; !m.Episodic || m.Program != "engine 2" || !slices.Equal(m.Record, []string{"solved"}) ||
+	if m := one.Manifest; !m.Episodic || m.Program != "engine 3" || !slices.Equal(m.Record, []string{"solved"}) ||
 		SizeOf(m.Environments[1]) != 8 || SizeOf(m.Environments[2]) != 0 {
 		t.Errorf("the manifest has episodic %v, program %q, record %v", m.Episodic, m.Program, m.Record)
 	}
@@ -110,7 +110,7 @@ func (f *follows) Episode(_ int, p episode.Played) error {
 func TestEpisodesRefuse(t *testing.T) {
 	const env, agent = "[[environment]]\nkind = 'deep-sea'\n", "[[agent]]\nkind = 'uniform'\n"
 	for want, text := range map[string]string{
-		"x.toml:1:1: there are [[policy]] tables, too":                                 agent + "[[policy]]\nkind = 'ts'\n" + env,
+		"x.toml:1:3: there are [[policy]] tables, too":                                 agent + "[[policy]]\nkind = 'ts'\n" + env,
 		"x.toml:2:1: kind is \"deep-sea\", which is played in episodes":                env + "[[policy]]\nkind = 'ts'\n",
 		"x.toml:4:1: kind is \"linear\", which is played in rounds":                    agent + "[[environment]]\nkind = 'linear'\n",
 		"x.toml:5:1: size is 1, expected a whole number from 2":                        agent + env + "size = 1\n",

@@ -104,7 +104,7 @@ const MaxDecisions = 1 << 20
 // New returns the world of a seed with T decisions.
 func (k Kind) New(seed uint64, T int) (*World, error) {
 	if T < 1 || T > MaxDecisions {
-		return nil, fmt.Errorf("T: is %d, expected 1 to %d decisions", T, MaxDecisions)
+		return nil, fmt.Errorf("decisions: T is %d, expected 1 to %d decisions", T, MaxDecisions)
 	}
 	key := rng.NewKey(seed).Child("worlds").Child(k.Name)
 	w := &World{Kind: k.Name, Seed: seed, Client: k.client, Decisions: make([]Decision, T)}

@@ -139,7 +139,7 @@ func (c *config) wildWorld(client string, k, s int, cells []wildCell) error {
 				return err
 			}
 			if len(r.Wild) == 0 || r.Wild[0]+after > c.T {
-				return fmt.Errorf("T: is %d; with client %s the value %s came too late for %d decisions after it", c.T, client, wild, after)
+				return fmt.Errorf("flag -T: is %d; with client %s the value %s came too late for %d decisions after it", c.T, client, wild, after)
 			}
 			from := r.Wild[0]
 			cells[p].without[at][s], cells[p].with[at][s] = quiet.Share(from, from+after), r.Share(from, from+after)
