@@ -50,7 +50,7 @@ type state struct {
 	copies []*sums // at most four
 	fit    *fit    // an estimate that is under way, nil otherwise
 
-	offset   float64 // the first reward; sums are of rewards less it
+	offset   float64 // the first reward, then the median of the early ones; sums are of rewards less it
 	events   uint64  // learned events
 	n        uint64  // those that the main sums have
 	t        uint64  // decisions until the last event was learned

@@ -281,10 +281,19 @@ func (r *Reader) again() (*bufio.Reader, func() error, error) {
 	return b, second.Close, nil
 }
 
+// armNamer is implemented by sources whose arms may have names.
+type armNamer interface{ armNames() []string }
+
+var (
+	_ armNamer = (*csvSource)(nil)
+	_ armNamer = (*jsonlSource)(nil)
+	_ armNamer = (*parquetSource)(nil)
+)
+
 // Arms returns the names of actions, by their numbers, where the log itself numbers none: a table whose columns or
 // values are names. Nil otherwise. Known once the first event was read.
 func (r *Reader) Arms() []string {
-	if n, ok := r.src.(interface{ armNames() []string }); ok {
+	if n, ok := r.src.(armNamer); ok {
 		return n.armNames()
 	}
 	return r.names

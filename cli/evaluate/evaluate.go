@@ -627,6 +627,11 @@ func (e *evaluation) train(ctx context.Context, targets []*ope.PolicyTarget) (in
 	return first, err
 }
 
+// armed is implemented by readers of logs whose arms may have names.
+type armed interface{ Arms() []string }
+
+var _ armed = (*logged.Reader)(nil)
+
 // describe fills in what the reader knows.
 func (e *evaluation) describe(r *ope.Result, f *filtered, skip int) {
 	if r.Log.Source, r.Log.Format = e.source, f.r.Format(); e.fetched != "" {
@@ -636,7 +641,7 @@ func (e *evaluation) describe(r *ope.Result, f *filtered, skip int) {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("only decisions after entry %d of the log: a target has learned "+
 			"what came before", e.after))
 	}
-	if a, ok := f.r.(interface{ Arms() []string }); ok {
+	if a, ok := f.r.(armed); ok {
 		r.Log.Names = a.Arms()
 	}
 	for k, n := range f.r.Skipped() {
