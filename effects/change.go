@@ -211,6 +211,3 @@ func (m *Model) shares(dst []float64) []float64 {
 	}
 	return dst
 }
-
-// Stated returns how many changes of the rewards were noticed.
-func (m *Model) Stated() int { return len(m.changes) }

@@ -27,7 +27,7 @@ func (m *Model) Votes(context []Atom, actions [][]Atom, prices func(i int) float
 		stream.Round(actions[i][0].Hash).Normals(d.normal[i*voters:(i+1)*voters], 0)
 	}
 	d.z, d.s = resize(d.z, count*len(d.weights)), resize(d.s, count*len(d.weights))
-	wanted := make([]bool, len(d.weights))
+	var wanted [5]bool // of the model and its copies
 	for _, c := range d.pick {
 		wanted[c] = true
 	}
