@@ -33,8 +33,8 @@ func TestNothingFused(t *testing.T) {
 		t.Fatal(err)
 	}
 	module, _, _ := strings.Cut(strings.TrimPrefix(string(text), "module "), "\n")
-	for _, dir := range []string{"rng", "bandit", "internal/logs", "internal/linalg", "actionset", "policy", "env", "env/vw", "dataset", "sim",
-		"theory"} {
+	for _, dir := range []string{"rng", "bandit", "internal/logs", "internal/linalg", "actionset", "feature", "effects", "policy", "env", "env/vw",
+		"dataset", "sim", "theory"} {
 		source := make(map[string][]string) // read in full, so that the test's result is not kept when a file changes
 		files, err := filepath.Glob(filepath.Join(filepath.FromSlash(dir), "*.go"))
 		if err != nil {

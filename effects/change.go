@@ -165,7 +165,7 @@ func (m *Model) favours(p *pending, e *expected) float64 {
 	sd := sqrt(m.h.s2)
 	d := min(max((e.z-p.z)/sd, -1), 1)
 	u := (p.y - p.z) / sd
-	r := (float64(d*u) - float64(d*d)/2) / (1 + float64(float64(p.open)*max(p.q, e.q))/m.h.s2)
+	r := (float64(d*u) - float64(float64(d*d)/2)) / (1 + float64(float64(p.open)*max(p.q, e.q))/m.h.s2)
 	return min(max(r, -evidence), evidence)
 }
 

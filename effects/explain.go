@@ -129,7 +129,7 @@ type mean struct{ n, sum, square float64 }
 func (x *mean) add(n, v float64) {
 	x.n += n
 	x.sum += float64(n * v)
-	x.square += float64(n*v) * v
+	x.square += float64(float64(n*v) * v)
 }
 
 func (x *mean) between() float64 {
@@ -157,10 +157,10 @@ func (m *Model) Far() (far []float64) {
 	}
 	lo, hi := m.extremes.bounds()
 	sd := sqrt(m.h.variance)
-	if y := m.extremes.top[0].raw; y > hi+10*sd {
+	if y := m.extremes.top[0].raw; y > hi+float64(10*sd) {
 		far = append(far, y+m.offset)
 	}
-	if y := m.extremes.low[0].raw; y < lo-10*sd {
+	if y := m.extremes.low[0].raw; y < lo-float64(10*sd) {
 		far = append(far, y+m.offset)
 	}
 	return far

@@ -65,7 +65,7 @@ func (m *Model) beginFit() *fit {
 	}
 	mean := sy / n
 	variance := syy/n - float64(mean*mean)
-	if !(variance > 1e-20*float64(m.offset*m.offset)+1e-300) || !(variance > 1e-14*float64(mean*mean)) {
+	if !(variance > float64(1e-20*float64(m.offset*m.offset))+1e-300) || !(variance > 1e-14*float64(mean*mean)) {
 		return nil
 	}
 	variance *= (n + 1) / n

@@ -579,7 +579,7 @@ func (f *field) scale(first []float64) {
 
 // quantile returns the q-quantile of sorted numbers, linear between two.
 func quantile(v []float64, q float64) float64 {
-	t := q * float64(len(v)-1)
+	t := float64(q * float64(len(v)-1))
 	i := int(t)
 	if i+1 >= len(v) {
 		return v[len(v)-1]

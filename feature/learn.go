@@ -455,7 +455,7 @@ func widen(lo, hi float64) (float64, float64, string) {
 		a := math.Exp2(math.Ceil(math.Log2(2 * math.Abs(lo))))
 		return -a, a, "one value only: the symmetric range"
 	}
-	half := (hi - lo) / 2
+	half := float64((hi - lo) / 2)
 	return lo - half, hi + half, "widened by half their width to"
 }
 

@@ -393,7 +393,7 @@ func (e *Encoder) layout(s *Schema, byName map[string]int) error {
 		}
 		c.at = e.base
 		e.base += c.to - c.from
-		total += c.weight * c.weight
+		total += float64(c.weight * c.weight)
 	}
 	used := make([]bool, len(e.columns))
 	seen := map[cross]bool{}
@@ -423,7 +423,7 @@ func (e *Encoder) layout(s *Schema, byName map[string]int) error {
 		a, b := e.columns[x[0]], e.columns[x[1]]
 		e.crosses = append(e.crosses, cross{x[0], x[1], e.base})
 		e.base += (a.to - a.from) * (b.to - b.from)
-		total += a.weight * a.weight * b.weight * b.weight
+		total += float64(a.weight * a.weight * b.weight * b.weight)
 	}
 	for i, f := range s.Features {
 		if f.CrossOnly && !used[i] {

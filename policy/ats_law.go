@@ -134,14 +134,14 @@ func absoluteTwo(x, y absoluteArm, covariance, m float64) float64 {
 	}
 	lo := math.Max(0, -kappa)
 	const far = 9.0
-	top := math.Max(far*x.width, far*y.width-kappa)
+	top := math.Max(far*x.width, float64(far*y.width)-kappa)
 	if top <= lo {
 		return ahead(kappa)
 	}
 	cuts := []float64{lo, top}
 	grade := func(at, width float64, from, to int) {
 		for k := from; k <= to; k++ {
-			if s := at + float64(k)*width; s > lo && s < top {
+			if s := at + float64(float64(k)*width); s > lo && s < top {
 				cuts = append(cuts, s)
 			}
 		}
@@ -177,7 +177,7 @@ func absoluteTwo(x, y absoluteArm, covariance, m float64) float64 {
 	for i := len(cuts) - 1; i > 0; i-- {
 		a, b := cuts[i-1], cuts[i]
 		const parts = 4
-		h := (b - a) / (2 * parts)
+		h := float64((b - a) / (2 * parts))
 		if h <= 0 {
 			continue
 		}
@@ -187,12 +187,12 @@ func absoluteTwo(x, y absoluteArm, covariance, m float64) float64 {
 		}
 		f2, g2 := at(b)
 		for k := range parts {
-			s := b - float64(2*k)*h
+			s := b - float64(float64(2*k)*h)
 			f1, g1 := at(s - h)
-			f0, g0 := at(math.Max(s-2*h, lo))
+			f0, g0 := at(math.Max(s-float64(2*h), lo))
 			middle := beyond + float64(h/12*(float64(5*g2)+float64(8*g1)-g0))
 			after := beyond + float64(h/3*(g2+float64(4*g1)+g0))
-			sum += h / 3 * (float64(f2*power(beyond)) + float64(4*f1*power(middle)) + float64(f0*power(after)))
+			sum += float64(h / 3 * (float64(f2*power(beyond)) + float64(4*f1*power(middle)) + float64(f0*power(after))))
 			beyond, f2, g2 = after, f0, g0
 		}
 	}
@@ -270,14 +270,14 @@ func absoluteOrthogonal(arms []absoluteArm, m float64) []float64 {
 				if math.IsInf(log, -1) {
 					return 0
 				}
-				return 2 * m / x.width * math.Exp(log-float64(z*z)/2) / math.Sqrt(2*math.Pi)
+				return 2 * m / x.width * math.Exp(log-float64(float64(z*z)/2)) / math.Sqrt(2*math.Pi)
 			}
-			lo, step := 0.0, x.width*9/36
+			lo, step := 0.0, float64(x.width*9/36)
 			for _, y := range arms {
 				lo = math.Max(lo, y.value-x.value)
 			}
 			for k := range 36 {
-				a := float64(k) * step
+				a := float64(float64(k) * step)
 				if a+step > lo {
 					law[i] += adaptive(density, math.Max(a, lo), a+step, 1e-12/36)
 				}
@@ -299,11 +299,11 @@ func adaptive(f func(float64) float64, a, b, tol float64) float64 {
 }
 
 func halved(f func(float64) float64, a, b, fa, fm, fb, whole, tol float64, depth int) float64 {
-	mid := (a + b) / 2
+	mid := float64((a + b) / 2)
 	fl, fr := f((a+mid)/2), f((mid+b)/2)
-	left, right := (mid-a)/6*(fa+float64(4*fl)+fm), (b-mid)/6*(fm+float64(4*fr)+fb)
+	left, right := float64((mid-a)/6*(fa+float64(4*fl)+fm)), float64((b-mid)/6*(fm+float64(4*fr)+fb))
 	if off := left + right - whole; depth == 0 || math.Abs(off) <= 15*tol && depth < 23 {
-		return left + right + off/15
+		return left + right + float64(off/15)
 	}
 	return halved(f, a, mid, fa, fl, fm, left, tol/2, depth-1) + halved(f, mid, b, fm, fr, fb, right, tol/2, depth-1)
 }

@@ -70,7 +70,7 @@ func (f frozenMembers) lost(means []float64, sigma, T float64) (share, gap, leve
 	best := sorted[len(sorted)-1] / sigma
 	for _, mu := range sorted[:len(sorted)-1] {
 		if d := best - mu/sigma; d > 0 {
-			pays += (1 + f.r*f.r) * logs.Log(T) / d
+			pays += (1 + float64(f.r*f.r)) * logs.Log(T) / d
 		}
 	}
 	level = sorted[len(sorted)-2] / sigma

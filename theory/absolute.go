@@ -131,7 +131,7 @@ func Absolute(arms int, m float64) Bound {
 		k := kappa
 		guard.Unlock()
 		widths := math.E / (math.E - 1) * (2*logDetCap(float64(s.D), tau, s.Lambda) - logs.Log(s.Delta))
-		return (1+k)*radius(s, tau)*math.Sqrt(tau*widths) + Martingale(tau, 1, s.Delta), nil
+		return float64((1+k)*radius(s, tau)*math.Sqrt(tau*widths)) + Martingale(tau, 1, s.Delta), nil
 	}
 	return b
 }

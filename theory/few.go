@@ -184,7 +184,7 @@ func (f Few) ForGood(pulls float64) (lo, hi float64, err error) {
 	if !(pulls >= 1) {
 		return 0, 0, &DomainError{"pulls", pulls, "at least 1 pull", "thm:few-horizon"}
 	}
-	gap, debt := f.Best-f.Other, f.Lambda*f.Other
+	gap, debt := f.Best-f.Other, float64(f.Lambda*f.Other)
 	sigma := func(k float64) float64 { return float64(f.R * math.Sqrt(1+f.Lambda/k)) }
 	bridge := func(k float64) float64 { return (float64(gap*k) - debt) / math.Sqrt(k) } // L, convex or rising in √k
 	if f.Other > 0 {
