@@ -28,20 +28,22 @@ const (
 	// the log is a cluster's, whose nodes are in Data: names, one a line; it replaces those that Digest names, by none
 	// where Data is empty
 	Members
-	Adopt // the model takes over what it measured; Data says what, in the model's own form
+	_ // 12 was of earlier programs
 	// entry AtSeq of a cluster's log, which no reader can use, has no effect; Data is the hash of its bytes
 	VoidEntry
 )
 
 var actNames = [...]string{1: "create", "configure", "pause", "resume", "clone", "rollback", "delete", "raise-version",
-	"import", "trim", "members", "adopt", "void"}
+	"import", "trim", "members", 13: "void"}
 
 // ofLog says that an act is about the log and not about a model.
 func (a Act) ofLog() bool { return a == RaiseVersion || a == Trim || a == Members || a == VoidEntry }
 
+func (a Act) known() bool { return int(a) < len(actNames) && actNames[a] != "" }
+
 // String returns the name in JSON, and the number of a value without one.
 func (a Act) String() string {
-	if int(a) < len(actNames) && a != 0 {
+	if a.known() {
 		return actNames[a]
 	}
 	return "act " + strconv.Itoa(int(a))
@@ -72,7 +74,7 @@ type Control struct {
 func (*Control) Kind() Kind { return KindControl }
 func (r *Control) check() error {
 	switch {
-	case r.Act == 0 || int(r.Act) >= len(actNames):
+	case !r.Act.known():
 		return fmt.Errorf("control: act = %d is unknown: %w", r.Act, ErrMalformed)
 	case r.Act.ofLog() != (r.Model == 0):
 		return fmt.Errorf("control: %v of model %v: %w", r.Act, r.Model, ErrMalformed)
@@ -94,12 +96,10 @@ func (r *Control) checkNew() error {
 			len(r.Data), ErrMalformed)
 	case r.Act == Members && (has || r.Digest == 0):
 		return checkMembers(r.Data)
-	case r.Act == Adopt && !has:
-		return fmt.Errorf("control: adopt without data: %w", ErrMalformed)
 	case r.Act == VoidEntry && (len(r.Data) != len(Hash{}) || r.AtSeq == 0):
 		return fmt.Errorf("control: void of entry %d with %d bytes of data, want an entry and the %d bytes of its "+
 			"hash: %w", r.AtSeq, len(r.Data), len(Hash{}), ErrMalformed)
-	case has && r.Act != Trim && r.Act != Adopt && r.Act != VoidEntry:
+	case has && r.Act != Trim && r.Act != VoidEntry:
 		return fmt.Errorf("control: %v with %d bytes of data: %w", r.Act, len(r.Data), ErrMalformed)
 	}
 	return nil

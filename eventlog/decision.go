@@ -1,7 +1,6 @@
 package eventlog
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -36,14 +35,13 @@ type Notes uint32
 
 // The notes. Each is a bit.
 const (
-	NoteIgnored  Notes = 1 << iota // a feature was ignored
-	NoteClamped                    // a number was clamped to its range
-	NoteAlike                      // candidates could not be told apart
-	NoteType                       // a value had another type than the schema says
-	NoteUnstored                   // the request was larger than what is stored
+	NoteIgnored Notes = 1 << iota // a feature was ignored
+	NoteClamped                   // a number was clamped to its range
+	NoteAlike                     // candidates could not be told apart
+	NoteType                      // a value had another type than the schema says
 )
 
-var noteNames = [...]string{"ignored", "clamped", "alike", "type", "unstored"}
+var noteNames = [...]string{"ignored", "clamped", "alike", "type"}
 
 // String returns the names of the notes, with commas.
 func (n Notes) String() string {
@@ -62,23 +60,8 @@ func (n Notes) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (n Notes) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// JSON is a JSON text. The log stores any bytes; what is not JSON is shown as base64.
-type JSON []byte
-
-// MarshalJSON implements json.Marshaler.
-func (j JSON) MarshalJSON() ([]byte, error) {
-	if json.Valid(j) {
-		return j, nil
-	}
-	return json.Marshal([]byte(j))
-}
-
-const (
-	// MaxRequest is the largest request in a decision, in bytes.
-	MaxRequest = 64 << 10
-	// FloorUnit is the denominator of Decision.Floor.
-	FloorUnit = 1_000_000
-)
+// FloorUnit is the denominator of Decision.Floor.
+const FloorUnit = 1_000_000
 
 // Decision is one action chosen by a model. Its propensity Num/Den is exact with respect to the
 // state that was used, BasisSeq, however old that was.
@@ -126,9 +109,8 @@ type Decision struct {
 	Voters uint64   `json:"voters,omitzero"` // votes of all groups together
 	Floor  uint32   `json:"floor,omitzero"`  // exploration floor in millionths
 
-	Request JSON   `json:"request,omitempty"` // the request as canonical JSON, at most MaxRequest bytes
-	Notes   Notes  `json:"notes,omitzero"`    // what encoding met
-	Config  uint64 `json:"config,omitzero"`   // version number of the configuration that decided
+	Notes  Notes  `json:"notes,omitzero"`  // what encoding met
+	Config uint64 `json:"config,omitzero"` // version number of the configuration that decided
 
 	// Unit is the keyed hash of the value at the model's unit (IDKeys.Unit), 0 for a model without one, and Span the
 	// epoch of its assignment: decisions of one unit in one span draw one policy.
@@ -190,9 +172,6 @@ func (r *Decision) checkNew() error {
 	switch {
 	case r.Floor > FloorUnit:
 		return fmt.Errorf("decision: floor = %d, want at most %d: %w", r.Floor, FloorUnit, ErrMalformed)
-	case len(r.Request) > MaxRequest:
-		return fmt.Errorf("decision: request has %d bytes, at most %d are allowed: %w", len(r.Request), MaxRequest,
-			ErrMalformed)
 	case r.Notes>>len(noteNames) != 0:
 		return fmt.Errorf("decision: notes = %v has unknown bits: %w", r.Notes, ErrMalformed)
 	case r.Span != 0 && r.Unit == 0:
@@ -332,7 +311,6 @@ func (r *Decision) append(b []byte) []byte {
 	b = putUints(b, 27, r.Groups)
 	b = putUint(b, 28, r.Voters)
 	b = putUint(b, 29, uint64(r.Floor))
-	b = putBytes(b, 30, []byte(r.Request))
 	b = putUint(b, 31, uint64(r.Notes))
 	b = putUint(b, 32, r.Config)
 	b = putFixed(b, 34, uint64(r.Unit))
@@ -404,8 +382,6 @@ func (r *Decision) field(d *decoder) {
 		r.Voters = d.uint()
 	case 29:
 		r.Floor = d.uint32()
-	case 30:
-		r.Request = d.bytes()
 	case 31:
 		r.Notes = Notes(d.uint32())
 	case 32:

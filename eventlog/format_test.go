@@ -62,8 +62,6 @@ func TestFormatPage(t *testing.T) {
 				*p, kind = []uint64{3}, "bytes"
 			case *[]uint32:
 				*p, kind = []uint32{3}, "bytes"
-			case *JSON:
-				*p, kind = JSON("abc"), "bytes"
 			case *[]ID:
 				*p, kind = []ID{3}, "bytes"
 			case *[]Digest:

@@ -144,23 +144,21 @@ const (
 	KindControl    Kind = 5 // Control
 	KindCheckpoint Kind = 6 // Checkpoint
 	KindLoss       Kind = 7 // Loss
-	KindLearned    Kind = 8 // Learned
-	KindPiece      Kind = 9 // Piece
+	KindPiece      Kind = 9 // Piece; 8 was of earlier programs
 )
 
-var kindNames = [...]string{1: "decision", "activate", "reward", "expire", "control", "checkpoint", "loss", "learned",
-	"piece"}
+var kindNames = [...]string{1: "decision", "activate", "reward", "expire", "control", "checkpoint", "loss", 9: "piece"}
 
 // String returns the name in JSON, and the number of a value without one.
 func (k Kind) String() string {
-	if int(k) < len(kindNames) && k != 0 {
+	if int(k) < len(kindNames) && kindNames[k] != "" {
 		return kindNames[k]
 	}
 	return "kind " + strconv.Itoa(int(k))
 }
 
-// Record is one event of the log: *Decision, *Activate, *Reward, *Expire, *Control, *Checkpoint, *Loss,
-// *Learned or *Piece.
+// Record is one event of the log: *Decision, *Activate, *Reward, *Expire, *Control, *Checkpoint, *Loss
+// or *Piece.
 type Record interface {
 	Kind() Kind
 	// check refuses what may be neither written nor read.
@@ -188,8 +186,6 @@ func newRecord(k Kind) Record {
 		return new(Checkpoint)
 	case KindLoss:
 		return new(Loss)
-	case KindLearned:
-		return new(Learned)
 	case KindPiece:
 		return new(Piece)
 	}

@@ -79,7 +79,7 @@ func genLaw(t *rapid.T, r *Decision) {
 
 // genRecord draws a record of any kind that writers write, half of them with all that it can have.
 func genRecord(t *rapid.T) Record {
-	r := genPlainRecord(t, Kind(rapid.IntRange(1, 8).Draw(t, "kind")))
+	r := genPlainRecord(t, Kind(rapid.IntRange(1, 7).Draw(t, "kind")))
 	if rapid.Bool().Draw(t, "plain") {
 		return r
 	}
@@ -91,7 +91,7 @@ func genRecord(t *rapid.T) Record {
 		if r.Offered >= 2 && r.Offered < 50 {
 			genLaw(t, r)
 		}
-		r.Floor, r.Request = rapid.Uint32Range(0, FloorUnit).Draw(t, "floor"), genBytes(t, 40)
+		r.Floor = rapid.Uint32Range(0, FloorUnit).Draw(t, "floor")
 		if r.Offered > 0 && r.Offered < 50 && rapid.Bool().Draw(t, "costs") {
 			for range r.Offered {
 				r.Costs = append(r.Costs, math.Abs(genFloat(t)))
@@ -103,7 +103,7 @@ func genRecord(t *rapid.T) Record {
 		if r.Offered > 0 && r.Play == PlayLaw && rapid.Bool().Draw(t, "guarded") {
 			r.Baseline, r.Play = rapid.Uint32Range(1, r.Offered).Draw(t, "baseline"), Play(2*rapid.IntRange(0, 1).Draw(t, "played"))
 		}
-		r.Notes, r.Config = Notes(rapid.Uint32Range(0, 31).Draw(t, "notes")), rapid.Uint64().Draw(t, "config")
+		r.Notes, r.Config = Notes(rapid.Uint32Range(0, 15).Draw(t, "notes")), rapid.Uint64().Draw(t, "config")
 		if r.Unit = ID(rapid.Uint64().Draw(t, "unit")); r.Unit != 0 {
 			r.Span = rapid.Uint64().Draw(t, "span")
 		}
@@ -115,15 +115,13 @@ func genRecord(t *rapid.T) Record {
 			r.Costed, r.Cost, r.OnlyCost = true, math.Abs(genFloat(t)), rapid.Bool().Draw(t, "only")
 		}
 	case *Control:
-		switch r.Act = Act(rapid.IntRange(int(Create), int(Adopt)).Draw(t, "any act")); r.Act {
+		switch r.Act = Act(rapid.IntRange(int(Create), int(Members)).Draw(t, "any act")); r.Act {
 		case Configure:
 			r.Base = rapid.Uint64().Draw(t, "base")
 		case Trim:
 			r.AtSeq, r.Data = max(r.AtSeq, 1), bytes.Repeat([]byte{7}, 32)
 		case Members:
 			r.Data = []byte("a\nb\nc")
-		case Adopt:
-			r.Data = []byte("y")
 		}
 		r.Model, r.From, r.Version = 0, 0, 0
 		if !r.Act.ofLog() {
@@ -147,15 +145,6 @@ func genRecord(t *rapid.T) Record {
 func genPlainRecord(t *rapid.T, kind Kind) Record {
 	switch kind {
 	case 7:
-		r := &Learned{Model: genID(t), What: Measure(rapid.IntRange(1, 2).Draw(t, "what")), Name: "user.age", Generation: 1, Time: genTime(t)}
-		if r.What == NumberStatistics {
-			r.Values = []float64{genFloat(t), math.Abs(genFloat(t)), genFloat(t), math.Abs(genFloat(t)), float64(rapid.IntRange(0, 1).Draw(t, "levels"))}
-			r.Feature = genID(t)
-		} else {
-			r.Data = JSON("{}")
-		}
-		return r
-	case 8:
 		r := &Piece{Model: genID(t), Parts: rapid.Uint32Range(1, 5).Draw(t, "parts"), Data: []byte("part")}
 		r.Part = rapid.Uint32Range(0, r.Parts-1).Draw(t, "part")
 		if r.Part == r.Parts-1 {
@@ -244,6 +233,9 @@ func TestRecordRoundTrip(t *testing.T) {
 // field added to a struct and forgotten in append or field turns this red.
 func TestEveryFieldIsKept(t *testing.T) {
 	for k := KindDecision; k <= KindPiece; k++ {
+		if newRecord(k) == nil {
+			continue
+		}
 		r := newRecord(k)
 		v := reflect.ValueOf(r).Elem()
 		for i := range v.NumField() {
@@ -254,7 +246,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 			r.Num, r.Den, r.WouldNum, r.Index, r.Offered, r.Mode = 3, 9, 2, 1, 3, Frozen
 			r.Law, r.Groups, r.Voters, r.X = []uint64{6, 6, 2}, []uint32{0, 0, 1}, 8, nil
 			r.Costs, r.Price, r.Expects, r.Play = []float64{.5, 0, 3e-5}, .25, .125, PlayStop
-			r.Baseline = 2
+			r.Baseline, r.Notes = 2, NoteType|NoteAlike
 		case *Reward:
 			r.X, r.Cost = nil, .25
 		case *Control:
@@ -262,8 +254,6 @@ func TestEveryFieldIsKept(t *testing.T) {
 		case *Checkpoint:
 			r.Base = bytes.Repeat([]byte{1}, 32)
 			r.Prices = []Price{{1, .5, 0}, {7, 0, 3}}
-		case *Learned:
-			r.What, r.Values, r.Feature = LearnedSchema, nil, 0
 		case *Piece:
 			r.Part, r.Parts = 6, 7
 		case *Expire:
@@ -351,7 +341,6 @@ func TestRefusals(t *testing.T) {
 		{&Decision{Model: 1, Den: 1, Offered: 2, Groups: []uint32{0, 0}, Law: []uint64{1, 2}, Voters: 1}, "law[1] = 2, another candidate of group 0 has 1"},
 		{&Decision{Model: 1, Den: 1, Floor: 1_000_001}, "floor = 1000001"},
 		{&Decision{Model: 1, Den: 1, Notes: 32}, "notes = 0x20"},
-		{&Decision{Model: 1, Den: 1, Request: make([]byte, MaxRequest+1)}, "request has 65537 bytes"},
 		{&Decision{Model: 1, Den: 1, Span: 3}, "span = 3 without a unit"},
 		{&Decision{Model: 1, Den: 1, Offered: 3, Costs: []float64{1, 2}}, "2 costs of 3 candidates"},
 		{&Decision{Model: 1, Den: 1, Offered: 2, Costs: []float64{1, -2}}, "costs[1] = -2 is no cost"},
@@ -374,22 +363,10 @@ func TestRefusals(t *testing.T) {
 		{&Control{Act: Trim, Model: 1, AtSeq: 3, Data: make([]byte, 32)}, "trim of model"},
 		{&Control{Act: Members, Data: []byte("a\nb\na")}, "name 2 is \"a\""},
 		{&Control{Act: Members}, "name 0 is \"\""},
-		{&Control{Act: Adopt, Model: 1}, "adopt without data"},
 		{&Checkpoint{Applied: 3}, "applied without a node"},
 		{&Checkpoint{Node: "a", Base: make([]byte, 32)}, "base of 32 bytes at entry 0"},
 		{&Checkpoint{Vouched: "Ops"}, "vouched without a node"},
 		{&Checkpoint{Node: "a", Readable: 1 << 16}, "readable = 65536"},
-		{&Learned{Generation: 1, What: LearnedSchema, Data: JSON("{}")}, "model is 0"},
-		{&Learned{Model: 1, What: LearnedSchema, Data: JSON("{}")}, "generation is 0"},
-		{&Learned{Model: 1, Generation: 1, What: 3}, "what = 3"},
-		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Name: "a", Values: []float64{1, -1, 0, 0, 0}}, "standard deviation -1"},
-		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Name: "a", Values: []float64{1, math.NaN(), 0, 0, 0}}, "values[1] = NaN"},
-		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Values: []float64{1, 1, 0, 0, 0}}, "without the name"},
-		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Name: "a", Values: []float64{1, 1, 1}}, "statistics of 3 values"},
-		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Name: "a", Values: []float64{1, 1, 0, -1, 0}}, "width -1"},
-		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Name: "a", Values: []float64{1, 1, 0, 0, 2}}, "levels is 2"},
-		{&Learned{Model: 1, Generation: 1, What: LearnedSchema, Feature: 1, Data: JSON("{}")}, "schema of 2 bytes"},
-		{&Learned{Model: 1, Generation: 1, What: LearnedSchema}, "schema of 0 bytes"},
 		{&Piece{Parts: 1, Data: []byte("x"), Digest: 1}, "model is 0"},
 		{&Piece{Model: 1, Part: 1, Parts: 1, Data: []byte("x")}, "part = 1 of 1"},
 		{&Piece{Model: 1, Parts: 1, Data: []byte("x")}, "the last part has it"},
@@ -531,7 +508,7 @@ func newRecords() []Record {
 		&Decision{Model: 0xa1, BasisSeq: 41, Member: 5, Action: "news-7", Index: 2, Num: 3, Den: 64, Offered: 4, Draw: 9,
 			Atoms: []byte("atoms of the context and the action"),
 			Law:   []uint64{40, 24, 24, 0}, Groups: []uint32{0, 1, 1, 2}, Voters: 64, Floor: 10_000,
-			Request: JSON(`{"actions":[{"id":"news-7"}]}`), Notes: NoteIgnored | NoteAlike, Config: 7},
+			Notes: NoteIgnored | NoteAlike, Config: 7},
 		&Decision{Model: 0xa1, Den: 1, Offered: 3, Law: []uint64{2, 0, 198}, Voters: 200},
 		&Reward{Event: Event{0x1122334455667788, 3, 7}, Model: 0xa1, Atoms: []byte("the same"), Y: 1},
 		&Control{Act: Configure, Model: 0xa1, Config: []byte(`{"d":2}`), Base: 3},
@@ -540,10 +517,7 @@ func newRecords() []Record {
 		&Piece{Model: 0xa2, Part: 1, Parts: 2, Data: []byte("second half"), Digest: 0xd2},
 		&Control{Act: Trim, AtSeq: 30, Data: sha[:]},
 		&Control{Act: Members, Data: []byte("a\nb\nc")},
-		&Control{Act: Adopt, Model: 0xa1, Data: []byte(`{"default":0}`)},
 		&Checkpoint{Seq: 40, States: []Digest{{0xa1, 0xd1}}, Node: "a", Applied: 41, Combined: 0xd3, Readable: 2, Keys: 0xf1, Base: sha[:], BaseSeq: 30},
-		&Learned{Model: 0xa1, What: NumberStatistics, Name: "context.user.age", Generation: 1, Values: []float64{41.5, 12.25, 0, 0, 1}, Time: 1, Feature: 0xfe},
-		&Learned{Model: 0xa1, What: LearnedSchema, Generation: 2, Data: JSON(`{"features":[]}`)},
 	}
 }
 

@@ -23,7 +23,7 @@ type Model struct {
 	Kind string `json:"kind"`
 	// Warnings say what the model ignores, cannot tell apart, or has assumed, and what to do.
 	Warnings []string `json:"warnings,omitempty"`
-	// Notes counts decisions by what encoding met: ignored, clamped, alike, type, unstored.
+	// Notes counts decisions by what encoding met: ignored, clamped, alike, type.
 	Notes map[string]uint64 `json:"notes,omitempty"`
 	// Range is the range of rewards in force.
 	Range Range `json:"range"`

@@ -239,7 +239,7 @@ func (a *modelPages) show(w http.ResponseWriter, r *http.Request, status int, re
 		status = http.StatusUnprocessableEntity
 	}
 	if request == "" {
-		v.Request = exampleRequest(append([][]byte{h.request}, remembered(m.Requests)...))
+		v.Request = exampleRequest(remembered(m.Requests))
 	}
 	var b bytes.Buffer
 	if err := modelTemplate().Execute(&b, v); err != nil {
@@ -271,8 +271,8 @@ func remembered(requests []serve.RequestView) (out [][]byte) {
 	return out
 }
 
-// exampleRequest is what the form begins with: the first one that is whole and short enough of the newest in the log,
-// where requests are kept, and in memory.
+// exampleRequest is what the form begins with: the first one that is whole and short enough of the newest in
+// memory.
 func exampleRequest(requests [][]byte) string {
 	for _, r := range requests {
 		var b bytes.Buffer

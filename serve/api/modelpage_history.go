@@ -81,13 +81,11 @@ type modelHistory struct {
 	first     uint64 // where the model's part of the log begins
 	decisions []*past
 	late      int
-	request   []byte // of the newest decision that kept its request, in entry requestSeq
 	changes   []*serve.LogRecord
 	losses    []string
 	clock     int64 // of the newest record
 	broken    string
 
-	requestSeq uint64
 	contexts   bool // are kept
 	candidates bool
 	kept       int  // bytes of candidates, about
@@ -213,9 +211,6 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 			d.event = atomsOf(x)
 		}
 		h.keepCandidates(d, x)
-		if len(x.Request) > 0 && r.Seq >= h.requestSeq {
-			h.request, h.requestSeq = x.Request, r.Seq
-		}
 		h.clock, h.costs = max(h.clock, x.Time), h.costs || len(x.Costs) > 0
 		return step{serve.LogRecord{Seq: r.Seq, Event: r.Event}, d}
 	case *eventlog.Reward:

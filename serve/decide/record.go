@@ -19,7 +19,7 @@ const roomForLaw = 6000
 
 // sizeOf returns about how many bytes the record of a decision takes.
 func sizeOf(r *eventlog.Decision) int {
-	return len(r.Full) + 8*(len(r.X)+len(r.Costs)) + len(r.Atoms) + len(r.Request) + 4*len(r.Law) + 2*len(r.Groups) + 1024
+	return len(r.Full) + 8*(len(r.X)+len(r.Costs)) + len(r.Atoms) + 4*len(r.Law) + 2*len(r.Groups) + 1024
 }
 
 // record returns the decision that a worker drew, or in the modes apprentice and shadow the caller's, and

@@ -28,8 +28,7 @@ var actTable = [...]func(*acts, *act) (Outcome, error){
 	eventlog.Import:       (*acts).importing,
 	eventlog.Trim:         (*acts).trim,
 	eventlog.Members:      (*acts).members,
-	eventlog.Adopt:        func(*acts, *act) (Outcome, error) { return Ignored, nil }, // of earlier programs
-	eventlog.VoidEntry:    accepted,                                                   // readers have looked for it where they could not use the entry
+	eventlog.VoidEntry:    accepted, // readers have looked for it where they could not use the entry
 }
 
 // control folds a control record. An act on a model that is gone, or whose name is taken, is a Conflict:

@@ -18,10 +18,8 @@
 //   - All models: registry.go (by id and by name), policies.go (which are kept, and how).
 //   - Events: windows.go and keys.go (what is open, and idempotency keys), features.go, teach.go (how a model learns),
 //     spend.go, guarding.go, events.go (decisions, rewards, ends of windows).
-//   - Acts: act.go, nodes.go and trim.go (several writers), imports.go, adopt.go (a schema that was learned), copies.go
-//     (clones and rollbacks), acts.go. checks.go compares digests.
+//   - Acts: act.go, nodes.go and trim.go (several writers), imports.go, copies.go (clones and rollbacks), acts.go. checks.go compares digests.
 //   - The bytes: wire.go, config.go, image.go, modelbytes.go, laid.go, saved.go (a model without its past), bytes.go
 //     (the format).
-//   - The log behind a fold: past.go (what it asks), requests.go and fit.go; above it history.go, files.go and try.go
-//     (a schema is learned).
+//   - The log behind a fold: past.go (what it asks), requests.go and fit.go; above it history.go and files.go.
 package fold

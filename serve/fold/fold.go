@@ -37,7 +37,6 @@ var recordTable = [...]func(*Fold, eventlog.Record) (Outcome, error){
 	eventlog.KindControl:    row((*Fold).control),
 	eventlog.KindCheckpoint: row((*Fold).checkpoint),
 	eventlog.KindLoss:       row((*Fold).loss),
-	eventlog.KindLearned:    func(*Fold, eventlog.Record) (Outcome, error) { return Ignored, nil }, // of earlier programs
 	eventlog.KindPiece:      row((*Fold).piece),
 }
 

@@ -319,7 +319,7 @@ func (j *Joiner) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision, o
 	kept := *r // the entry's storage belongs to the reader of the log
 	kept.X, kept.Full, kept.Law, kept.Groups = nil, slices.Clone(r.Full), slices.Clone(r.Law), slices.Clone(r.Groups)
 	kept.Costs = slices.Clone(r.Costs)
-	kept.Atoms, kept.Request, kept.Idempotency = nil, nil, nil
+	kept.Atoms, kept.Idempotency = nil, nil
 	if j.o.Features {
 		x := r.X
 		if j.o.Vector != nil {
