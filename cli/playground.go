@@ -1,24 +1,20 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"troupe/cli/term"
 	"troupe/playground/page"
-	"troupe/sim"
 )
 
 func playgroundCommand() *cobra.Command {
-	var out, checkout string
+	var out string
 	c := &cobra.Command{
 		Use:   "playground",
 		Short: "Write a page on which one plays with policies in the plane",
@@ -27,12 +23,11 @@ compiled to WebAssembly, on linear bandits in the plane, and shows what they kno
 ellipse, every member with its mirror image, the exact probability of each arm, and the regret. θ* can
 be dragged. A spec on the page plays the same with troupe run.
 
-The program of the page is in every release. A troupe that was built without it compiles it with go
-from a checkout. troupe serve has the page at /playground.`,
+troupe serve has the page at /playground.`,
 		Example: `  troupe playground --out page`,
 		Args:    term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			file, err := writePlayground(cmd.Context(), out, checkout)
+			file, err := writePlayground(out)
 			if err != nil {
 				return err
 			}
@@ -41,13 +36,11 @@ from a checkout. troupe serve has the page at /playground.`,
 		},
 	}
 	c.Flags().StringVarP(&out, "out", "o", "playground", "directory of the page: empty, or not there")
-	c.Flags().StringVar(&checkout, "troupe", "", "checkout of troupe to compile the page's program from (default: the "+
-		"program inside, then $TROUPE, then the checkout around the working directory)")
 	return c
 }
 
 // writePlayground writes the page into a directory and returns its file.
-func writePlayground(ctx context.Context, dir, checkout string) (string, error) {
+func writePlayground(dir string) (string, error) {
 	files, err := os.ReadDir(dir)
 	switch {
 	case err == nil && len(files) > 0:
@@ -56,17 +49,8 @@ func writePlayground(ctx context.Context, dir, checkout string) (string, error) 
 		return "", term.Misuse(fmt.Errorf("--out: %w", err))
 	}
 	program, err := page.Builtin()
-	if err != nil || checkout != "" {
-		module := strings.TrimSuffix(reflect.TypeFor[sim.Catalogue]().PkgPath(), "/sim")
-		found, none := findCheckout(checkout, module)
-		if none != nil && err != nil {
-			return "", term.Misuse(fmt.Errorf("%w; a release has it, or: %w", err, none))
-		} else if none != nil {
-			return "", term.Misuse(none)
-		}
-		if program, err = page.Build(ctx, found); err != nil {
-			return "", err
-		}
+	if err != nil {
+		return "", err
 	}
 	p, err := page.Render(program)
 	if err != nil {

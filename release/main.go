@@ -89,9 +89,6 @@ func (r *release) run() (err error) {
 		return err
 	}
 	defer os.RemoveAll(r.work)
-	if err := r.playground(); err != nil {
-		return err
-	}
 	host := filepath.Join(r.work, "host", "troupe")
 	if err := r.build(runtime.GOOS+"/"+runtime.GOARCH, host); err != nil {
 		return err
@@ -153,18 +150,6 @@ func (r *release) look() error {
 			commit, strings.TrimSpace(first))}
 	}
 	r.snapshot = r.snapshot && changed != ""
-	return nil
-}
-
-// playground compiles the program of the playground's page to where go build takes it from (ADR 38).
-func (r *release) playground() error {
-	fmt.Fprintln(r.log, "building the playground")
-	c := exec.Command("go", "run", "./playground/wasm")
-	c.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=")
-	c.Stderr = r.log
-	if err := c.Run(); err != nil {
-		return fmt.Errorf("go run ./playground/wasm: %w", err)
-	}
 	return nil
 }
 

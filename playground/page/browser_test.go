@@ -209,7 +209,11 @@ func TestPlaygroundInBrowser(t *testing.T) {
 			if over := eval[float64](w, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); over > 0 {
 				t.Errorf("at %d pixels the page is %v too wide", width, over)
 			}
-			w.click("#next")
+			w.round(60) // its best moment
+			if top := eval[float64](w, `document.querySelector("#regret svg").getBoundingClientRect().bottom`); width > 1000 && top > 700 {
+				t.Errorf("the figure of regret ends %v pixels down, expected at most 700", top)
+			}
+			w.click("#before")
 			w.round(10)
 			w.sample(fmt.Sprintf("%s-%d", scheme, width))
 		}
@@ -288,7 +292,7 @@ func TestLinkInBrowser(t *testing.T) {
 	w.quiet()
 	w.show("#seed=1&arms=40")
 	w.until(`document.getElementById("error").textContent.includes("arms is 40, expected 2 to 8, or 0 for the unit disc")`)
-	w.round(1)
+	w.round(60)
 	w.quiet()
 }
 
@@ -299,9 +303,9 @@ func TestWithoutInBrowser(t *testing.T) {
 	w.show("")
 	w.ready()
 	w.click("#play")
-	w.round(51)
+	w.round(110)
 	time.Sleep(100 * time.Millisecond)
-	w.round(51)
+	w.round(110)
 	w.quiet()
 	_, err := chromedp.Call(w.ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: "delete globalThis.WebAssembly"})
 	if err != nil {

@@ -1,20 +1,18 @@
 // Package page is the page of the playground: one HTML file without network, with the program of playground/wasm
 // inside, and five pictures for browsers that cannot run it.
+//
+// The program is committed in the directory built, so that every build of troupe has it. go run ./playground/wasm writes it
+// again; TestSameInWebAssembly fails when it plays or draws otherwise than the code beside it.
 package page
 
 import (
 	"bytes"
-	"compress/gzip"
-	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"html"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"text/template"
 
@@ -23,10 +21,11 @@ import (
 	"troupe/playground"
 )
 
-// Names of the files that Build makes and this package embeds, in the directory built.
+// Names of the files in the directory built, which go run ./playground/wasm writes and this package embeds.
 const (
 	ProgramFile = "playground.wasm.gz"
 	ExecFile    = "wasm_exec.js"
+	GoFile      = "go-version" // of the compiler, whose wasm_exec.js belongs to the program
 )
 
 var (
@@ -37,7 +36,7 @@ var (
 	//go:embed page.js
 	scriptText string
 
-	// built has what go run ./playground/wasm wrote before this program was compiled; a release does that.
+	// built has what go run ./playground/wasm wrote.
 	//
 	//go:embed built
 	built embed.FS
@@ -47,10 +46,12 @@ var (
 type Program struct {
 	Gzip []byte // WebAssembly, compressed
 	Exec []byte // wasm_exec.js of the Go that compiled it
+	Go   string // that Go: go1.26.8
 }
 
-// ErrNotBuilt: this troupe was compiled without the program of the page.
-var ErrNotBuilt = errors.New("this troupe was built without the program of the playground")
+// ErrNotBuilt is what Builtin returns when troupe was compiled from a tree without the program of the page.
+var ErrNotBuilt = errors.New("this troupe was built without the program of the playground; run go run ./playground/wasm in a " +
+	"checkout, then build troupe again")
 
 // Builtin returns the program that this binary has inside, or ErrNotBuilt.
 func Builtin() (*Program, error) {
@@ -62,52 +63,19 @@ func Builtin() (*Program, error) {
 	if err != nil {
 		return nil, ErrNotBuilt
 	}
-	return &Program{program, exec}, nil
+	version, err := built.ReadFile("built/" + GoFile)
+	if err != nil {
+		return nil, ErrNotBuilt
+	}
+	return &Program{program, exec, strings.TrimSpace(string(version))}, nil
 }
 
-// Build compiles the program from a clone of troupe with the go command. Equal sources and equal versions of Go give
-// equal bytes.
-func Build(ctx context.Context, clone string) (*Program, error) {
-	dir, err := os.MkdirTemp("", "troupe-playground-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "playground.wasm")
-	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, "./playground/wasm")
-	c.Dir = clone
-	c.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOWASM=",
-		"GOFIPS140=off")
-	if out, err := c.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("go build of the playground in %s: %w\n%s", clone, err, out)
-	}
-	program, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var packed bytes.Buffer
-	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := z.Write(program); err != nil {
-		return nil, err
-	}
-	if err := z.Close(); err != nil {
-		return nil, err
-	}
-	c = exec.CommandContext(ctx, "go", "env", "GOROOT")
-	c.Dir = clone
-	root, err := c.Output()
-	if err != nil {
-		return nil, fmt.Errorf("go env GOROOT: %w", err)
-	}
-	script, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "lib", "wasm", "wasm_exec.js"))
-	if err != nil {
-		return nil, err
-	}
-	return &Program{packed.Bytes(), script}, nil
-}
+// The headline of the page and what it is about, which a link to it shows, too.
+const (
+	title = "Watch an ensemble choose"
+	about = "A bandit in the plane: playing an arm x pays ⟨x, θ*⟩ plus noise, and no policy knows θ*. Play a scene, or drag θ*. " +
+		"The policies, instances and noise are those of troupe run."
+)
 
 // Page is the page as it is written and served.
 type Page struct {
@@ -119,12 +87,14 @@ type Page struct {
 func Render(p *Program) (*Page, error) {
 	var d struct {
 		CSP, Style, Exec, Script, Program string
+		Title, About                      string
 		Scenes                            []scene
 		Kinds                             []string
 	}
 	if p == nil {
 		p = &Program{}
 	}
+	d.Title, d.About = title, about
 	d.Style, d.Exec, d.Script = styleText, string(p.Exec), scriptText
 	d.Program = base64.StdEncoding.EncodeToString(p.Gzip)
 	d.CSP = fmt.Sprintf("default-src 'none'; script-src %s %s 'wasm-unsafe-eval'; style-src %s; img-src data:; "+
@@ -161,6 +131,7 @@ type scene struct {
 	playground.Scene
 	Links                       []string // of its marks
 	Names                       []string // of the policies that the marks look at
+	Players                     []string // names of all its policies
 	Plane, Regret, Words, Shown string
 }
 
@@ -174,6 +145,9 @@ func draw(s playground.Scene) (scene, error) {
 	}
 	mark := s.Picture
 	state := s.State(mark)
+	for _, p := range state.Players {
+		one.Players = append(one.Players, p.Name())
+	}
 	g, err := playground.Play(state.Setup, state.At)
 	if err != nil {
 		return one, fmt.Errorf("scene %s: %w", s.Name, err)

@@ -35,7 +35,7 @@
   const show = () => {
     const size = Math.max(260, Math.min(440, $("plane").parentElement.clientWidth));
     const width = Math.max(260, $("regret").clientWidth);
-    shown = troupe.view(size, width, Math.round(Math.min(260, Math.max(180, width / 3))));
+    shown = troupe.view(size, width, Math.round(Math.min(230, Math.max(170, width / 3))));
     $("plane").innerHTML = shown.plane;
     $("arms").innerHTML = shown.arms;
     $("regret").innerHTML = shown.regret;
@@ -73,10 +73,15 @@
       const swatch = () => Object.assign(document.createElement("i"), { className: "swatch s" + (i + 1) });
       const label = document.createElement("label"), input = document.createElement("input"), key = document.createElement("span");
       Object.assign(input, { type: "radio", name: "look", value: i, checked: i === shown.look });
-      input.addEventListener("change", () => { troupe.look(i); show(); });
+      input.addEventListener("change", () => {
+        troupe.look(i);
+        show();
+        [...$("legend").children].forEach((k, j) => k.classList.toggle("look", j === i));
+      });
       label.append(input, swatch(), name);
       box.append(label);
       key.append(swatch(), name);
+      key.classList.toggle("look", i === shown.look);
       $("legend").append(key);
     });
   };
@@ -254,15 +259,15 @@
   };
   $("scenes").addEventListener("click", event => {
     const b = event.target.closest("button");
-    if (b) visit($("scene-" + b.dataset.scene), 0);
+    if (b) visit($("scene-" + b.dataset.scene), Number(b.dataset.best));
   });
   $("before").addEventListener("click", () => visit(marks[mark].closest(".scene"), mark - 1));
   $("next").addEventListener("click", () => visit(marks[mark].closest(".scene"), mark + 1));
   const begin = () => {
-    const link = decodeURIComponent(location.hash.slice(1)), first = document.querySelector(".mark");
+    const link = decodeURIComponent(location.hash.slice(1)), first = $("scenes").firstElementChild;
     const ok = link !== "" && open(link);
     const said = $("error").textContent;
-    if (!ok && !shown) open(first.dataset.link);
+    if (!ok && !shown) open($("scene-" + first.dataset.scene).querySelectorAll(".mark")[first.dataset.best].dataset.link);
     if (link !== "" && !ok) fail("The link of this page was not read: " + said);
     const at = [...document.querySelectorAll(".mark")].find(m => m.dataset.link === shown.link);
     if (at) point(at.closest(".scene"), [...at.parentElement.children].indexOf(at));

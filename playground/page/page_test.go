@@ -3,38 +3,28 @@ package page
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"troupe/playground"
 )
 
-// compiled is the program, built once for all tests of this package.
-var compiled = sync.OnceValues(func() (*Program, error) {
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		return nil, err
-	}
-	return Build(context.Background(), root)
-})
-
+// program is the committed program, which every build of troupe has.
 func program(t *testing.T) *Program {
 	t.Helper()
-	p, err := compiled()
+	p, err := Builtin()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// TestProgram: the program is at most 1.5 MB compressed, and is one.
+// TestProgram: the committed program is at most 1.5 MB compressed, and is one; its Go is named.
 func TestProgram(t *testing.T) {
 	p := program(t)
 	t.Logf("%d bytes compressed", len(p.Gzip))
@@ -49,6 +39,9 @@ func TestProgram(t *testing.T) {
 	if err != nil || !bytes.HasPrefix(text, []byte("\x00asm")) {
 		t.Errorf("the program begins %.8q (%v)", text, err)
 	}
+	if !strings.HasPrefix(p.Go, "go1.") || len(p.Exec) == 0 {
+		t.Errorf("compiled by %q, with %d bytes of %s", p.Go, len(p.Exec), ExecFile)
+	}
 }
 
 // traced are games of every kind of policy, set, noise and change, beside the scenes.
@@ -58,8 +51,12 @@ var traced = []string{
 	"seed=3&theta=0.5,-0.5&arms=8&redraw=1&clicks=1&rounds=60&p=epsilon-greedy&p=atoms,change=restarts&p=linucb,change=restarts&p=ts,scale=2",
 }
 
-// TestSameInWebAssembly: the program of the page, run by node, plays every round with the actions, propensities and
-// regret of this machine's code, byte for byte; and TestSameAsRun of package playground compares that with troupe run.
+// again is the command that renews the committed program.
+const again = "; when the code has changed, run go run ./playground/wasm and commit playground/page/built"
+
+// TestSameInWebAssembly: the committed program of the page, run by node, plays every round with the actions, propensities
+// and regret of this machine's code, and draws the last one, byte for byte; and TestSameAsRun of package playground compares
+// that with troupe run.
 func TestSameInWebAssembly(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -82,6 +79,8 @@ WebAssembly.instantiate(zlib.gunzipSync(fs.readFileSync("program.gz")), go.impor
     if (err) throw new Error(err);
     const rounds = Number(/rounds=(\d+)/.exec(link)[1]);
     for (let t = 1; t <= rounds; t++) { troupe.to(t); out += troupe.trace(); }
+    const v = troupe.view(320, 400, 200);
+    out += [v.plane, v.arms, v.regret, v.words, v.link, v.spec, v.names].join("\n") + "\n";
   }
   fs.writeSync(1, out);
   process.exit(0);
@@ -103,15 +102,16 @@ WebAssembly.instantiate(zlib.gunzipSync(fs.readFileSync("program.gz")), go.impor
 	var want strings.Builder
 	for _, link := range links {
 		want.WriteString(trace(t, link))
+		want.WriteString(view(t, link))
 	}
 	if string(got) != want.String() {
 		a, b := strings.Split(string(got), "\n"), strings.Split(want.String(), "\n")
 		for i := range min(len(a), len(b)) {
 			if a[i] != b[i] {
-				t.Fatalf("line %d: WebAssembly has\n%s, this machine\n%s", i+1, a[i], b[i])
+				t.Fatalf("line %d: WebAssembly has\n%s, this machine\n%s"+again, i+1, a[i], b[i])
 			}
 		}
-		t.Fatalf("WebAssembly has %d lines, this machine %d", len(a), len(b))
+		t.Fatalf("WebAssembly has %d lines, this machine %d"+again, len(a), len(b))
 	}
 }
 
@@ -134,6 +134,26 @@ func trace(t *testing.T, link string) string {
 	return ""
 }
 
+// view draws the last round of a link on this machine.
+func view(t *testing.T, link string) string {
+	t.Helper()
+	s, err := playground.ParseLink(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.At = s.Rounds
+	g, err := playground.Play(s.Setup, s.At)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range s.Players {
+		names = append(names, p.Name())
+	}
+	return strings.Join([]string{g.Plane(s.Look, 320), g.Arms(s.Look), g.Regret(s.Look, 400, 200), g.Words(s.Look), s.Link(), s.Spec(),
+		strings.Join(names, ",")}, "\n") + "\n"
+}
+
 // TestPage: the page has the five pictures and its policy, loads nothing, and says so where it has no program.
 func TestPage(t *testing.T) {
 	for _, p := range []*Program{nil, {Gzip: []byte("x"), Exec: []byte("// exec")}} {
@@ -147,6 +167,16 @@ func TestPage(t *testing.T) {
 		}
 		if got := strings.Contains(text, "built without its program"); got != (p == nil) {
 			t.Errorf("with the program %v the page says that it has none: %v", p, got)
+		}
+		if got := strings.Contains(text, "<code>go run ./playground/wasm</code>"); got != (p == nil) {
+			t.Errorf("with the program %v the page names the command that makes it: %v", p, got)
+		}
+		for _, s := range playground.Scenes { // the pictures without script name their policies
+			for _, p := range s.State(0).Players {
+				if !strings.Contains(text, "</i>"+p.Name()+"</span>") {
+					t.Errorf("the picture of scene %s does not name %s", s.Name, p.Name())
+				}
+			}
 		}
 		if !strings.Contains(text, `content="`+page.CSP+`"`) {
 			t.Errorf("the page does not state its policy")
