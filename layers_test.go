@@ -84,7 +84,7 @@ var layers = map[string]string{
 	"report":                "rng spec theory internal/infer internal/stats experiments sim verify report/chart report/coin report/forest ope episode",
 	"cli/term":              "sim report/chart",
 	"cli/plan":              "theory cli/term",
-	"cli/load":              "rng internal/linalg dataset sim client cli/term",
+	"cli/load":              "rng internal/linalg internal/worlds dataset sim client cli/term",
 	"cli/bench":             "rng bandit internal/cpu internal/linalg internal/lockstep actionset policy dataset env sim cli/term cli/load",
 	"cli/source":            "eventlog eventlog/natslog logged serve cli/term",
 	"cli/log":               "internal/rows eventlog sim serve serve/fold serve/joined client cli/term cli/source",

@@ -32,6 +32,7 @@ import (
 	"troupe/cli/log"
 	"troupe/cli/term"
 	"troupe/client"
+	"troupe/internal/worlds"
 )
 
 // logBuffer takes the output of a server that is running.
@@ -496,7 +497,7 @@ func TestLoadData(t *testing.T) {
 	if len(r.Lines) != 1 || r.Lines[0].Rounds != 800 || r.Lines[0].Share < 0.45 || r.Actions != 3 || !strings.Contains(string(r.Model), `"kind":"effects"`) {
 		t.Errorf("result %+v", r)
 	}
-	for _, bad := range [][]string{{"--missing", "2"}, {"--only-clicks"}, {"--scale", "0"}, {"--data", file + "x"}, {"--useless", "-1"}, {"--rows", "-1"}} {
+	for _, bad := range [][]string{{"--missing", "2"}, {"--client", "ones"}, {"--client", "now/scale=x"}, {"--data", file + "x"}, {"--useless", "-1"}, {"--rows", "-1"}} {
 		if code := command(t.Context(), append(append(args, "bad"), bad...), &out, &errs); code != term.Misused {
 			t.Errorf("%v: code %d", bad, code)
 		}
@@ -726,42 +727,91 @@ func TestReadyFile(t *testing.T) {
 	}
 }
 
-// TestLoadStreams: every stream plays, its shares fit together, the tables learn what they are told, and the same
-// seed makes the same worlds.
+// playStream runs `troupe load` with --json on a stream.
+func playStream(t *testing.T, url string, args ...string) (r load.WorldsResult) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	args = append([]string{"load", "--url", url, "--json"}, args...)
+	if code := command(t.Context(), args, &out, &errs); code != 0 {
+		t.Fatalf("%v: code %d: %s%s", args, code, &out, &errs)
+	}
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestLoadClients: rewards come to the server as each client sends them: when, with which values, and what is left to
+// windows that close.
+func TestLoadClients(t *testing.T) {
+	t.Parallel()
+	url, _, _ := startServer(t, filepath.Join(t.TempDir(), "data"))
+	type view struct {
+		Counts   struct{ Decisions, Rewards, Expired uint64 }
+		Warnings []string
+	}
+	play := func(client string, more ...string) (v view) {
+		t.Helper()
+		model := strings.NewReplacer("/", "-", "=", "-", "@", "-").Replace(client)
+		r := playStream(t, url, append([]string{"--stream", "useless", "--rounds", "450", "--model", model, "--client", client}, more...)...)
+		if err := json.Unmarshal(r.Model, &v); err != nil {
+			t.Fatal(err)
+		}
+		if r.Client != client || v.Counts.Decisions != 450 || r.Late > 0 {
+			t.Errorf("%s: %+v, %+v", client, r, v)
+		}
+		return v
+	}
+	for client, want := range map[string]uint64{"now": 450, "late": 250, "zeros-first": 450, "batch": 450, "wild": 450, "now/equal=.5": 450} {
+		if got := play(client).Counts.Rewards; got != want {
+			t.Errorf("%s: %d rewards, want %d", client, got, want)
+		}
+	}
+	if v := play("bursts"); v.Counts.Rewards < 400 || v.Counts.Rewards >= 450 { // the last 50 zeros do not come
+		t.Errorf("bursts: %d rewards", v.Counts.Rewards)
+	}
+	for client, most := range map[string]uint64{"ones": 300, "some": 400} {
+		if v := play(client, "--window", "10m"); v.Counts.Rewards < 50 || v.Counts.Rewards > most {
+			t.Errorf("%s: %d rewards", client, v.Counts.Rewards)
+		}
+	}
+	if v := play("now/wild=1e6@300"); !strings.Contains(strings.Join(v.Warnings, "\n"), "1e+06") {
+		t.Errorf("a wild value is in no warning: %q", v.Warnings)
+	}
+}
+
+// TestLoadStreams: streams play, their shares fit together, the rivals learn what they are told, and the same seed makes
+// the same worlds.
 func TestLoadStreams(t *testing.T) {
 	t.Parallel()
 	url, _, _ := startServer(t, filepath.Join(t.TempDir(), "data"))
-	play := func(args ...string) (r load.WorldsResult) {
-		t.Helper()
-		var out, errs bytes.Buffer
-		args = append([]string{"load", "--url", url, "--json"}, args...)
-		if code := command(t.Context(), args, &out, &errs); code != 0 {
-			t.Fatalf("%v: code %d: %s%s", args, code, &out, &errs)
+	play := func(args ...string) load.WorldsResult { t.Helper(); return playStream(t, url, args...) }
+	kinds := []string{"budget", "nested", "texts", "held-bigids", "held-tags", "change-swap"}
+	if long() {
+		kinds = nil
+		for _, k := range worlds.Kinds() {
+			kinds = append(kinds, k.Name)
 		}
-		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
-		return r
 	}
-	for name := range load.Streams {
-		r := play("--stream", name, "--rounds", "100", "--model", name)
+	for _, name := range kinds {
+		r := play("--stream", name, "--rounds", "100", "--model", name, "--window", "5s")
 		if len(r.Worlds) != 1 || len(r.Worlds[0]) != 1 || r.Worlds[0][0].Rounds != 100 {
 			t.Fatalf("%s: %+v", name, r)
 		}
 		for _, l := range r.Worlds[0] {
-			for _, share := range []float64{l.Share, l.Recent, l.Told, l.Blind} {
+			for _, share := range []float64{l.Share, l.Recent, l.Table, l.Linear} {
 				if !(math.Abs(share) < 3 && share <= 1) {
 					t.Errorf("%s: %+v", name, l)
 				}
 			}
 		}
 	}
-	rounds, again := "600", "300" // the second is a line of the first world
+	rounds := "500"
 	if long() {
-		rounds, again = "1000", "1000"
+		rounds = "1000"
 	}
 	a := play("--stream", "segments", "--rounds", rounds, "--worlds", "2", "--model", "a")
-	b := play("--stream", "segments", "--rounds", again, "--model", "b", "--window", "7m")
+	b := play("--stream", "segments", "--rounds", rounds, "--model", "b", "--window", "7m")
 	answer, err := http.Get(url + "/v1/models/b")
 	if err != nil {
 		t.Fatal(err)
@@ -770,28 +820,34 @@ func TestLoadStreams(t *testing.T) {
 	if got, err := io.ReadAll(answer.Body); err != nil || !strings.Contains(string(got), `"window":"7m0s"`) {
 		t.Errorf("a model of --window 7m is %s (%v)", got, err)
 	}
-	if len(a.Worlds) != 2 || len(b.Worlds) != 1 || len(b.Worlds[0]) < 2 || len(b.Worlds[0]) > len(a.Worlds[0]) || a.Worlds[0][0].Told == a.Worlds[1][0].Told {
+	if len(a.Worlds) != 2 || len(b.Worlds) != 1 || len(b.Worlds[0]) < 2 || len(b.Worlds[0]) > len(a.Worlds[0]) || a.Worlds[0][0].Table == a.Worlds[1][0].Table {
 		t.Errorf("two worlds are one: %+v", a)
 	}
 	for w, lines := range a.Worlds {
 		last := lines[len(lines)-1]
 		if w < len(b.Worlds) {
 			at := len(b.Worlds[w]) - 1
-			if first, again := lines[at], b.Worlds[w][at]; again.Rounds != first.Rounds || again.Told != first.Told || again.Blind != first.Blind {
+			if first, again := lines[at], b.Worlds[w][at]; again.Rounds != first.Rounds || again.Table != first.Table || again.Linear != first.Linear {
 				t.Errorf("world %d: %+v, again %+v", w, first, again)
 			}
 		}
-		if !(last.Told > .4 && last.Blind < .35) { // .53 and .15 in the mean of 1000 rounds, .02 up or down; the first 600 have .46 and .13
+		if !(last.Table > .35 && last.Linear > .3 && last.Share > .2) {
 			t.Errorf("world %d: %+v", w, last)
 		}
 	}
 	for want, args := range map[string][]string{
-		`--stream "nine": expected one of brands`: {"--stream", "nine"}, `--stream ""`: {"--stream", ""},
+		`--stream "nine": expected one of segments`: {"--stream", "nine"}, `--stream ""`: {"--stream", ""},
 		"--rounds 99: expected 100":   {"--stream", "ids", "--rounds", "99"},
 		"--worlds 0: expected 1":      {"--stream", "ids", "--worlds", "0"},
 		"--worlds goes with --stream": {"--worlds", "2"}, "--rows goes with --data": {"--stream", "ids", "--rows", "2"},
 		"--stream and --data": {"--stream", "ids", "--data", "x.csv"},
 		"--window goes with":  {"--window", "2s"}, "--window -1s: expected": {"--stream", "ids", "--window", "-1s"},
+		"--client goes with":                              {"--client", "late"},
+		`--client: is "soon", expected one of now, late`:  {"--stream", "ids", "--client", "soon"},
+		`--client: has "wild=x"`:                          {"--stream", "ids", "--client", "now/wild=x"},
+		"--client ones leaves rewards out, and needs":     {"--stream", "ids", "--client", "ones"},
+		"--client some leaves rewards out":                {"--stream", "ids", "--client", "some"},
+		"--client ones leaves rewards out, and needs --w": {"--stream", "conversion"},
 	} {
 		var out, errs bytes.Buffer
 		if code := command(t.Context(), append([]string{"load", "--url", url}, args...), &out, &errs); code != term.Misused ||

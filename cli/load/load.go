@@ -72,8 +72,13 @@ is made with its name and nothing else. What is printed is the share of right an
 
 With --stream the requests are like those of an application, one after the other, and what each action
 earns in the mean is known. What is printed is the share of what the best action earns above a uniform
-choice, after 100, 300, 1000, ... decisions; beside it that of Thompson sampling with a table, told what
-the rewards depend on, or told nothing. Streams:` + streamList() + `
+choice, after 100, 300, 1000, ... decisions; beside it that of two rivals that are told more, with the
+same rewards at the same times. Streams:` + streamList() + `
+
+--client says how the rewards of --data and --stream come, with changes of their values after slashes:
+ones/wild=1e6@200 sends 1e6 in place of the 200th reward, late/scale=1000/shift=5 sends 1000y + 5,
+now/equal=.5 sends .5 always. What a client leaves to a window is not sent, and over after --window.
+Clients, by decisions:` + clientList() + `
 
 The nodes of a cluster are one --url with commas. Callers are spread over them, and a call that a node
 refuses or does not answer is repeated at the next one with its key, for up to 30 s; a batch of
@@ -86,7 +91,8 @@ finished is reported. Exit code 1 when a call failed.`,
   troupe load --rate 500 --duration 10s --lists --json
   troupe load --url http://127.0.0.1:8081,http://127.0.0.1:8082,http://127.0.0.1:8083
   troupe load --data pendigits.arff --model digits
-  troupe load --stream segments --rounds 3000 --worlds 5 --model first`,
+  troupe load --stream segments --rounds 3000 --worlds 5 --model first
+  troupe load --stream clicks7 --client ones --window 5s --model successes`,
 		Args: term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.alone(cmd.Flags().Changed); err != nil {
@@ -129,7 +135,7 @@ func (f *flags) add(fl *pflag.FlagSet) {
 		"this machine; - for none")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	s := &f.stream
-	fl.StringVar(&s.kind, "stream", "", "requests like those of an application: "+streamNames())
+	fl.StringVar(&s.kind, "stream", "", "requests like those of an application, by name (above)")
 	fl.IntVar(&s.rounds, "rounds", 3000, "decisions of a world of --stream")
 	fl.IntVar(&s.worlds, "worlds", 1, "how many worlds of --stream, each on a model of its own")
 	fl.StringVar(&s.data, "data", "", "file whose rows are the requests; the flags below go with it")
@@ -139,15 +145,14 @@ func (f *flags) add(fl *pflag.FlagSet) {
 	fl.IntVar(&s.rows, "rows", 0, "how many rows; 0 means all")
 	fl.Float64Var(&s.missing, "missing", 0, "share of the values that are left out")
 	fl.IntVar(&s.useless, "useless", 0, "so many useless words and as many useless numbers are added to each request")
-	fl.BoolVar(&s.clicks, "only-clicks", false, "send the rewards of right answers only; needs --window")
-	fl.Float64Var(&s.scale, "scale", 1, "reward of a right answer")
+	fl.StringVar(&s.client, "client", "", "how rewards come, with --data or --stream, such as late or ones/wild=1e6@200 (above)")
 	fl.DurationVar(&s.window, "window", 0, "reward window of the model; default is the server's")
 	fl.BoolVar(&s.smoke, "smoke-test", false, "begin with a request that has one action and no context")
 }
 
 // The flags of each kind of load.
 var (
-	dataFlags  = []string{"class", "gap", "rows", "missing", "useless", "only-clicks", "scale", "smoke-test"}
+	dataFlags  = []string{"class", "gap", "rows", "missing", "useless", "smoke-test"}
 	worldFlags = []string{"rounds", "worlds"}
 )
 
@@ -161,8 +166,10 @@ func (f *flags) alone(changed func(flag string) bool) error {
 			return fmt.Errorf("--%s goes with --data FILE", name)
 		}
 	}
-	if changed("window") && f.stream.data == "" && f.stream.kind == "" {
-		return errors.New("--window goes with --data FILE or --stream NAME")
+	for _, name := range []string{"client", "window"} {
+		if changed(name) && f.stream.data == "" && f.stream.kind == "" {
+			return fmt.Errorf("--%s goes with --data FILE or --stream NAME", name)
+		}
 	}
 	for _, name := range worldFlags {
 		if changed(name) && f.stream.kind == "" {
@@ -170,7 +177,8 @@ func (f *flags) alone(changed func(flag string) bool) error {
 		}
 	}
 	if changed("stream") && f.stream.kind == "" {
-		return f.stream.checkWorlds()
+		_, err := f.stream.worldKind()
+		return err
 	}
 	return nil
 }

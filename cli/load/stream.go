@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"troupe/cli/term"
 	"troupe/client"
 	"troupe/dataset"
+	"troupe/internal/worlds"
 	"troupe/rng"
 )
 
@@ -30,8 +29,7 @@ type streamFlags struct {
 	rows    int
 	missing float64
 	useless int
-	clicks  bool
-	scale   float64
+	client  string
 	window  time.Duration
 	smoke   bool
 }
@@ -51,11 +49,8 @@ func (s *streamFlags) check() error {
 		return fmt.Errorf("--missing %v: expected a share in [0, 1)", s.missing)
 	case s.useless < 0 || s.useless > 100:
 		return fmt.Errorf("--useless %d: expected 0 to 100", s.useless)
-	case !(math.Abs(s.scale) <= 1e6) || s.scale == 0:
-		return fmt.Errorf("--scale %v: expected a number that is not 0, at most 1e6", s.scale)
-	case s.window < 0 || s.clicks && s.window == 0:
-		return fmt.Errorf("--window %v: --only-clicks needs the window after which a decision without a reward is "+
-			"over, such as 2s", s.window)
+	case s.window < 0:
+		return fmt.Errorf("--window %v: expected a time above 0", s.window)
 	}
 	return nil
 }
@@ -105,15 +100,15 @@ func stream(ctx context.Context, out, progress io.Writer, f *flags) error {
 	if err := s.check(); err != nil {
 		return term.Misuse(err)
 	}
+	sends, err := s.sender("now")
+	if err != nil {
+		return term.Misuse(err)
+	}
 	table, err := dataset.Read(s.data, dataset.Options{Class: s.class, Gaps: s.gaps})
 	if err != nil {
 		return term.Misuse(err)
 	}
-	o := client.Options{Key: f.key}
-	if _, ok := strings.CutPrefix(f.url, "unix:"); !ok {
-		o.HTTP = &http.Client{Timeout: 30 * time.Second}
-	}
-	c, err := client.New(f.url, o)
+	c, err := f.one()
 	if err != nil {
 		return term.Misuse(err)
 	}
@@ -135,9 +130,11 @@ func stream(ctx context.Context, out, progress io.Writer, f *flags) error {
 	}
 	result := StreamResult{Data: table.Name, Actions: len(table.Class.Levels)}
 	begin := time.Now()
-	if err := f.play(ctx, out, c, table, n, &result); err != nil {
+	p := server{ctx: ctx, client: c, model: f.model, show: func(int) {}}
+	if err := f.play(out, &p, sends, table, n, &result); err != nil {
 		return err
 	}
+	p.warnRefused(progress)
 	result.Seconds = time.Since(begin).Seconds()
 	if err := c.Get(ctx, "/v1/models/"+f.model, &result.Model); err != nil {
 		return err
@@ -153,8 +150,7 @@ func stream(ctx context.Context, out, progress io.Writer, f *flags) error {
 }
 
 // play sends n rows and prints the share of right answers at 1, 2, 5, 10, 20, … thousand and at the end.
-func (f *flags) play(ctx context.Context, out io.Writer, c *client.Client, t *dataset.Table, n int,
-	result *StreamResult) error {
+func (f *flags) play(out io.Writer, p *server, sends worlds.Client, t *dataset.Table, n int, result *StreamResult) error {
 	key := rng.NewKey(f.seed)
 	order := make([]int, t.Rows)
 	shuffle := key.Stream(rng.Instance).Round(0)
@@ -169,25 +165,32 @@ func (f *flags) play(ctx context.Context, out io.Writer, c *client.Client, t *da
 	right, before, last := 0, 0, 0
 	chance := 1 / float64(len(actions))
 	next := min(n, 1000)
+	queue := sends.Start(f.seed)
+	send := func(decision int, y float64, how worlds.Arrival) error {
+		if how != worlds.Sent {
+			return nil
+		}
+		return p.Reward(decision, y)
+	}
 	if !f.json {
 		fmt.Fprintf(out, "%10s %10s %10s %10s\n", "rounds", "right", "recent", "chance")
 	}
 	for i := range n {
 		row := order[i]
-		d, err := c.Decide(ctx, f.model, client.DecideRequest{Context: f.row(t, row,
+		d, err := p.client.Decide(p.ctx, f.model, client.DecideRequest{Context: f.row(t, row,
 			key.Stream(rng.Offer).Round(uint64(i))), Actions: actions})
 		if err != nil {
 			return err
 		}
+		p.events = append(p.events, d.EventID)
 		y := 0.0
 		if d.Action.Index == int(t.Class.Codes[row]) {
 			y = 1
 			right++
 		}
-		if y != 0 || !f.stream.clicks {
-			if _, err := c.Reward(ctx, d.EventID, y*f.stream.scale); err != nil {
-				return err
-			}
+		queue.Played(i, y)
+		if err := queue.Due(i, send); err != nil {
+			return err
 		}
 		if i+1 != next {
 			continue
@@ -208,6 +211,9 @@ func (f *flags) play(ctx context.Context, out io.Writer, c *client.Client, t *da
 
 // warnStream prints what the server says of the model: what it has found out, and its warnings.
 func warnStream(out io.Writer, model json.RawMessage) error {
+	if len(model) == 0 {
+		return nil
+	}
 	var m struct {
 		Warnings  []string `json:"warnings"`
 		Explained struct {

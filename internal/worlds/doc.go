@@ -2,8 +2,8 @@
 // that send rewards as real ones do, a player interface, and rivals that a careful engineer could write.
 //
 //	w, err := worlds.New("segments", 7, 2000)  // the same bytes for the same three arguments
-//	c, err := worlds.ClientOf(w.Client)        // or now, late, ones, bursts, random, zeros-first, some
-//	r := worlds.Play(w, c, worlds.NewTable(w, 7))
+//	c, err := worlds.ClientOf(w.Client)        // or now, late, ones, bursts, random, zeros-first, some, batch, wild
+//	r, err := worlds.Play(w, c, worlds.NewTable(w, 7))
 //	r.Share(0, 1000)                           // (got − uniform)/(best − uniform), by the means
 //
 // A world has for every decision a context, candidates, the mean of each candidate and the reward that it would pay.

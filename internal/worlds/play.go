@@ -6,16 +6,20 @@ import (
 )
 
 // Player chooses actions. Decisions have the numbers 0, 1, 2, … in the order of the calls of Decide. Rewards come in
-// any order, also never; a decision gets at most one Reward or Skip.
+// any order, also never; a decision gets at most one Reward or Skip. An error ends the play.
 type Player interface {
 	// Decide returns the place of the chosen action and the law that it was drawn from, nil where the player states
 	// none. What it returns is valid until the next call.
-	Decide(context Object, actions []Action) (choice int, law []float64)
+	Decide(context Object, actions []Action) (choice int, law []float64, err error)
 	// Reward learns the reward of a decision.
-	Reward(decision int, y float64)
+	Reward(decision int, y float64) error
 	// Skip says that the window of a decision closed without a reward.
-	Skip(decision int)
+	Skip(decision int) error
 }
+
+// Windowed is a player whose reward windows close by its own clock, as those of a server do: Play says nothing of a
+// window that closes, neither by Reward nor by Skip.
+type Windowed interface{ OwnWindows() }
 
 // Stater is a player that states changes of the rewards.
 type Stater interface {
@@ -33,35 +37,45 @@ type Result struct {
 	got, uniform, best []float64 // sums of the means before each decision, and in the end
 }
 
-// Play lets a player decide a world whose rewards come from a client. It panics on a choice or a law that is none.
-func Play(w *World, c Client, p Player) *Result {
+// Play lets a player decide a world whose rewards come from a client. It panics on a choice or a law that is none. On an
+// error of the player the result has the decisions before it.
+func Play(w *World, c Client, p Player) (*Result, error) {
 	n := len(w.Decisions)
-	r := &Result{World: w, got: make([]float64, n+1), uniform: make([]float64, n+1), best: make([]float64, n+1)}
+	r := &Result{World: w, got: make([]float64, 1, n+1), uniform: make([]float64, 1, n+1), best: make([]float64, 1, n+1)}
 	s := c.Start(w.Seed)
 	stater, _ := p.(Stater)
-	arrives := func(decision int, y float64, skip bool) {
-		if skip {
-			p.Skip(decision)
-			return
+	_, windowed := p.(Windowed)
+	arrives := func(decision int, y float64, how Arrival) error {
+		switch {
+		case how != Sent && windowed:
+			return nil
+		case how == Lost:
+			return p.Skip(decision)
 		}
-		p.Reward(decision, y)
+		return p.Reward(decision, y)
 	}
 	stated := 0
 	for t := range w.Decisions {
 		d := &w.Decisions[t]
-		i, law := p.Decide(d.Context, d.Actions)
+		i, law, err := p.Decide(d.Context, d.Actions)
+		if err != nil {
+			return r, err
+		}
 		checkLaw(t, i, law, len(d.Actions))
 		sum := 0.
 		for _, m := range d.Means {
 			sum += m
 		}
 		r.Chosen = append(r.Chosen, i)
-		r.got[t+1] = r.got[t] + d.Means[i]
-		r.uniform[t+1] = r.uniform[t] + sum/float64(len(d.Means))
-		r.best[t+1] = r.best[t] + slices.Max(d.Means)
+		r.got = append(r.got, r.got[t]+d.Means[i])
+		r.uniform = append(r.uniform, r.uniform[t]+sum/float64(len(d.Means)))
+		r.best = append(r.best, r.best[t]+slices.Max(d.Means))
 		s.Played(t, d.Rewards[i])
 		was := s.odd
-		if s.Due(t, arrives); s.odd > was {
+		if err := s.Due(t, arrives); err != nil {
+			return r, err
+		}
+		if s.odd > was {
 			r.Wild = append(r.Wild, t+1)
 		}
 		if stater != nil {
@@ -70,7 +84,7 @@ func Play(w *World, c Client, p Player) *Result {
 			}
 		}
 	}
-	return r
+	return r, nil
 }
 
 func checkLaw(t, choice int, law []float64, k int) {

@@ -28,19 +28,19 @@ type Uniform struct {
 func NewUniform(w *World, seed uint64) *Uniform { return &Uniform{r: source(w, seed, "uniform")} }
 
 // Decide implements Player.
-func (u *Uniform) Decide(_ Object, actions []Action) (int, []float64) {
+func (u *Uniform) Decide(_ Object, actions []Action) (int, []float64, error) {
 	u.law = u.law[:0]
 	for range actions {
 		u.law = append(u.law, 1/float64(len(actions)))
 	}
-	return u.r.IntN(len(actions)), u.law
+	return u.r.IntN(len(actions)), u.law, nil
 }
 
 // Reward implements Player.
-func (*Uniform) Reward(int, float64) {}
+func (*Uniform) Reward(int, float64) error { return nil }
 
 // Skip implements Player.
-func (*Uniform) Skip(int) {}
+func (*Uniform) Skip(int) error { return nil }
 
 // deviation returns the mean and the standard deviation of what uniform play of a world pays.
 func deviation(w *World) (mean, sd float64) {
@@ -78,7 +78,7 @@ func NewTable(w *World, seed uint64) *Table {
 }
 
 // Decide implements Player.
-func (p *Table) Decide(Object, []Action) (int, []float64) {
+func (p *Table) Decide(Object, []Action) (int, []float64, error) {
 	cells := p.w.Decisions[len(p.cells)].Cells
 	mean := p.all / max(p.count, 1)
 	best, at := math.Inf(-1), 0
@@ -89,20 +89,21 @@ func (p *Table) Decide(Object, []Action) (int, []float64) {
 		}
 	}
 	p.cells = append(p.cells, cells[at])
-	return at, nil
+	return at, nil, nil
 }
 
 // Reward implements Player.
-func (p *Table) Reward(decision int, y float64) {
+func (p *Table) Reward(decision int, y float64) error {
 	c := p.cells[decision]
 	p.n[c]++
 	p.sum[c] += y
 	p.count++
 	p.all += y
+	return nil
 }
 
 // Skip implements Player.
-func (*Table) Skip(int) {}
+func (*Table) Skip(int) error { return nil }
 
 // LinTS is Thompson sampling on a linear model with one-hot features and a fixed scale of ¼:
 //
@@ -163,7 +164,7 @@ func NewLinTS(w *World, seed uint64) *LinTS {
 }
 
 // Decide implements Player.
-func (p *LinTS) Decide(context Object, actions []Action) (int, []float64) {
+func (p *LinTS) Decide(context Object, actions []Action) (int, []float64, error) {
 	p.x = p.context.terms(append(p.x[:0], term{0, 1}), context)
 	best, at := math.Inf(-1), 0
 	var terms []term
@@ -196,18 +197,22 @@ func (p *LinTS) Decide(context Object, actions []Action) (int, []float64) {
 		terms = append([]term(nil), terms...)
 	}
 	p.played = append(p.played, played{block, terms})
-	return at, nil
+	return at, nil, nil
 }
 
 // Reward implements Player.
-func (p *LinTS) Reward(decision int, y float64) {
+func (p *LinTS) Reward(decision int, y float64) error {
 	d := &p.played[decision]
 	d.b.learn(d.x, (y-p.mean)/p.sd)
 	d.x = nil
+	return nil
 }
 
 // Skip implements Player.
-func (p *LinTS) Skip(decision int) { p.played[decision].x = nil }
+func (p *LinTS) Skip(decision int) error {
+	p.played[decision].x = nil
+	return nil
+}
 
 // term is a coordinate with a value.
 type term struct {

@@ -1,6 +1,7 @@
 package worlds
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -56,6 +57,9 @@ type Kind struct {
 	make   func(g *gen) func(t int) Decision
 }
 
+// Client returns how the rewards of the kind arrive, as ClientOf reads it.
+func (k Kind) Client() string { return cmp.Or(k.client, "now") }
+
 // Kinds returns all kinds, in the order of the families.
 func Kinds() []Kind { return slices.Concat(baseKinds, wideKinds, changeKinds, heldKinds) }
 
@@ -107,10 +111,7 @@ func (k Kind) New(seed uint64, T int) (*World, error) {
 		return nil, fmt.Errorf("decisions: T is %d, expected 1 to %d decisions", T, MaxDecisions)
 	}
 	key := rng.NewKey(seed).Child("worlds").Child(k.Name)
-	w := &World{Kind: k.Name, Seed: seed, Client: k.client, Decisions: make([]Decision, T)}
-	if w.Client == "" {
-		w.Client = "now"
-	}
+	w := &World{Kind: k.Name, Seed: seed, Client: k.Client(), Decisions: make([]Decision, T)}
 	g := &gen{Rand: key.Stream(rng.Instance).Round(0).Rand(), pay: key.Stream(rng.Reward).Round(0).Rand(), world: w, T: T}
 	step := k.make(g)
 	g.Rand = key.Stream(rng.Offer).Round(0).Rand()

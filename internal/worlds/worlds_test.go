@@ -174,14 +174,20 @@ func TestClients(t *testing.T) {
 	type arrival struct {
 		at, decision int
 		y            float64
-		skip         bool
+		how          Arrival
 	}
 	const T = 1300
 	arrivals := func(name string) (out []arrival) {
 		s := mustClient(t, name).Start(5)
 		for i := range T {
 			s.Played(i, float64(count(i%4 == 0)))
-			s.Due(i, func(decision int, y float64, skip bool) { out = append(out, arrival{i, decision, y, skip}) })
+			err := s.Due(i, func(decision int, y float64, how Arrival) error {
+				out = append(out, arrival{i, decision, y, how})
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 		return out
 	}
@@ -232,8 +238,22 @@ func TestClients(t *testing.T) {
 	if list := arrivals("zeros-first"); list[96].y != 0 || list[100].y != 1 {
 		t.Errorf("zeros-first: rewards 97 and 101 are %v and %v", list[96].y, list[100].y)
 	}
-	if skipped := len(slices.DeleteFunc(arrivals("some"), func(a arrival) bool { return !a.skip || a.at-a.decision != 400 })); skipped < 120 || skipped > 240 {
+	if skipped := len(slices.DeleteFunc(arrivals("some"), func(a arrival) bool { return a.how != Lost || a.at-a.decision != 400 })); skipped < 120 || skipped > 240 {
 		t.Errorf("some: %d of the 900 windows that closed had no reward, want about 180", skipped)
+	}
+	for name, how := range map[string]Arrival{"ones": Assumed, "now": Sent} {
+		if slices.ContainsFunc(arrivals(name), func(a arrival) bool { return (a.y == 0) != (a.how == how) && a.y == 0 }) {
+			t.Errorf("%s: zeros come otherwise", name)
+		}
+		if mustClient(t, name).Waits() != (how == Assumed) {
+			t.Errorf("%s: Waits is wrong", name)
+		}
+	}
+	if list := arrivals("ones/wild=3@7"); list[6].y != 3 || list[6].how != Sent {
+		t.Errorf("a wild value in place of a zero: %+v", list[6])
+	}
+	if list := arrivals("wild"); list[199].y != 1e6 || list[200].y != 1 {
+		t.Errorf("wild: rewards 200 and 201 are %v and %v", list[199].y, list[200].y)
 	}
 	list := arrivals("late/scale=1000/shift=5/wild=1e300@1/wild=-10@200")
 	for i, y := range map[int]float64{0: 1e300, 1: 5, 4: 1005, 199: -10, 200: 1005} {
@@ -260,13 +280,26 @@ type best struct {
 	got  map[int]float64
 }
 
-func (p *best) Decide(Object, []Action) (int, []float64) {
+func (p *best) Decide(Object, []Action) (int, []float64, error) {
 	m := p.w.Decisions[p.made].Means
 	p.made++
-	return slices.Index(m, slices.Max(m)), nil
+	return slices.Index(m, slices.Max(m)), nil, nil
 }
-func (p *best) Reward(decision int, y float64) { p.got[decision] = y }
-func (p *best) Skip(decision int)              { p.got[decision] = math.NaN() }
+func (p *best) Reward(decision int, y float64) error {
+	p.got[decision] = y
+	return nil
+}
+func (p *best) Skip(decision int) error { return p.Reward(decision, math.NaN()) }
+
+// mustPlay plays a world to its end.
+func mustPlay(t *testing.T, w *World, client string, p Player) *Result {
+	t.Helper()
+	r, err := Play(w, mustClient(t, client), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
 
 // TestPlay: the best actions have the share 1 in every stretch, uniform play is near 0, and each reward is that of the
 // action that was played.
@@ -274,7 +307,7 @@ func TestPlay(t *testing.T) {
 	for _, k := range Kinds() {
 		w := mustNew(t, k.Name, 9, 600)
 		p := &best{w: w, got: map[int]float64{}}
-		r := Play(w, mustClient(t, "late"), p)
+		r := mustPlay(t, w, "late", p)
 		if a, b := r.Share(0, 600), r.Share(250, 9999); math.Abs(a-1) > 1e-9 || math.Abs(b-1) > 1e-9 {
 			t.Errorf("%s: the best actions have the shares %v and %v", k.Name, a, b)
 		}
@@ -297,7 +330,7 @@ func TestRivals(t *testing.T) {
 	for _, make := range []func(*World, uint64) Player{func(w *World, seed uint64) Player { return NewTable(w, seed) },
 		func(w *World, seed uint64) Player { return NewLinTS(w, seed) }} {
 		w := mustNew(t, "news", 1, 300)
-		a, b := Play(w, mustClient(t, "ones"), make(w, 1)), Play(w, mustClient(t, "ones"), make(w, 1))
+		a, b := mustPlay(t, w, "ones", make(w, 1)), mustPlay(t, w, "ones", make(w, 1))
 		if !slices.Equal(a.got, b.got) {
 			t.Error("a second run differs")
 		}
@@ -305,7 +338,7 @@ func TestRivals(t *testing.T) {
 	mean := func(kind string, make func(*World, uint64) Player) (share float64) {
 		for seed := range uint64(4) {
 			w := mustNew(t, kind, 50+seed, 2000)
-			share += Play(w, mustClient(t, "now"), make(w, seed)).Share(0, 2000) / 4
+			share += mustPlay(t, w, "now", make(w, seed)).Share(0, 2000) / 4
 		}
 		return share
 	}

@@ -34,18 +34,24 @@ func newRandom(w *worlds.World, seed uint64) (worlds.Player, error) {
 const floor = .01 // of a server
 
 // Decide implements worlds.Player.
-func (p *random) Decide(context worlds.Object, actions []worlds.Action) (int, []float64) {
+func (p *random) Decide(context worlds.Object, actions []worlds.Action) (int, []float64, error) {
 	p.text = context.AppendJSON(p.text[:0])
-	must(p.batch.Begin(p.text))
+	if err := p.batch.Begin(p.text); err != nil {
+		return 0, nil, err
+	}
 	for i := range actions {
 		var features []byte
 		if actions[i].Features != nil {
 			features = actions[i].Features.AppendJSON(nil)
 		}
-		must(p.batch.Add(actions[i].ID, features))
+		if err := p.batch.Add(actions[i].ID, features); err != nil {
+			return 0, nil, err
+		}
 	}
 	draw := p.key.Stream(rng.Select).Round(uint64(p.made))
-	must(p.policy.SelectProb(&p.action, &p.law, p.batch, draw.Sub(0)))
+	if err := p.policy.SelectProb(&p.action, &p.law, p.batch, draw.Sub(0)); err != nil {
+		return 0, nil, err
+	}
 	i, k := p.action.Index, len(actions)
 	if draw.Float64(0) < floor {
 		i = draw.Intn(2, k)
@@ -58,29 +64,22 @@ func (p *random) Decide(context worlds.Object, actions []worlds.Action) (int, []
 	var a bandit.Action
 	a.SetSparse(at, x, i)
 	p.open[p.made] = a
-	must(p.policy.Decided(uint64(p.made), a))
 	p.made++
-	return i, p.out
+	return i, p.out, p.policy.Decided(uint64(p.made-1), a)
 }
 
 // Reward implements worlds.Player.
-func (p *random) Reward(decision int, y float64) {
-	must(p.policy.Settled(uint64(decision), p.open[decision], y))
-	delete(p.open, decision)
+func (p *random) Reward(decision int, y float64) error {
+	defer delete(p.open, decision)
+	return p.policy.Settled(uint64(decision), p.open[decision], y)
 }
 
 // Skip implements worlds.Player.
-func (p *random) Skip(decision int) {
+func (p *random) Skip(decision int) error {
 	p.policy.Dropped(uint64(decision))
 	delete(p.open, decision)
+	return nil
 }
 
 // Stated implements worlds.Stater.
 func (p *random) Stated() int { return len(p.policy.Model().Changes()) }
-
-// must panics on an error that worlds rule out.
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
-}

@@ -241,7 +241,10 @@ func (c *config) world(client string, k, s int, cells []cell) error {
 			return fmt.Errorf("%s: %w", players[i].name, err)
 		}
 		began := spent()
-		r := worlds.Play(w, sends, player)
+		r, err := worlds.Play(w, sends, player)
+		if err != nil {
+			return fmt.Errorf("%s: %w", players[i].name, err)
+		}
 		x := &cells[p]
 		x.spent[s], x.stated[s] = spent()-began, len(r.Stated)
 		for m, t := range c.marks {

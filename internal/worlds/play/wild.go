@@ -126,7 +126,7 @@ func (c *config) wildWorld(client string, k, s int, cells []wildCell) error {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", players[i].name, err)
 		}
-		return worlds.Play(w, sends, player), nil
+		return worlds.Play(w, sends, player)
 	}
 	for p, i := range c.players {
 		quiet, err := play(i, client)
