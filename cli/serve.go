@@ -45,7 +45,8 @@ type serveFlags struct {
 	cert, key, clientCA string
 	ca                  string // of the certificates that callers of the other nodes see
 	hosts               []string
-	plaintext, debug    bool
+	plaintext           bool
+	logLevel, logFormat string
 	maxBody, maxLog     int64
 	keep                time.Duration
 	keepBytes           int64
@@ -61,6 +62,8 @@ type serveFlags struct {
 	verifyEvery         time.Duration
 	verifyShare         float64
 	listens             bool // --listen was given
+	config              string
+	printConfig         bool
 }
 
 func serveCommand() *cobra.Command {
@@ -75,33 +78,56 @@ Without --keys every caller that reaches the server may do everything, so it lis
 Other addresses need --keys (troupe serve key makes them) and TLS, or --plaintext behind a proxy that
 ends TLS.
 
+Each flag may also stand in the file of --config, by its name, or in the environment: TROUPE_SERVE_MAX_LOG
+is --max-log. The command line wins over the environment, the environment over the file, and the file
+over the defaults. An empty variable counts as absent.
+
 SIGHUP reads the files of --models, --keys and of the certificate again. SIGINT and SIGTERM end the
 server after the requests under way. Operations: docs/guide/operations.md.`,
 		Example: `  troupe serve
   troupe serve --data /var/lib/troupe --models models.toml
+  troupe serve --max-log 1000000000 --print-config > troupe.toml
+  troupe serve --config troupe.toml
   troupe serve --listen 0.0.0.0:8443 --keys keys.toml --tls-cert cert.pem --tls-key key.pem
   troupe serve key shop --scopes decide,reward --models 'news-*' >> keys.toml`,
 		Args: term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.listens = cmd.Flags().Changed("listen")
-			if f.cluster != "" || len(f.nats.urls) > 0 {
-				if most := f.maxLog / 10 * 9; f.keepBytes > most { // a full log does not take the record of a trim
-					return term.Misuse(fmt.Errorf("--keep-bytes %d: expected at most %d, nine tenths of --max-log",
-						f.keepBytes, most))
-				}
-			}
-			if f.ca != "" && f.cluster == "" {
-				return term.Misuse(errors.New("--ca needs --cluster: it is for what a node asks of the others"))
-			}
-			if err := f.nats.check(cmd.Flags(), &f); err != nil {
+			from, err := settle(cmd.Flags(), os.Environ())
+			if err != nil {
 				return term.Misuse(err)
 			}
-			return runServer(cmd.Context(), cmd.ErrOrStderr(), f)
+			for _, note := range from.notes {
+				fmt.Fprintln(cmd.ErrOrStderr(), "troupe: environment:", note)
+			}
+			f.listens = cmd.Flags().Changed("listen")
+			if err := f.together(cmd.Flags()); err != nil {
+				return term.Misuse(from.locate(err))
+			}
+			if f.printConfig {
+				if err := f.check(); err != nil {
+					return term.Misuse(from.locate(err))
+				}
+				return from.print(cmd.OutOrStdout())
+			}
+			return from.locate(runServer(cmd.Context(), cmd.ErrOrStderr(), f))
 		},
 	}
 	f.add(c.Flags())
 	c.AddCommand(serveKeyCommand())
 	return c
+}
+
+// together refuses flags that do not go together.
+func (f *serveFlags) together(fl *pflag.FlagSet) error {
+	if f.cluster != "" || len(f.nats.urls) > 0 {
+		if most := f.maxLog / 10 * 9; f.keepBytes > most { // a full log does not take the record of a trim
+			return wrong("keep-bytes", "%d: expected at most %d, nine tenths of --max-log", f.keepBytes, most)
+		}
+	}
+	if f.ca != "" && f.cluster == "" {
+		return wrong("ca", "needs --cluster: it is for what a node asks of the others")
+	}
+	return f.nats.check(fl, f)
 }
 
 // add adds the flags to the command.
@@ -125,7 +151,8 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.clientCA, "tls-client-ca", "", "authorities whose client certificates stand for keys (PEM)")
 	fl.StringSliceVar(&f.hosts, "host", nil, "name under which the server is called, beside loopback (may be repeated)")
 	fl.BoolVar(&f.plaintext, "plaintext", false, "listen beyond loopback without TLS, because a proxy ends it")
-	fl.BoolVar(&f.debug, "debug", false, "log every request")
+	fl.StringVar(&f.logLevel, "log-level", "info", "what is logged: error, warn, info, or debug, which has every request")
+	fl.StringVar(&f.logFormat, "log-format", "text", "text: key=value; json: an object in each line")
 	fl.Int64Var(&f.maxBody, "max-body", 1<<20, "bytes of a request")
 	fl.Int64Var(&f.maxLog, "max-log", 64<<30,
 		"bytes of the event log; a full log refuses new records and deletes nothing")
@@ -150,6 +177,9 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 	fl.DurationVar(&f.timeout, "timeout", 10*time.Second, "time of one request")
 	fl.DurationVar(&f.drain, "drain", 20*time.Second, "time for the end: requests under way, and before, at most "+
 		"half of it, until the other nodes of a cluster are a majority")
+	fl.StringVar(&f.config, "config", "", "TOML file with the values of flags, such as max-log = 1000000; --print-config "+
+		"writes one")
+	fl.BoolVar(&f.printConfig, "print-config", false, "print a file for --config with the values in force, and end")
 	fl.StringVar(&f.readyFile, "ready-file", "", "file that gets the server's URL when it answers; removed at the end")
 }
 
@@ -188,11 +218,10 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	level := slog.LevelInfo
-	if f.debug {
-		level = slog.LevelDebug
+	logger, err := f.logger(stderr)
+	if err != nil {
+		return term.Misuse(err)
 	}
-	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 
 	in, err := f.read(logger)
 	if err != nil {
@@ -245,7 +274,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	defer edge.Close() // before the server: evaluations read its log
 	if in.node != nil {
 		if listener, err = listen(f.listen); err != nil {
-			return term.Misuse(fmt.Errorf("--listen %s: %w", f.listen, err))
+			return term.Misuse(wrong("listen", "%s: %w", f.listen, err))
 		}
 	}
 
@@ -365,17 +394,37 @@ func (f *serveFlags) read(logger *slog.Logger) (in serveInputs, err error) {
 	return in, nil
 }
 
+// logLevels are the words of --log-level.
+var logLevels = map[string]slog.Level{"error": slog.LevelError, "warn": slog.LevelWarn, "info": slog.LevelInfo,
+	"debug": slog.LevelDebug}
+
+// logger writes what --log-level and --log-format say.
+func (f *serveFlags) logger(w io.Writer) (*slog.Logger, error) {
+	level, ok := logLevels[f.logLevel]
+	if !ok {
+		return nil, wrong("log-level", "%s: expected error, warn, info or debug", f.logLevel)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch f.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return nil, wrong("log-format", "%s: expected text or json", f.logFormat)
+}
+
 // claim takes the address of --listen.
 func (f *serveFlags) claim() (net.Listener, error) {
 	l, err := listen(f.listen)
 	switch {
 	case errors.Is(err, errInUse):
-		return nil, fmt.Errorf("--listen %s: another server answers there", f.listen)
+		return nil, wrong("listen", "%s: another server answers there", f.listen)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("--listen %s: the port is in use, perhaps by another server; --listen 127.0.0.1:0 "+
+		return nil, wrong("listen", "%s: the port is in use, perhaps by another server; --listen 127.0.0.1:0 "+
 			"takes a free one", f.listen)
 	case err != nil:
-		return nil, fmt.Errorf("--listen %s: %w", f.listen, err)
+		return nil, wrong("listen", "%s: %w", f.listen, err)
 	}
 	return l, nil
 }
@@ -423,6 +472,9 @@ func (f *serveFlags) edge(server *serve.Server, keys *api.Keys, logger *slog.Log
 
 // check refuses limits that no server could keep.
 func (f *serveFlags) check() error {
+	if _, err := f.logger(io.Discard); err != nil {
+		return err
+	}
 	for _, c := range []struct {
 		flag            string
 		value, low, top int64
@@ -435,38 +487,38 @@ func (f *serveFlags) check() error {
 		{"max-connections", int64(f.connections), 1, 1 << 20},
 	} {
 		if c.value < c.low || c.value > c.top {
-			return fmt.Errorf("--%s %d: expected %d to %d", c.flag, c.value, c.low, c.top)
+			return wrong(c.flag, "%d: expected %d to %d", c.value, c.low, c.top)
 		}
 	}
 	switch {
 	case f.timeout < time.Millisecond || f.timeout > time.Hour:
-		return fmt.Errorf("--timeout %v: expected 1ms to 1h", f.timeout)
+		return wrong("timeout", "%v: expected 1ms to 1h", f.timeout)
 	case f.modelBytes != 0 && f.modelBytes < 1<<20:
-		return fmt.Errorf("--max-model-bytes %d: expected at least %d, or 0 for no bound", f.modelBytes, 1<<20)
+		return wrong("max-model-bytes", "%d: expected at least %d, or 0 for no bound", f.modelBytes, 1<<20)
 	case f.layAside != 0 && f.layAside < time.Second:
-		return fmt.Errorf("--lay-aside %v: expected at least 1s, or 0 for never", f.layAside)
+		return wrong("lay-aside", "%v: expected at least 1s, or 0 for never", f.layAside)
 	case f.drain < 0 || f.drain > 24*time.Hour:
-		return fmt.Errorf("--drain %v: expected 0s to 24h", f.drain)
+		return wrong("drain", "%v: expected 0s to 24h", f.drain)
 	case f.keep != 0 && f.keep < time.Minute:
-		return fmt.Errorf("--keep %v: expected at least 1m, or 0 to keep all", f.keep)
+		return wrong("keep", "%v: expected at least 1m, or 0 to keep all", f.keep)
 	case f.trimEvery < time.Second || f.trimEvery > 24*time.Hour:
-		return fmt.Errorf("--trim-every %v: expected 1s to 24h", f.trimEvery)
+		return wrong("trim-every", "%v: expected 1s to 24h", f.trimEvery)
 	case f.keepBytes != 0 && f.keepBytes < 1<<20:
-		return fmt.Errorf("--keep-bytes %d: expected at least %d, or 0 to keep all", f.keepBytes, 1<<20)
+		return wrong("keep-bytes", "%d: expected at least %d, or 0 to keep all", f.keepBytes, 1<<20)
 	case f.verifyEvery != 0 && f.verifyEvery < time.Minute:
-		return fmt.Errorf("--verify-every %v: expected at least 1m, or 0 for never", f.verifyEvery)
+		return wrong("verify-every", "%v: expected at least 1m, or 0 for never", f.verifyEvery)
 	case !(f.verifyShare > 0 && f.verifyShare <= 1):
-		return fmt.Errorf("--verify-share %v: expected a number above 0 and at most 1", f.verifyShare)
+		return wrong("verify-share", "%v: expected a number above 0 and at most 1", f.verifyShare)
 	}
 	for _, h := range f.hosts { // it is compared with the header Host, and another would refuse every request
 		if h == "" || strings.ContainsAny(h, "/ []") || strings.Contains(h, ":") && net.ParseIP(h) == nil {
-			return fmt.Errorf("--host %s: expected a name without scheme, port and path, such as api.example.org", h)
+			return wrong("host", "%s: expected a name without scheme, port and path, such as api.example.org", h)
 		}
 	}
 	if f.personalizer != "" {
 		var e *model.Error
 		if err := personalizer.Config(f.personalizer).Check(); errors.As(err, &e) {
-			return fmt.Errorf("--personalizer %s: %s", f.personalizer, e.Want)
+			return wrong("personalizer", "%s: %s", f.personalizer, e.Want)
 		}
 	}
 	return nil
@@ -478,18 +530,18 @@ func checkExposure(f serveFlags, keys, tls bool) error {
 		return errors.New("--tls-client-ca needs --tls-cert and --tls-key")
 	}
 	if path, ok := socketPath(f.listen); ok && path == "" {
-		return fmt.Errorf("--listen %s: expected unix: and the path of the socket", f.listen)
+		return wrong("listen", "%s: expected unix: and the path of the socket", f.listen)
 	} else if ok && tls {
-		return fmt.Errorf("--listen %s: a socket in the file system has no TLS; leave out --tls-cert", f.listen)
+		return wrong("listen", "%s: a socket in the file system has no TLS; leave out --tls-cert", f.listen)
 	}
 	if loopback(f.listen) {
 		return nil
 	}
 	switch {
 	case !keys:
-		return fmt.Errorf("--listen %s is more than loopback: every caller could do everything; give --keys", f.listen)
+		return wrong("listen", "%s is more than loopback: every caller could do everything; give --keys", f.listen)
 	case !tls && !f.plaintext:
-		return fmt.Errorf("--listen %s without TLS sends keys in the clear; give --tls-cert and --tls-key, or "+
+		return wrong("listen", "%s without TLS sends keys in the clear; give --tls-cert and --tls-key, or "+
 			"--plaintext behind a proxy", f.listen)
 	}
 	return nil

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -73,20 +72,20 @@ func (f *natsFlags) check(fl *pflag.FlagSet, all *serveFlags) error {
 	if len(f.nodes) == 0 {
 		f.nodes = []string{f.node}
 	} else if !fl.Changed("nats-node") {
-		return errors.New("--nats-nodes needs --nats-node, the name of this server among them")
+		return wrong("nats-nodes", "needs --nats-node, the name of this server among them")
 	}
 	switch {
 	case all.cluster != "":
-		return errors.New("--nats does not go with --cluster: the log is at NATS servers of others, or in the nodes")
+		return wrong("nats", "does not go with --cluster: the log is at NATS servers of others, or in the nodes")
 	case f.keysFile == "":
-		return errors.New("--nats needs --keys-file, the keys.json of all servers on the log: troupe cluster keys " +
+		return wrong("nats", "needs --keys-file, the keys.json of all servers on the log: troupe cluster keys "+
 			"keys.json --new makes one")
 	case filepath.Base(f.keysFile) != serve.KeyFile:
-		return fmt.Errorf("--keys-file %s: expected a file with the name %s", f.keysFile, serve.KeyFile)
+		return wrong("keys-file", "%s: expected a file with the name %s", f.keysFile, serve.KeyFile)
 	case len(f.nodes) != 1 && len(f.nodes) != 3 && len(f.nodes) != 5:
-		return fmt.Errorf("--nats-nodes has %d names, expected 1, 3 or 5", len(f.nodes))
+		return wrong("nats-nodes", "has %d names, expected 1, 3 or 5", len(f.nodes))
 	case !slices.Contains(f.nodes, f.node):
-		return fmt.Errorf("--nats-node %s: expected one of --nats-nodes, %s", f.node, strings.Join(f.nodes, ", "))
+		return wrong("nats-node", "%s: expected one of --nats-nodes, %s", f.node, strings.Join(f.nodes, ", "))
 	}
 	if err := f.checkConnection(); err != nil {
 		return err
@@ -116,9 +115,9 @@ func (f *natsFlags) alone(fl *pflag.FlagSet) (err error) {
 	fl.VisitAll(func(x *pflag.Flag) {
 		// the names of our own flags: all that begin with nats are of this group
 		if x.Changed && (strings.HasPrefix(x.Name, "nats") || x.Name == "keys-file") && err == nil {
-			err = fmt.Errorf("--%s needs --nats", x.Name)
+			err = wrong(x.Name, "needs --nats")
 			if x.Name == "nats" {
-				err = errors.New("--nats names no server, expected tls://HOST:PORT,…")
+				err = wrong("nats", "names no server, expected tls://HOST:PORT,…")
 			}
 		}
 	})
@@ -129,18 +128,18 @@ func (f *natsFlags) alone(fl *pflag.FlagSet) (err error) {
 func (f *natsFlags) checkConnection() error {
 	switch {
 	case f.attest == "" && f.vouched == "":
-		return errors.New("--nats needs --nats-attest, credentials of the system account, so that the servers report " +
+		return wrong("nats", "needs --nats-attest, credentials of the system account, so that the servers report "+
 			"that they sync always; or --nats-attested-by NAME, where NAME vouches for that")
 	case f.attest != "" && f.vouched != "":
-		return errors.New("--nats-attested-by does not go with --nats-attest")
+		return wrong("nats-attested-by", "does not go with --nats-attest")
 	case len(f.vouched) > 64 || strings.ContainsFunc(f.vouched, func(r rune) bool {
 		return r < ' ' ||
 			r == '\u007f'
 	}) || f.vouched == serve.AttestedByServers:
-		return fmt.Errorf("--nats-attested-by %q: expected the name of a person or a team, at most 64 bytes, other "+
+		return wrong("nats-attested-by", "%q: expected the name of a person or a team, at most 64 bytes, other "+
 			"than %s", f.vouched, serve.AttestedByServers)
 	case f.replicas != 1 && f.replicas != 3 && f.replicas != 5:
-		return fmt.Errorf("--nats-replicas %d: expected 1, 3 or 5", f.replicas)
+		return wrong("nats-replicas", "%d: expected 1, 3 or 5", f.replicas)
 	}
 	return nil
 }
@@ -184,7 +183,7 @@ func newNATSServer(f *serveFlags, logger *slog.Logger) (*natsServer, error) {
 	}
 	if seqs, err := fold.Files(filepath.Join(f.data, snapshotDir)).List(); err == nil && len(seqs) > 0 &&
 		!eventlog.HasForeign(n.options.Dir) {
-		return nil, fmt.Errorf("--data %s has snapshots of another log; name another directory", f.data)
+		return nil, wrong("data", "%s has snapshots of another log; name another directory", f.data)
 	}
 	return n, nil
 }

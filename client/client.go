@@ -289,6 +289,7 @@ type Problem struct {
 	Field      string `json:"field"`
 	RetryAfter int    `json:"retry_after"` // seconds
 	Unknown    bool   `json:"unknown_outcome"`
+	RequestID  string `json:"request_id"` // the server's log names the request by it
 }
 
 // Error says in one line what is wrong.

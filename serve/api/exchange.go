@@ -35,9 +35,11 @@ func requestOf(ctx context.Context) *request {
 	return r
 }
 
-// says notes the answer for the log.
+// says notes the answer for the log, and gives it the id of the request.
 func (i *request) says(p *Problem) {
-	i.problem = p.Code
+	if i.problem = p.Code; i.id != "" {
+		p.RequestID = i.id
+	}
 	if p.Status == http.StatusServiceUnavailable {
 		i.reason = p.Detail
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -433,6 +434,13 @@ func (e *edge) do(method, path, body string, headers ...string) answer {
 	}
 	w := httptest.NewRecorder()
 	e.ServeHTTP(w, r)
+	if w.Header().Get("Content-Type") == "application/problem+json" {
+		var p Problem
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.RequestID == "" || p.RequestID != w.Header().Get("X-Request-Id") {
+			e.t.Errorf("%s %s: %d: the problem has request_id %q, the header %q (%v)", method, path, w.Code, p.RequestID,
+				w.Header().Get("X-Request-Id"), err)
+		}
+	}
 	if err := documentOf(e.t, e.API).Check(contract.Exchange{Method: method, Path: r.URL.Path, Request: []byte(body), Status: w.Code,
 		Header: w.Header(), Answer: w.Body.Bytes()}); err != nil {
 		e.t.Error(err)

@@ -31,7 +31,7 @@ func newHuma(mux *http.ServeMux, version string) huma.API {
 	c.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
 	c.Servers = []*huma.Server{{URL: "/", Description: "this server"}}
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
-	c.CreateHooks, c.Transformers = nil, nil
+	c.CreateHooks, c.Transformers = nil, []huma.Transformer{identified}
 	c.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"key": {Type: "http", Scheme: "bearer", BearerFormat: "troupe_ID_SECRET",
@@ -49,6 +49,14 @@ func newHuma(mux *http.ServeMux, version string) huma.API {
 		c.Components.Schemas.RegisterTypeAlias(from, to)
 	}
 	return humago.New(verbMux{mux}, c)
+}
+
+// identified gives a problem the id of its request.
+func identified(ctx huma.Context, _ string, answer any) (any, error) {
+	if p, ok := answer.(*Problem); ok {
+		requestOf(ctx.Context()).says(p)
+	}
+	return answer, nil
 }
 
 // schemaName names the schema of a type after the type: decideBody is DecideRequest, configDoc is

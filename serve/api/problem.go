@@ -28,6 +28,8 @@ type Problem struct {
 	RetryAfter int `json:"retry_after,omitempty" doc:"seconds after which another try makes sense"`
 	// Unknown outcome: the call may have happened. Repeat it as it was.
 	Unknown bool `json:"unknown_outcome,omitempty" doc:"the call may have been recorded: repeat it, with the same Idempotency-Key"`
+	// RequestID repeats the header. Problems of the entries of a batch leave it out.
+	RequestID string `json:"request_id,omitempty" doc:"the header X-Request-Id of this answer, by which the server's log names the request"`
 
 	header http.Header
 }
