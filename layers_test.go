@@ -86,7 +86,7 @@ var layers = map[string]string{
 	"cli/plan":              "theory cli/term",
 	"cli/load":              "rng internal/linalg internal/worlds dataset sim client cli/term",
 	"cli/bench":             "rng bandit internal/cpu internal/linalg internal/lockstep actionset policy dataset env sim cli/term cli/load",
-	"cli/source":            "eventlog eventlog/natslog logged serve cli/term",
+	"cli/source":            "spec eventlog eventlog/natslog logged ope serve serve/candidates serve/fold serve/choose serve/joined cli/term",
 	"cli/log":               "internal/rows eventlog sim serve serve/fold serve/joined client cli/term cli/source",
 	"cli/evaluate":          "spec dataset eventlog logged ope sim serve serve/candidates serve/fold serve/choose serve/joined client report cli/term cli/source",
 	"cli":                   "*",

@@ -133,3 +133,49 @@ func TestEvaluateArms(t *testing.T) {
 		}
 	}
 }
+
+// call runs a command.
+func call(t *testing.T, args ...string) (out, errs string, code int) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = command(context.Background(), args, &o, &e)
+	return o.String(), e.String(), code
+}
+
+// TestEvaluateLogger: --logger FILE gives a table the law of its logger: dr has an interval that holds then, and lint says so; a
+// law that contradicts a propensity, a file that is none, and the log of a server are refused with exit code 2.
+func TestEvaluateLogger(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	table := "action,reward,propensity\n"
+	for i := range 600 {
+		a := []int{0, 0, 1, 2}[i%4]
+		table += fmt.Sprintf("%d,%d,%g\n", a, i/3%2, []float64{.5, .25, .25}[a])
+	}
+	log := write("log.csv", table)
+	law := write("law.toml", "kind = \"fixed\"\np = [0.5, 0.25, 0.25]\n")
+	out, errs, code := call(t, "evaluate", log, "--actions", "3", "--target", "uniform", "--logger", law, "--json")
+	if code != 0 || !strings.Contains(out, `"law": true`) {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	out, errs, code = call(t, "lint", log, "--actions", "3", "--logger", law)
+	if code != 0 || !strings.Contains(out, "the logger's whole law") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	for _, x := range []struct{ logger, source, want string }{
+		{write("other.toml", "kind = \"fixed\"\np = [0.5, 0.3, 0.2]\n"), log, "(300 of 600 propensities contradict it"},
+		{write("learns.toml", "kind = \"linucb\"\n"), log, "a policy without start has learned nothing"},
+		{filepath.Join(dir, "none.toml"), log, "expected uniform, or a file"},
+		{law, dir, "--logger is for files"},
+	} {
+		if out, errs, code := call(t, "evaluate", x.source, "--actions", "3", "--target", "uniform", "--logger", x.logger, "--json"); code != 2 || out != "" || !strings.Contains(errs, x.want) {
+			t.Errorf("%s: exit %d\n%s%s", x.want, code, out, errs)
+		}
+	}
+}

@@ -225,7 +225,7 @@ func TestArms(t *testing.T) {
 	}
 
 	// Names go through every format that can say them.
-	named := mustRead(t, textFile(t, "t.csv", table("sport", "news")), Options{Logger: "uniform"})
+	named := mustRead(t, textFile(t, "t.csv", table("sport", "news")), Options{Logger: even{}})
 	for _, format := range []string{"jsonl", "parquet", "csv"} {
 		if diff := cmp.Diff(named, roundTrip(t, t.TempDir(), format, named, Options{}), sameEvent); diff != "" {
 			t.Errorf("%s:\n%s", format, diff)

@@ -241,7 +241,7 @@ func newCSV(r *Reader, b *bufio.Reader) (source, error) {
 		field string
 		at    int
 	}{{"action", s.action}, {"reward", s.reward}, {"propensity", s.propensity}} {
-		if need.at < 0 && !(need.field == "propensity" && r.o.Logger != "") {
+		if need.at < 0 && !(need.field == "propensity" && r.o.Logger != nil) {
 			return nil, &Error{Line: 1, Field: need.field, Found: "no such column",
 				Want: "--columns " + need.field + "=NAME with one of: " + strings.Join(t.header, ", "), fatal: true}
 		}
@@ -333,7 +333,7 @@ func (s *csvSource) event(e *Event) (err *Error) {
 			return bad("propensity", "0", "a number in (0, 1]")
 		}
 	}
-	if err := s.r.uniform(e, 0); err != nil {
+	if err := s.r.lawful(e, 0); err != nil {
 		return err
 	}
 	e.BadReward = true
@@ -706,7 +706,7 @@ func (s *obdSource) event(e *Event) (skip string, err *Error) {
 		e.buf = append(appendNumber(e.buf, x), '}')
 		a.ID, a.Named = s.ids[k], e.buf[at:len(e.buf):len(e.buf)]
 	}
-	if err := s.r.uniform(e, 0); err != nil {
+	if err := s.r.lawful(e, 0); err != nil {
 		return "", err
 	}
 	e.BadReward = true

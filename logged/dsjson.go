@@ -320,7 +320,7 @@ func (s *dsjsonSource) single(e *Event) (skip string, _ *Error) {
 			return "", err
 		}
 	}
-	if err := s.r.uniform(e, s.prob.at+1); err != nil {
+	if err := s.r.lawful(e, s.prob.at+1); err != nil {
 		return "", err
 	}
 	// The reward last: an event whose reward alone is bad may be kept as the worst case.

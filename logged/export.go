@@ -229,7 +229,7 @@ func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
 	if n := len(e.Actions); n > 0 && e.K != n {
 		return bad("offered", strconv.Itoa(e.K), "%d, the number of candidates", n)
 	}
-	if err := r.uniform(e, 0); err != nil {
+	if err := r.lawful(e, 0); err != nil {
 		return err
 	}
 	if err := e.check(&r.o); err != nil {

@@ -430,7 +430,7 @@ func (s *jsonlSource) finish(e *Event, action value, haveReward bool) *Error {
 			e.K = kOf(e, s.r.o.Actions)
 		}
 	}
-	if err := s.r.uniform(e, s.at[kPropensity]); err != nil {
+	if err := s.r.lawful(e, s.at[kPropensity]); err != nil {
 		return err
 	}
 	if e.Propensity == 0 && s.at[kPropensity] == 0 && s.at[kPscore] == 0 {

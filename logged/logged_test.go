@@ -151,12 +151,12 @@ func TestOpenBandit(t *testing.T) {
 	if _, err := os.Stat(dir); err != nil {
 		t.Skip("../shared/data/obd is not beside the checkout")
 	}
-	all := mustRead(t, filepath.Join(dir, "random/men/men.csv"), Options{Logger: "uniform"})
+	all := mustRead(t, filepath.Join(dir, "random/men/men.csv"), Options{Logger: even{}})
 	e := all[0]
 	if len(all) != 10000 || e.K != 34 || e.Law == nil || e.Actions[3].ID != "3" || !strings.Contains(string(e.Actions[3].Named), "item_feature_0") {
 		t.Errorf("%d events, the first %+v", len(all), e)
 	}
-	if _, _, err := readAll(filepath.Join(dir, "bts/men/men.csv"), Options{Logger: "uniform"}); err == nil || !strings.Contains(err.Error(), "1/34") {
+	if _, _, err := readAll(filepath.Join(dir, "bts/men/men.csv"), Options{Logger: even{}}); err == nil || !strings.Contains(err.Error(), "1/34") {
 		t.Errorf("a Bernoulli-TS log was taken for a uniform one: %v", err)
 	}
 	one := mustRead(t, filepath.Join(dir, "bts/men/men.csv"), Options{Position: "2"})
@@ -358,7 +358,7 @@ func corners() []corner {
 		{name: "noid.jsonl", text: `{"actions":["a","b"],"action":"c","reward":1,"propensity":0.5}`, want: `action: "c", expected an index, or the id of one of the 2 actions`},
 		{name: "empty.jsonl", text: "\n\n", want: "an empty log"},
 		{name: "after.jsonl", text: okLine[:len(okLine)-1] + ` {}`, want: "expected one JSON object on the line"},
-		{name: "uniform.jsonl", text: `{"action":1,"reward":1,"actions":["a","b","c","d"]}`, o: Options{Logger: "uniform"}, events: 1, check: func(e []Event) bool { return e[0].Propensity == 0.25 && len(e[0].Law) == 4 }},
+		{name: "uniform.jsonl", text: `{"action":1,"reward":1,"actions":["a","b","c","d"]}`, o: Options{Logger: even{}}, events: 1, check: func(e []Event) bool { return e[0].Propensity == 0.25 && len(e[0].Law) == 4 }},
 		{name: "skip.jsonl", text: strings.Repeat(okLine, 300) + `{"action":0,"reward":1,"propensity":9}`, o: Options{SkipBad: "yes"}, events: 300, skipped: map[string]int{"bad propensity": 1}},
 		{name: "skipmany.jsonl", text: okLine + `{"action":9,"reward":1,"propensity":0.5,"law":[0.5,0.5]}`, o: Options{SkipBad: "yes"}, want: "1 of 2 events are bad, expected at most 1 %"},
 		{name: "skipall.jsonl", text: okLine + `{"action":9,"reward":1,"propensity":0.5,"law":[0.5,0.5]}`, o: Options{SkipBad: "all"}, events: 1, skipped: map[string]int{"bad action": 1}},

@@ -331,7 +331,7 @@ func newNPZ(r *Reader, f *os.File, size int64) (source, error) {
 // shapes checks that the arrays fit each other.
 func (s *npzSource) shapes(names []string) error {
 	need := []string{"action", "reward", "pscore"}
-	if s.r.o.Logger != "" {
+	if s.r.o.Logger != nil {
 		need = need[:2]
 	}
 	for _, name := range need {
@@ -490,7 +490,7 @@ func (s *npzSource) event(e *Event) (*Error, error) {
 	for _, x := range s.actions {
 		e.action().X = x
 	}
-	if fault := s.r.uniform(e, 0); fault != nil {
+	if fault := s.r.lawful(e, 0); fault != nil {
 		return fault, nil
 	}
 	e.Reward, e.BadReward = rows["reward"][0], true

@@ -32,8 +32,9 @@ type Options struct {
 	// Names are the ids of the actions, by their numbers, where a table has names and lists them nowhere; nil: numbers, or
 	// what the file itself has. Then Actions is 0 or their number.
 	Names []string
-	// Logger "uniform": the logger chose uniformly. Every row is checked against 1/K and gets the law.
-	Logger string
+	// Logger is the law of the logger where it is known and the log does not have it. Every propensity is checked against it,
+	// and an event gets the law. nil: the log has what there is. It is asked for in the order of the log.
+	Logger Logger
 	// LawTolerance is how far from 1 a law may sum, and from its propensity a law's number may be, beyond what rounding
 	// explains; such a law is scaled to 1. 0: nothing beyond.
 	LawTolerance float64
@@ -54,6 +55,15 @@ type Options struct {
 	// Lists makes one event of consecutive rows of an Open Bandit file with one time, one user and different positions:
 	// their rewards and choices belong together.
 	Lists bool
+}
+
+// Logger is a policy whose law is known. The targets of package ope are some.
+type Logger interface {
+	// Name is what messages call it.
+	Name() string
+	// Law stores the probabilities of the actions that an event offered in dst, of length K. q are the numbers of its column
+	// q, nil where there is none. An error is about this event.
+	Law(dst []float64, e *Event, q []float64) error
 }
 
 // Formats lists the formats that Options.Format may name.
@@ -91,6 +101,11 @@ type Reader struct {
 	offered offered
 	stream  bool     // not a file that could be opened again
 	names   []string // of actions, once reading has ended
+
+	// Propensities that are not those of Options.Logger: how many, the first one, and two more.
+	against      int
+	contradicted *Error
+	moreAgainst  []string
 }
 
 // Format returns the format that was read.
@@ -212,7 +227,7 @@ func (o *Options) check() error {
 			fatal: true}
 	}
 	return errors.Join(one("--format", o.Format, Formats), one("--ids", o.IDs, []string{"0", "1"}),
-		one("--logger", o.Logger, []string{"uniform"}), one("--skip-bad", o.SkipBad, []string{"yes", "all"}))
+		one("--skip-bad", o.SkipBad, []string{"yes", "all"}))
 }
 
 // open recognises compression and format.
@@ -572,6 +587,8 @@ func (r *Reader) place() (line, column, row int) {
 func (r *Reader) ending() error {
 	all := r.events + r.bad - r.kept
 	switch {
+	case r.against > 0:
+		return r.contradiction()
 	case r.bad > 0 && r.o.SkipBad == "yes" && r.bad*100 > all:
 		_, first := r.Bad()
 		return &Error{File: r.name, Found: fmt.Sprintf("%d of %d events are bad", r.bad, all),
@@ -601,32 +618,6 @@ func (r *Reader) Close() error {
 	}
 	r.closers = nil
 	return err
-}
-
-// uniform applies Options.Logger: the propensity is 1/K and so is the law.
-func (r *Reader) uniform(e *Event, column int) *Error {
-	if r.o.Logger != "uniform" || len(e.Slots) > 0 {
-		return nil
-	}
-	if e.K == 0 {
-		return bad("actions", "none", "the number of actions for --logger uniform (--actions K)")
-	}
-	p := 1 / float64(e.K)
-	if exact, rounded := agrees(e.Propensity, p, &Options{}); e.Propensity != 0 && !exact && rounded {
-		e.odd |= oddPropensity
-	} else if e.Propensity != 0 && !exact {
-		err := bad("propensity", number(e.Propensity), "1/%d, as --logger uniform says", e.K)
-		err.Column = column
-		return err
-	}
-	if e.Law == nil {
-		e.Law = e.numbers(e.K)
-		for i := range e.Law {
-			e.Law[i] = p
-		}
-		e.Propensity = p
-	}
-	return nil
 }
 
 // lines reads lines of bounded length.

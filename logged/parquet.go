@@ -279,7 +279,7 @@ func (s *parquetSource) choose(names []string, leaves map[string][]*leaf) error 
 		need = nil
 	}
 	for _, n := range need {
-		if len(s.fields[n]) == 0 && !(n == "propensity" && (s.r.o.Logger != "" || len(s.fields["pscore"]) > 0)) {
+		if len(s.fields[n]) == 0 && !(n == "propensity" && (s.r.o.Logger != nil || len(s.fields["pscore"]) > 0)) {
 			return &Error{Field: n, Found: "no such column", Want: "--columns " + n + "=NAME with one of: " +
 				strings.Join(names, ", "), fatal: true}
 		}
@@ -591,12 +591,12 @@ func (s *parquetSource) finish(e *Event, fault, reward *Error, haveReward, haveP
 		return fault
 	case havePropensity && e.Propensity == 0:
 		return bad("propensity", "0", "a number in (0, 1]")
-	case !havePropensity && s.r.o.Logger == "":
+	case !havePropensity && s.r.o.Logger == nil:
 		return bad("propensity", "null", "a number in (0, 1]")
 	case !haveReward:
 		return bad("reward", "null", "a number")
 	}
-	if err := s.r.uniform(e, 0); err != nil {
+	if err := s.r.lawful(e, 0); err != nil {
 		return err
 	}
 	e.BadReward = true

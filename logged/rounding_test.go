@@ -116,11 +116,11 @@ func TestRoundedLaws(t *testing.T) {
 	}{
 		{`{"action":0,"reward":1,"propensity":0.333,"law":[0.3333333333333333,0.3333333333333333,0.3333333333333333]}`, "", Options{}},
 		{`{"action":0,"reward":1,"propensity":0.3333,"law":[0.333,0.333,0.333]}`, "", Options{}},
-		{`{"action":0,"reward":1,"propensity":0.333}`, "", Options{Logger: "uniform", Actions: 3}},
+		{`{"action":0,"reward":1,"propensity":0.333}`, "", Options{Logger: even{}, Actions: 3}},
 		{`{"action":0,"reward":1,"propensity":0.33,"law":[0.3333333333333333,0.3333333333333333,0.3333333333333333]}`, "law[0]: 0.3333333333333333, expected the propensity 0.33", Options{}},
 		{`{"action":0,"reward":1,"propensity":0.334,"law":[0.3333333333333333,0.3333333333333333,0.3333333333333333]}`, "expected the propensity 0.334", Options{}},
-		{`{"action":0,"reward":1,"propensity":0.33}`, "expected 1/3, as --logger uniform says", Options{Logger: "uniform", Actions: 3}},
-		{`{"action":0,"reward":1,"propensity":0.5}`, "expected 1/3, as --logger uniform says", Options{Logger: "uniform", Actions: 3, LawTolerance: .5}},
+		{`{"action":0,"reward":1,"propensity":0.33}`, "expected 1/3, as --logger uniform says", Options{Logger: even{}, Actions: 3}},
+		{`{"action":0,"reward":1,"propensity":0.5}`, "expected 1/3, as --logger uniform says", Options{Logger: even{}, Actions: 3, LawTolerance: .5}},
 		{`{"action":0,"reward":1,"propensity":0.5,"law":[0.5,0.4]}`, "law: sums to 0.9, expected 1, up to the rounding of its numbers (--law-tolerance 0.1 scales it to 1)", Options{}},
 		{`{"action":0,"reward":1,"propensity":0.5,"law":[0.5,0.4]}`, "--law-tolerance: 0.6, expected a number from 0 to 0.5", Options{LawTolerance: .6}},
 	} {

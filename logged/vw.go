@@ -307,7 +307,7 @@ func (s *vwSource) next(e *Event) error {
 	case !labelled:
 		return errSkip("without a label")
 	}
-	if err := s.r.uniform(e, 0); err != nil {
+	if err := s.r.lawful(e, 0); err != nil {
 		err.Line = s.label
 		return err
 	}
@@ -478,7 +478,7 @@ func (s *vwFlatSource) event(e *Event, line []byte) (skip string, _ *Error) {
 	} else {
 		e.K = len(words)
 	}
-	if err := s.r.uniform(e, v.column); err != nil {
+	if err := s.r.lawful(e, v.column); err != nil {
 		return "", err
 	}
 	e.BadReward = reward != nil

@@ -22,6 +22,7 @@ const replicates = 200
 type accumulator struct {
 	n, noLaw, dropped, damaged int
 	noGroup                    int
+	even                       int // events without a law whose propensity is 1/K
 	kMin, kMax                 int
 	slots, slotsMin, slotsAll  int
 	vMost                      float64    // the largest weight of an event that stands for dropped ones too
@@ -136,6 +137,9 @@ func (a *accumulator) see(p *plan, ev *logged.Event) {
 	}
 	if ev.Law == nil {
 		a.noLaw++
+		if ev.K > 0 && math.Abs(ev.Propensity*float64(ev.K)-1) <= logged.Tolerance {
+			a.even++
+		}
 	}
 	if ev.Group == nil {
 		a.noGroup++
@@ -275,6 +279,7 @@ func (t *targetSums) bootstrap(v, phi float64, draw rng.Source) {
 func (a *accumulator) merge(o *accumulator) {
 	a.n, a.noLaw, a.dropped, a.damaged = a.n+o.n, a.noLaw+o.noLaw, a.dropped+o.dropped, a.damaged+o.damaged
 	a.noGroup += o.noGroup
+	a.even += o.even
 	a.vMost = max(a.vMost, o.vMost)
 	for j, x := range o.powers {
 		a.powers[j] += x

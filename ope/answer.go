@@ -393,8 +393,7 @@ func (r *answerRow) plain(ta *targetSums, v, se, beta float64) {
 		case r.e.cross != nil:
 			r.why("no sequence: " + crossReason)
 		case r.e.total.noLaw > 0:
-			r.why("no sequence: the log does not have the logger's whole law (--logger uniform supplies it where the " +
-				"logger was uniform)")
+			r.why("no sequence: the log does not have the logger's whole law (--logger gives it where it is known)")
 		default:
 			r.sequence(&ta.dr)
 		}
@@ -709,6 +708,16 @@ func (e *engine) differenceKey() string {
 	return "uplift"
 }
 
+// lawAdvice says how a log without laws may have them.
+func (e *engine) lawAdvice() string {
+	switch {
+	case e.total.even < e.total.n:
+		return " (--logger gives it where it is known, and the interval becomes narrower)"
+	default:
+		return ". Every propensity is 1/K: --logger uniform gives the law, and the interval becomes narrower"
+	}
+}
+
 // plainDifference is the plain paired mean: exactly 0 where the target has the law of the logger.
 func (e *engine) plainDifference(ta *targetSums) float64 {
 	if ta.like.most(e.total.n) == 0 {
@@ -733,7 +742,7 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics) *Uplift {
 		if p.lists {
 			why("of iips: slot by slot, the logger elsewhere")
 		} else {
-			why("from propensities alone, (w − 1) r: the log does not have the logger's whole law")
+			why("from propensities alone, (w − 1) r: the log does not have the logger's whole law" + e.lawAdvice())
 		}
 	}
 	if v, se, _, _ := ta.m.plainEstimate(key); finite(v) {

@@ -322,7 +322,7 @@ func TestGoldenOpenBandit(t *testing.T) {
 	for _, logger := range []string{"random", "bts"} {
 		ro := logged.Options{}
 		if logger == "random" {
-			ro.Logger = "uniform"
+			ro.Logger = Uniform{}
 		}
 		r := evaluate(t, filepath.Join(dir, logger, "men/men.csv"), ro, Options{Targets: []Target{Uniform{}, b}, Estimators: []string{"logged", "ips", "snips"}})
 		for _, x := range r.Targets {
@@ -368,7 +368,7 @@ func TestImpressions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := evaluate(t, file, logged.Options{Lists: true, Logger: "uniform"}, Options{Targets: []Target{Uniform{}}})
+	r := evaluate(t, file, logged.Options{Lists: true, Logger: Uniform{}}, Options{Targets: []Target{Uniform{}}})
 	if want := 400 + 400/21; r.Log.Events != want {
 		t.Errorf("%d events, want %d", r.Log.Events, want)
 	}
@@ -387,7 +387,7 @@ func TestImpressions(t *testing.T) {
 			t.Errorf("%s: %v around %v", e.Estimator, e.Sequence, mean)
 		}
 	}
-	rows := evaluate(t, file, logged.Options{Logger: "uniform"}, Options{Targets: []Target{Uniform{}}, Q: "none"})
+	rows := evaluate(t, file, logged.Options{Logger: Uniform{}}, Options{Targets: []Target{Uniform{}}, Q: "none"})
 	if rows.Log.Events != row {
 		t.Errorf("%d rows, want %d", rows.Log.Events, row)
 	}

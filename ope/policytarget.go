@@ -342,6 +342,21 @@ func (t *PolicyTarget) update(e *logged.Event) error {
 	return t.p.Update(a, e.Reward, t.key.Stream(rng.Perturb).Round(uint64(t.trained)))
 }
 
+// Law returns the target that a table of no policy describes, nil for one of a policy.
+func (t *TargetTable) Law() Target {
+	switch {
+	case t.Fixed != nil:
+		return t.Fixed
+	case t.Named != nil:
+		return t.Named
+	case t.BTS != nil:
+		return t.BTS
+	case t.Softmax != nil:
+		return t.Softmax
+	}
+	return nil
+}
+
 // Exact reports whether a policy states its law, for a refusal before the log is read.
 func Exact(o policy.Options) bool {
 	p, err := o.New(policy.Problem{Dim: 2, Arms: 2, Init: rng.NewKey(0).Stream(rng.Init)})
@@ -369,17 +384,25 @@ func (*btsTable) Doc() string {
 	return "Bernoulli Thompson sampling with fixed posteriors, by position"
 }
 
-// TargetTable is a decoded target file.
-type TargetTable struct {
-	Label  string
-	Fixed  *Fixed
-	Named  Target // of kind fixed, by the ids of actions or by the number of one
-	BTS    *BTS
-	Policy policy.Options
-	Start  string // a snapshot file
+type softmaxTable struct {
+	Inverse float64 `key:"inverse_temperature" doc:"β: the law is proportional to exp(β q(a))"`
+	Floor   float64 `key:"floor" doc:"share of uniform decisions that are mixed in"`
 }
 
-// DecodeTarget reads the table of a target's TOML file: kind = "fixed" with p or action, "bts" with alpha and beta, or any
+func (*softmaxTable) Doc() string { return "softmax of the column q" }
+
+// TargetTable is a decoded target file.
+type TargetTable struct {
+	Label   string
+	Fixed   *Fixed
+	Named   Target // of kind fixed, by the ids of actions or by the number of one
+	BTS     *BTS
+	Softmax *Softmax
+	Policy  policy.Options
+	Start   string // a snapshot file
+}
+
+// DecodeTarget reads the table of a target's TOML file: kind = "fixed" with p or action, "bts" with alpha and beta, "softmax", or any
 // policy of the registry with start, a snapshot. name is the label where the table has none.
 func DecodeTarget(raw spec.Raw, name string) (*TargetTable, error) {
 	t := &TargetTable{Label: name}
@@ -423,6 +446,14 @@ func DecodeTarget(raw spec.Raw, name string) (*TargetTable, error) {
 		}
 		t.BTS = b
 		return t, nil
+	case "softmax":
+		o := softmaxTable{Inverse: 1}
+		if err := spec.DecodeStruct(&o, raw, "", "kind", "name"); err != nil {
+			return nil, err
+		}
+		var err error
+		t.Softmax, err = NewSoftmax(t.Label, o.Inverse, o.Floor)
+		return t, err
 	}
 	o, err := spec.Decode(policy.Kinds, raw, "", "name", "start")
 	if err != nil {

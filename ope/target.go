@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"troupe/logged"
+	"troupe/spec"
 )
 
 // Target is a policy to evaluate: its law over what was offered.
@@ -118,6 +119,47 @@ func (f *Fixed) Law(dst []float64, _ *logged.Event, _ []float64) error {
 		return fmt.Errorf("%d actions, expected %d, as p has", len(dst), len(f.P))
 	}
 	copy(dst, f.P)
+	return nil
+}
+
+// Softmax plays by the column q of the log: π(a) = (1 − floor) exp(β q(a))/Σ_b exp(β q(b)) + floor/K.
+type Softmax struct {
+	Label          string
+	Inverse, Floor float64 // β, of any sign; the share of uniform decisions
+}
+
+// NewSoftmax checks the numbers.
+func NewSoftmax(label string, inverse, floor float64) (*Softmax, error) {
+	switch {
+	case !finite(inverse):
+		return nil, spec.Errorf("inverse_temperature", "is %v, expected a finite number", inverse)
+	case !(floor >= 0 && floor <= 1):
+		return nil, spec.Errorf("floor", "is %v, expected a share from 0 to 1", floor)
+	}
+	return &Softmax{label, inverse, floor}, nil
+}
+
+// Name implements Target.
+func (s *Softmax) Name() string { return s.Label }
+
+// Law implements Target.
+func (s *Softmax) Law(dst []float64, e *logged.Event, _ []float64) error {
+	if e.Q == nil {
+		return fmt.Errorf("q: missing, expected the column that the softmax is of")
+	}
+	most := math.Inf(-1)
+	for i, q := range e.Q {
+		dst[i] = float64(s.Inverse * q)
+		most = max(most, dst[i])
+	}
+	sum := 0.0
+	for i := range dst {
+		dst[i] = math.Exp(dst[i] - most)
+		sum += dst[i]
+	}
+	for i := range dst {
+		dst[i] = float64((1-s.Floor)*(dst[i]/sum)) + s.Floor/float64(len(dst))
+	}
 	return nil
 }
 

@@ -12,7 +12,6 @@ import (
 	"math"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -67,7 +66,7 @@ type evaluation struct {
 	after  uint64 // only decisions of later entries
 
 	key     string // API key
-	served  map[string]*servedTarget
+	served  map[string]*source.Served
 	learned []learnedPart
 	redrawn string        // file with draws of decisions anew, of --law marginal
 	fetched string        // file with the decisions of a server that runs
@@ -420,32 +419,20 @@ func (e *evaluation) defaultTarget() (string, error) {
 }
 
 func (e *evaluation) targetFile(name string) (ope.Target, *ope.PolicyTarget, error) {
-	text, err := os.ReadFile(name)
-	if err != nil {
+	t, file, err := source.ReadTarget(name)
+	if errors.Is(err, os.ErrNotExist) {
 		words := []string{"uniform", "column", "greedy"}
 		return nil, nil, term.Misuse(fmt.Errorf("--target %s: no such file%s", name, spec.Suggest(name, words)))
 	}
-	raw, file, err := spec.ReadFile(name, string(text))
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err := ope.DecodeTarget(raw, filepath.Base(name))
+	if law := t.Law(); law != nil {
+		return law, nil, nil
+	}
+	start, err := source.Start(name, t, file)
 	if err != nil {
-		return nil, nil, file.Locate(err)
-	}
-	switch {
-	case t.Fixed != nil:
-		return t.Fixed, nil, nil
-	case t.Named != nil:
-		return t.Named, nil, nil
-	case t.BTS != nil:
-		return t.BTS, nil, nil
-	}
-	var start []byte
-	if t.Start != "" {
-		if start, err = os.ReadFile(filepath.Join(filepath.Dir(name), t.Start)); err != nil {
-			return nil, nil, file.Locate(spec.Errorf("start", "%v", err))
-		}
+		return nil, nil, err
 	}
 	if e.learn != "replay" && !ope.Exact(t.Policy) {
 		return nil, nil, term.Misuse(fmt.Errorf("%s: this policy has no exact law, so its value cannot be weighted; "+
@@ -471,6 +458,9 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 			}
 		}
 	}()
+	if err := e.givenLaw(); err != nil {
+		return err
+	}
 	if err := e.drawable(); err != nil {
 		return err
 	}
@@ -538,14 +528,24 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 	return e.answer(out, r)
 }
 
+// givenLaw refuses --logger for the log of a server, which has propensities and laws of its own.
+func (e *evaluation) givenLaw() error {
+	info, err := os.Stat(e.source)
+	if e.in.Logger == "" || !e.overHTTP() && (err != nil || !info.IsDir()) {
+		return nil
+	}
+	return term.Misuse(fmt.Errorf("--logger %s: the log of a server has its propensities and laws; --logger is for files",
+		e.in.Logger))
+}
+
 // complete sets the options that the open log decides.
 func (e *evaluation) complete(o *ope.Options, f *filtered, skip int) {
 	p := source.NewProgress(e.say, "evaluate")
 	o.Progress = p.At
 	if o.Adaptive = "unknown"; f.r.Format() == "export" {
 		o.Adaptive = "yes"
-	} else if e.in.Logger == "uniform" {
-		o.Adaptive = "no"
+	} else if e.in.Logger != "" {
+		o.Adaptive = "no" // its law is one that does not learn
 	}
 	e.serverRange(f, o)
 	if o.Crossfit = e.crossfit; e.crossfit > 0 {

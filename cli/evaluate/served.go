@@ -21,87 +21,9 @@ import (
 	"troupe/eventlog"
 	"troupe/logged"
 	"troupe/ope"
-	"troupe/serve/candidates"
-	"troupe/serve/choose"
 	"troupe/serve/fold"
 	"troupe/serve/joined"
 )
-
-// servedTarget is a model as a server plays it, with its floor and its groups of equal candidates: NAME@SEQ, or the
-// file of a saved model.
-type servedTarget struct {
-	label string
-	saved *fold.Saved
-	w     *choose.Worker
-	draws eventlog.ID
-	x     []float64
-}
-
-func newServedTarget(label string, saved *fold.Saved) (*servedTarget, error) {
-	w, err := choose.FromSaved(saved).Worker(nil)
-	return &servedTarget{label: label, saved: saved, w: w}, err
-}
-
-func (t *servedTarget) Name() string { return t.label }
-
-// Law implements ope.Target. A policy that draws its members for each decision plays by the law of this draw.
-func (t *servedTarget) Law(dst []float64, e *logged.Event, _ []float64) error {
-	if len(e.Actions) != e.K {
-		return errors.New("the log does not have the candidates of its decisions (log_candidates = \"none\"), so " +
-			"what the model would play is not known")
-	}
-	var err error
-	switch a := e.Actions[0]; {
-	case a.Atoms != nil:
-		set := candidates.Set{K: e.K, Context: e.Atoms}
-		for i := range e.Actions {
-			set.Actions = append(set.Actions, e.Actions[i].Atoms)
-		}
-		err = t.w.Offer.Recorded(&set)
-	case a.X != nil:
-		t.x = t.x[:0]
-		for i := range e.Actions {
-			t.x = append(t.x, e.Actions[i].X...)
-		}
-		d := len(a.X)
-		if len(t.x) != d*e.K {
-			return errors.New("candidates of different lengths")
-		}
-		err = t.w.Offer.Recorded(&candidates.Set{K: e.K, D: d, X: t.x})
-	default:
-		r := choose.Request{Context: e.Named}
-		for i := range e.Actions {
-			r.Actions = append(r.Actions, choose.Action{ID: source.ActionID(e, i), Features: e.Actions[i].Named})
-		}
-		err = t.w.Offer.Encode(&r)
-	}
-	if err != nil {
-		return err
-	}
-	if e.K == 1 {
-		dst[0] = 1
-		return nil
-	}
-	t.draws++
-	choice, err := t.w.Choose(t.draws, true)
-	if err != nil {
-		return err
-	}
-	r := eventlog.Decision{Offered: uint32(e.K)}
-	r.Law, r.Groups, r.Voters = t.w.Law()
-	if c := t.saved.Compiled; !choice.Floored { // otherwise the law has it
-		r.Floor = uint32(c.FloorNum * (eventlog.FloorUnit / c.FloorDen))
-	}
-	law := joined.Law(&r)
-	if law == nil {
-		return fmt.Errorf("a law of %d candidates is too large", e.K)
-	}
-	copy(dst, law)
-	return nil
-}
-
-// Learn implements ope.Learner, so that draws are made in the order of the log. The model is frozen.
-func (t *servedTarget) Learn(*logged.Event) error { return nil }
 
 // servedName splits NAME@SEQ.
 func servedName(target string) (name string, seq uint64, ok bool) {
@@ -113,25 +35,13 @@ func servedName(target string) (name string, seq uint64, ok bool) {
 	return target[:at], seq, err == nil && seq > 0
 }
 
-// isSaved reports whether a file is a saved model.
-func isSaved(file string) bool {
-	f, err := os.Open(file)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	var b [4]byte
-	n, _ := f.Read(b[:])
-	return string(b[:n]) == "TRPM"
-}
-
 // overHTTP reports whether the log is that of a server that runs.
 func (e *evaluation) overHTTP() bool { return source.IsAddress(e.source) }
 
 // prepare loads the targets that are served models, which say what part of the log may be evaluated, and then the log
 // of a server that runs.
 func (e *evaluation) prepare(ctx context.Context, o *ope.Options) error {
-	e.served = map[string]*servedTarget{}
+	e.served = map[string]*source.Served{}
 	for _, target := range e.targets {
 		name, seq, at := servedName(target)
 		if _, err := os.Stat(target); err == nil {
@@ -145,7 +55,7 @@ func (e *evaluation) prepare(ctx context.Context, o *ope.Options) error {
 				e.in.Model = name
 			}
 			b, err = e.modelAt(ctx, name, seq)
-		case isSaved(target):
+		case source.IsSaved(target):
 			b, err = os.ReadFile(target)
 		default:
 			continue
@@ -164,7 +74,7 @@ func (e *evaluation) prepare(ctx context.Context, o *ope.Options) error {
 		if !at {
 			label = filepath.Base(target)
 		}
-		if e.served[target], err = newServedTarget(label, saved); err != nil {
+		if e.served[target], err = source.NewServed(label, saved); err != nil {
 			return term.Misuse(fmt.Errorf("--target %s: %w", target, err))
 		}
 		if err := e.unlearned(target, seq, saved); err != nil {

@@ -36,7 +36,8 @@ func (f *Flags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.ids, "ids", "", "actions are numbered from 0 or 1, where the format leaves it open")
 	flags.Var((*actionsFlag)(f), "actions", "number of actions, where the log does not say it; or NAME,NAME,…: their "+
 		"names in order, where a table has names")
-	flags.StringVar(&f.Logger, "logger", "", "uniform: the logger chose uniformly; every row is checked against 1/K")
+	flags.StringVar(&f.Logger, "logger", "", "the law of the logger, where it is known and the log has only propensities: "+
+		"uniform, or a file as --target takes it; every propensity is checked against it")
 	flags.StringVar(&f.skipBad, "skip-bad", "",
 		"leave bad events out and count them; above 1 % of all it fails, unless all")
 	flags.Lookup("skip-bad").NoOptDefVal = "yes"
@@ -90,10 +91,13 @@ func (f *actionsFlag) Set(text string) error {
 
 // Options turns the flags into reader options.
 func (f *Flags) Options() (logged.Options, error) {
-	o := logged.Options{Format: f.format, IDs: f.ids, Actions: f.Actions, Names: f.names, Logger: f.Logger, SkipBad: f.skipBad,
+	o := logged.Options{Format: f.format, IDs: f.ids, Actions: f.Actions, Names: f.names, SkipBad: f.skipBad,
 		Position: f.position, Model: f.Model, Lists: f.lists,
 		LawTolerance: f.tolerance}
 	var err error
+	if o.Logger, err = loggerLaw(f.Logger); err != nil {
+		return o, err
+	}
 	if o.Columns, err = logged.ParseColumns(f.columns); err != nil {
 		return o, err
 	}
