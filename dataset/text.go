@@ -120,12 +120,17 @@ func (r *separated) next() ([]field, error) {
 	}
 }
 
+// recordsOf reads the records of a format: csv, or space-separated text.
+func recordsOf(data []byte, o Options, format string) records {
+	if format == "csv" {
+		return newSeparated(data, o.Delimiter)
+	}
+	return &spaced{lines: scanner{rest: data}}
+}
+
 // parseText reads CSV (format csv) and space-separated text (format space).
 func parseText(data []byte, o Options, format string) (*Table, error) {
-	var in records = &spaced{lines: scanner{rest: data}}
-	if format == "csv" {
-		in = newSeparated(data, o.Delimiter)
-	}
+	in := recordsOf(data, o, format)
 	first, err := in.next()
 	if err == io.EOF {
 		return nil, place{}.errorf("the file has no rows of data")
@@ -140,22 +145,44 @@ func parseText(data []byte, o Options, format string) (*Table, error) {
 		return nil, first[0].at.errorf("one field, expected at least a feature and a class; is the delimiter right?")
 	}
 	head := slices.Clone(first)
-	second, err := in.next()
-	if err != nil && err != io.EOF {
+	b := body{marks: map[string]bool{}, gaps: map[string]int{}}
+	for _, g := range append(slices.Clone(Gaps), o.Gaps...) {
+		b.marks[g] = true
+	}
+	header := o.Header == "yes" || o.Header != "no" && isHeader(head, recordsOf(data, o, format), b.marks)
+	if b.columns, err = columnsOf(head, header); err != nil {
 		return nil, err
 	}
-	marks := map[string]bool{}
-	for _, g := range append(slices.Clone(Gaps), o.Gaps...) {
-		marks[g] = true
+	class, err := prepare(b.columns, columnNames(b.columns), o)
+	if err != nil {
+		return nil, err
 	}
-	header := o.Header == "yes"
-	if !header && o.Header != "no" {
-		var again records = &spaced{lines: scanner{rest: data}}
-		if format == "csv" {
-			again = newSeparated(data, o.Delimiter)
+	if !header {
+		if err := b.add(head); err != nil {
+			return nil, err
 		}
-		header = isHeader(head, again, marks)
 	}
+	for {
+		record, err := in.next()
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = b.add(record)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	t, err := table(b.columns, class, b.rows)
+	if err == nil && len(b.gaps) > 0 {
+		t.Gaps = b.gaps
+	}
+	return t, err
+}
+
+// columnsOf makes the columns of a table, which have the names of its header or "column 1" and so on.
+func columnsOf(head []field, header bool) ([]builder, error) {
 	columns := make([]builder, len(head))
 	for i := range columns {
 		columns[i].name = "column " + strconv.Itoa(i+1)
@@ -164,56 +191,37 @@ func parseText(data []byte, o Options, format string) (*Table, error) {
 		}
 	}
 	if header {
-		if err := checkNames(head); err != nil {
-			return nil, err
-		}
+		return columns, checkNames(head)
 	}
-	names := columnNames(columns)
-	class, err := prepare(columns, names, o)
-	if err != nil {
-		return nil, err
+	return columns, nil
+}
+
+// body collects the rows of a text.
+type body struct {
+	columns []builder
+	marks   map[string]bool // texts that mark a missing value
+	gaps    map[string]int  // how often each was met
+	rows    int
+}
+
+func (b *body) add(record []field) error {
+	if len(record) != len(b.columns) {
+		return record[0].at.errorf("%d fields, expected %d", len(record), len(b.columns))
 	}
-	rows := 0
-	gaps := map[string]int{}
-	add := func(record []field) error {
-		if len(record) != len(columns) {
-			return record[0].at.errorf("%d fields, expected %d", len(record), len(columns))
+	b.rows++
+	if err := checkSize(record[0].at, b.rows, len(b.columns)); err != nil {
+		return err
+	}
+	for i, f := range record {
+		if !f.quoted && b.marks[f.text] {
+			b.gaps[strings.Clone(f.text)]++
+			f.text = ""
 		}
-		rows++
-		if err := checkSize(record[0].at, rows, len(columns)); err != nil {
+		if err := b.columns[i].add(f); err != nil {
 			return err
 		}
-		for i, f := range record {
-			if !f.quoted && marks[f.text] {
-				gaps[strings.Clone(f.text)]++
-				f.text = ""
-			}
-			if err := columns[i].add(f); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
-	if !header {
-		if err := add(head); err != nil {
-			return nil, err
-		}
-	}
-	for record := second; record != nil; {
-		if err := add(record); err != nil {
-			return nil, err
-		}
-		if record, err = in.next(); err == io.EOF {
-			break
-		} else if err != nil {
-			return nil, err
-		}
-	}
-	t, err := table(columns, class, rows)
-	if err == nil && len(gaps) > 0 {
-		t.Gaps = gaps
-	}
-	return t, err
+	return nil
 }
 
 // isHeader reports whether no field of the first record is a number or missing, but the first value that is present in

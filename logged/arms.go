@@ -2,7 +2,9 @@ package logged
 
 import (
 	"bufio"
+	"hash/maphash"
 	"io"
+	"math/bits"
 	"os"
 	"slices"
 	"strconv"
@@ -302,7 +304,7 @@ func (r *Reader) Arms() []string {
 // offered looks for two actions with one id.
 type offered struct {
 	before []string // ids of the actions of an event before, which are different
-	seen   map[string]int
+	ids    idTable
 }
 
 // twice returns two actions of an event that have one id; b is −1 where there are none. Cost: K comparisons where the ids
@@ -314,8 +316,14 @@ func (o *offered) twice(e *Event) (a, b int) {
 	if len(e.Slots) > 0 { // in a slate each slot has actions of its own
 		for i := range e.Slots {
 			s := &e.Slots[i]
-			if a, b := o.search(e, len(s.Allowed), func(i int) int { return s.Allowed[i] }); b >= 0 {
-				return a, b
+			o.ids.begin(len(s.Allowed))
+			for _, k := range s.Allowed {
+				if k < 0 || k >= len(e.Actions) {
+					continue
+				}
+				if l := o.ids.add(e.Actions, k); l != k {
+					return l, k
+				}
 			}
 		}
 		return 0, -1
@@ -328,8 +336,11 @@ func (o *offered) twice(e *Event) (a, b int) {
 		return 0, -1
 	}
 	o.before = o.before[:0]
-	if a, b := o.search(e, len(e.Actions), func(i int) int { return i }); b >= 0 {
-		return a, b
+	o.ids.begin(len(e.Actions))
+	for k := range e.Actions {
+		if l := o.ids.add(e.Actions, k); l != k {
+			return l, k
+		}
 	}
 	for i := range e.Actions {
 		o.before = append(o.before, e.Actions[i].ID)
@@ -337,33 +348,43 @@ func (o *offered) twice(e *Event) (a, b int) {
 	return 0, -1
 }
 
-func (o *offered) search(e *Event, n int, at func(int) int) (a, b int) {
-	if n > 12 {
-		if o.seen == nil {
-			o.seen = map[string]int{}
+// idTable finds actions by their ids: open addressing, at most half full. begin empties it without a pass over it: an
+// entry of another turn is empty.
+type idTable struct {
+	seed maphash.Seed
+	slot []struct{ turn, at uint32 }
+	turn uint32
+}
+
+// begin empties the table and makes room for n ids.
+func (t *idTable) begin(n int) {
+	if t.turn++; 2*n > len(t.slot) || t.turn == 0 {
+		if t.slot == nil {
+			t.seed = maphash.MakeSeed()
 		}
-		clear(o.seen)
+		t.slot = make([]struct{ turn, at uint32 }, max(len(t.slot), 1<<bits.Len(uint(2*n))))
+		t.turn = 1
 	}
-	for i := range n {
-		k := at(i)
-		if k < 0 || k >= len(e.Actions) || e.Actions[k].ID == "" {
-			continue
+}
+
+// add returns the action that was added with the id of action k, otherwise it adds k and returns k. An action without an
+// id is not added.
+func (t *idTable) add(actions []Action, k int) int {
+	id := actions[k].ID
+	if id == "" {
+		return k
+	}
+	mask := uint64(len(t.slot) - 1)
+	for i := maphash.String(t.seed, id) & mask; ; i = (i + 1) & mask {
+		s := &t.slot[i]
+		if s.turn != t.turn {
+			s.turn, s.at = t.turn, uint32(k)
+			return k
 		}
-		id := e.Actions[k].ID
-		if n > 12 {
-			if j, ok := o.seen[id]; ok && j != k {
-				return j, k
-			}
-			o.seen[id] = k
-			continue
-		}
-		for j := range i {
-			if l := at(j); l >= 0 && l < len(e.Actions) && l != k && e.Actions[l].ID == id {
-				return l, k
-			}
+		if actions[s.at].ID == id {
+			return int(s.at)
 		}
 	}
-	return 0, -1
 }
 
 func sameID(e *Event, a, b int) *Error {

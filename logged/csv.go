@@ -98,35 +98,48 @@ func (t *table) at(e *Error, column int) *Error {
 	return e
 }
 
-func (t *table) number(field string, column int) (float64, *Error) {
-	s := trimmed(t.record[column])
-	if x, ok := parseFloat(unsafe.Slice(unsafe.StringData(s), len(s))); ok {
+// number reads a finite number of a column. The field stands in an error, with its index where that is not below 0.
+func (t *table) number(field string, index, column int) (float64, *Error) {
+	if x, ok := floatOf(t.record[column]); ok {
 		return x, nil
+	}
+	s := strings.TrimSpace(t.record[column])
+	if x, ok := floatOf(s); ok {
+		return x, nil
+	}
+	if index >= 0 {
+		field += "[" + strconv.Itoa(index) + "]"
 	}
 	return math.NaN(), t.at(bad(field, strconv.Quote(s), "a finite number"), column)
 }
 
+func floatOf(s string) (float64, bool) { return parseFloat(unsafe.Slice(unsafe.StringData(s), len(s))) }
+
+// list reads the numbers of several columns.
+func (t *table) list(e *Event, field string, columns []int) ([]float64, *Error) {
+	x := e.numbers(len(columns))
+	for i, c := range columns {
+		var err *Error
+		if x[i], err = t.number(field, i, c); err != nil {
+			return x, err
+		}
+	}
+	return x, nil
+}
+
 func (t *table) whole(field string, column int) (int, *Error) {
-	n, ok := wholeNumber(trimmed(t.record[column]))
+	n, ok := wholeNumber(strings.TrimSpace(t.record[column]))
 	if !ok {
 		return 0, t.at(bad(field, strconv.Quote(t.record[column]), "a whole number"), column)
 	}
 	return n, nil
 }
 
-// trimmed is a value without the blanks that some writers put behind commas.
-func trimmed(s string) string {
-	if n := len(s); n > 0 && (s[0] <= ' ' || s[n-1] <= ' ') {
-		return strings.TrimSpace(s)
-	}
-	return s
-}
-
 // reward reads a number, or True and False as 1 and 0.
 func (t *table) reward(column int) (float64, *Error) {
-	x, err := t.number("reward", column)
+	x, err := t.number("reward", -1, column)
 	if err != nil {
-		switch strings.ToLower(trimmed(t.record[column])) {
+		switch strings.ToLower(strings.TrimSpace(t.record[column])) {
 		case "true":
 			return 1, nil
 		case "false":
@@ -156,86 +169,18 @@ func newCSV(r *Reader, b *bufio.Reader) (source, error) {
 		s.arms.set(r.o.Names, "--actions says")
 		s.arms.places = true
 	}
-	// ends are the ends of names that were found by a prefix, nil where one was found by its whole name.
-	find := func(field string, lists bool, own ...string) (out []int, ends []string, _ error) {
-		names, given := r.o.Columns[field]
-		if !given {
-			names = own
+	for _, c := range []struct {
+		into *int
+		own  []string // names of columns, of which the first that is there is taken
+	}{{&s.id, []string{"id"}}, {&s.time, []string{"time"}}, {&s.action, []string{"action"}}, {&s.reward, []string{"reward"}},
+		{&s.propensity, []string{"propensity", "pscore"}}, {&s.drop, []string{"drop"}},
+		{&s.position, []string{"position"}}} {
+		if *c.into, err = t.column(c.own); err != nil {
+			return nil, err
 		}
-		prefixes := 0
-		for _, name := range names {
-			if prefix, all := strings.CutSuffix(name, "*"); all {
-				for i, h := range t.header {
-					if strings.HasPrefix(h, prefix) && len(h) > len(prefix) {
-						out, ends = append(out, i), append(ends, h[len(prefix):])
-					}
-				}
-				prefixes++
-				if given && len(out) == 0 {
-					return nil, nil, &Error{File: "--columns", Found: field + "=" + name, Want: "a prefix of columns of " +
-						r.name + ": " + strings.Join(t.header, ", "), fatal: true}
-				}
-				continue
-			}
-			i := slices.Index(t.header, name)
-			if i >= 0 {
-				out = append(out, i)
-			} else if given {
-				return nil, nil, &Error{File: "--columns", Found: field + "=" + name + spec.Suggest(name, t.header),
-					fatal: true}
-			}
-		}
-		if !lists && len(out) > 1 {
-			if given {
-				return nil, nil, &Error{File: "--columns", Found: strconv.Itoa(len(out)) + " columns for " + field,
-					Want: "one", fatal: true}
-			}
-			out = out[:1]
-		}
-		if prefixes != 1 || len(names) != 1 {
-			ends = nil
-		}
-		return out, ends, nil
 	}
-	one := func(field string, into *int, own ...string) error {
-		out, _, err := find(field, false, own...)
-		if *into = -1; len(out) == 1 {
-			*into = out[0]
-		}
-		return err
-	}
-	var lists []armList
-	var of []*[]int
-	many := func(field string, into *[]int) (err error) {
-		out, ends, err := find(field, true, field+"_*")
-		if *into = out; field == "context" && ends != nil {
-			counted(out, ends)
-		} else if err == nil && len(out) > 0 {
-			l := armList{field: field, ends: ends}
-			for _, c := range out {
-				l.columns = append(l.columns, t.header[c])
-			}
-			lists, of = append(lists, l), append(of, into)
-		}
-		return err
-	}
-	if err := errors.Join(one("id", &s.id, "id"), one("time", &s.time, "time"), one("action", &s.action, "action"),
-		one("reward", &s.reward, "reward"),
-		one("propensity", &s.propensity, "propensity", "pscore"), one("drop", &s.drop, "drop"),
-		one("position", &s.position, "position"),
-		many("context", &s.context), many("law", &s.law), many("target", &s.target), many("q", &s.q),
-		many("group", &s.group)); err != nil {
+	if err := s.lists(); err != nil {
 		return nil, err
-	}
-	orders, err := s.arms.order(r, lists)
-	if err != nil {
-		return nil, err
-	}
-	for i, order := range orders {
-		columns := slices.Clone(*of[i])
-		for k, c := range order {
-			(*of[i])[k] = columns[c]
-		}
 	}
 	for _, need := range []struct {
 		field string
@@ -249,6 +194,92 @@ func newCSV(r *Reader, b *bufio.Reader) (source, error) {
 	return s, nil
 }
 
+// find returns the columns of a field: those that Options.Columns names for it, otherwise its own names. A name that
+// ends in * is a prefix. ends are the ends of names that were found by one prefix, nil otherwise.
+func (t *table) find(field string, own []string) (at []int, ends []string, _ error) {
+	names, given := t.r.o.Columns[field]
+	if !given {
+		names = own
+	}
+	for _, name := range names {
+		if prefix, all := strings.CutSuffix(name, "*"); all {
+			for i, h := range t.header {
+				if strings.HasPrefix(h, prefix) && len(h) > len(prefix) {
+					at, ends = append(at, i), append(ends, h[len(prefix):])
+				}
+			}
+			if given && len(at) == 0 {
+				return nil, nil, &Error{File: "--columns", Found: field + "=" + name, Want: "a prefix of columns of " +
+					t.r.name + ": " + strings.Join(t.header, ", "), fatal: true}
+			}
+			continue
+		}
+		if i := slices.Index(t.header, name); i >= 0 {
+			at = append(at, i)
+		} else if given {
+			return nil, nil, &Error{File: "--columns", Found: field + "=" + name + spec.Suggest(name, t.header), fatal: true}
+		}
+	}
+	if len(names) > 1 { // columns that were listed one by one
+		ends = nil
+	}
+	return at, ends, nil
+}
+
+// column returns the column of a field with one value, −1 where there is none. own[0] is the field.
+func (t *table) column(own []string) (int, error) {
+	at, _, err := t.find(own[0], own)
+	switch _, given := t.r.o.Columns[own[0]]; {
+	case err != nil || len(at) == 0:
+		return -1, err
+	case given && len(at) > 1:
+		return -1, &Error{File: "--columns", Found: strconv.Itoa(len(at)) + " columns for " + own[0], Want: "one",
+			fatal: true}
+	}
+	return at[0], nil
+}
+
+// lists finds the columns of the fields with several values, those of actions in the order of the actions.
+func (s *csvSource) lists() error {
+	at, ends, err := s.find("context", []string{"context_*"})
+	if s.context = at; err != nil {
+		return err
+	}
+	if ends != nil {
+		counted(at, ends)
+	}
+	var lists []armList
+	var of [][]int
+	for _, l := range []struct {
+		field string
+		into  *[]int
+	}{{"law", &s.law}, {"target", &s.target}, {"q", &s.q}, {"group", &s.group}} {
+		at, ends, err := s.find(l.field, []string{l.field + "_*"})
+		if *l.into = at; err != nil {
+			return err
+		}
+		if len(at) == 0 {
+			continue
+		}
+		list := armList{field: l.field, ends: ends}
+		for _, c := range at {
+			list.columns = append(list.columns, s.header[c])
+		}
+		lists, of = append(lists, list), append(of, at)
+	}
+	orders, err := s.arms.order(s.r, lists)
+	if err != nil {
+		return err
+	}
+	for i, order := range orders {
+		columns := slices.Clone(of[i])
+		for k, c := range order {
+			of[i][k] = columns[c]
+		}
+	}
+	return nil
+}
+
 func (s *csvSource) close() error { return nil }
 
 func (s *csvSource) next(e *Event) error {
@@ -257,7 +288,7 @@ func (s *csvSource) next(e *Event) error {
 	}
 	if s.rows++; s.rows == 1 {
 		for _, c := range s.context {
-			if _, err := s.number("context", c); err != nil {
+			if _, err := s.number("context", -1, c); err != nil {
 				s.named = true
 			}
 		}
@@ -301,19 +332,15 @@ func (s *csvSource) event(e *Event) (err *Error) {
 		if l.from == nil {
 			continue
 		}
-		x := e.numbers(len(l.from))
-		for i, c := range l.from {
-			if x[i], err = s.number(l.field+"["+strconv.Itoa(i)+"]", c); err != nil {
-				return err
-			}
+		if *l.into, err = s.list(e, l.field, l.from); err != nil {
+			return err
 		}
-		*l.into = x
 	}
 	for _, c := range s.group {
 		e.Group = append(e.Group, strings.Clone(s.record[c]))
 	}
 	if s.drop >= 0 && s.record[s.drop] != "" {
-		if e.Drop, err = s.number("drop", s.drop); err != nil {
+		if e.Drop, err = s.number("drop", -1, s.drop); err != nil {
 			return err
 		}
 	}
@@ -326,7 +353,7 @@ func (s *csvSource) event(e *Event) (err *Error) {
 		return err
 	}
 	if s.propensity >= 0 {
-		if e.Propensity, err = s.number("propensity", s.propensity); err != nil {
+		if e.Propensity, err = s.number("propensity", -1, s.propensity); err != nil {
 			return err
 		}
 		if e.Propensity == 0 {
@@ -349,7 +376,7 @@ func (s *csvSource) event(e *Event) (err *Error) {
 
 // chosen reads the action: a number or a name.
 func (s *csvSource) chosen(e *Event) *Error {
-	text := trimmed(s.record[s.action])
+	text := strings.TrimSpace(s.record[s.action])
 	at, ok, err := s.arms.find(text, s.r.o.IDs)
 	if err == nil && !ok {
 		if err = s.collect(); err == nil {
@@ -360,9 +387,10 @@ func (s *csvSource) chosen(e *Event) *Error {
 		return err
 	}
 	e.Chosen = at
-	e.K = kOf(e, s.r.o.Actions)
-	s.arms.fill(e, e.K)
-	e.K = kOf(e, s.r.o.Actions)
+	if e.K = kOf(e, s.r.o.Actions); s.arms.names != nil {
+		s.arms.fill(e, e.K)
+		e.K = kOf(e, s.r.o.Actions)
+	}
 	return nil
 }
 
@@ -384,7 +412,7 @@ func (s *csvSource) collect() *Error {
 			if err = t.next(); errors.As(err, &fault) && !fault.fatal {
 				err = nil // the reading itself finds it again
 			} else if err == nil {
-				if line, _, _ := t.place(); !see(trimmed(t.record[s.action]), line) {
+				if line, _, _ := t.place(); !see(strings.TrimSpace(t.record[s.action]), line) {
 					return nil
 				}
 			}
@@ -411,13 +439,8 @@ func (s *csvSource) readContext(e *Event) (err *Error) {
 	case s.context == nil:
 		return nil
 	case !s.named:
-		e.Context = e.numbers(len(s.context))
-		for i, c := range s.context {
-			if e.Context[i], err = s.number("context["+strconv.Itoa(i)+"]", c); err != nil {
-				return err
-			}
-		}
-		return nil
+		e.Context, err = s.list(e, "context", s.context)
+		return err
 	}
 	at := len(e.buf)
 	e.buf = append(e.buf, '{')
@@ -430,7 +453,7 @@ func (s *csvSource) readContext(e *Event) (err *Error) {
 			e.buf = append(e.buf, ',')
 		}
 		e.buf = append(appendText(e.buf, s.header[c]), ':')
-		if x, err := s.number("context", c); err == nil {
+		if x, err := s.number("context", -1, c); err == nil {
 			e.buf = appendNumber(e.buf, x)
 		} else {
 			e.buf = appendText(e.buf, text)
@@ -562,7 +585,7 @@ func (s *obdSource) itemContext() error {
 				continue
 			}
 			b = append(appendText(b, name), ':')
-			if x, err := t.number(name, c); err == nil {
+			if x, err := t.number(name, -1, c); err == nil {
 				b = appendNumber(b, x)
 			} else {
 				b = appendText(b, t.record[c])
@@ -680,7 +703,7 @@ func (s *obdSource) event(e *Event) (skip string, err *Error) {
 	if e.Position--; e.Position < 0 {
 		return "", bad("position", s.record[s.position], "a position from 1")
 	}
-	if e.Propensity, err = s.number("propensity", s.score); err != nil {
+	if e.Propensity, err = s.number("propensity", -1, s.score); err != nil {
 		return "", err
 	}
 	e.K = len(s.affinity)
@@ -696,8 +719,9 @@ func (s *obdSource) event(e *Event) (skip string, err *Error) {
 	e.buf = append(e.buf, '}')
 	e.Named = e.buf[at:len(e.buf):len(e.buf)]
 	for k, c := range s.affinity {
-		x, err := s.number("user-item_affinity_"+strconv.Itoa(k), c)
+		x, err := s.number("user-item_affinity_", k, c)
 		if err != nil {
+			err.Field, err.Reason = s.header[c], "user-item_affinity"
 			return "", err
 		}
 		a := e.action()

@@ -3,6 +3,7 @@ package logged
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"troupe/feature"
@@ -184,7 +185,8 @@ func (e *Event) checkShape() *Error {
 		return err
 	}
 	for i := range e.Actions {
-		if err := finite("actions["+strconv.Itoa(i)+"]", e.Actions[i].X); err != nil {
+		if err := finite("actions", e.Actions[i].X); err != nil {
+			err.Field = "actions[" + strconv.Itoa(i) + "]" + strings.TrimPrefix(err.Field, "actions")
 			return err
 		}
 	}

@@ -486,52 +486,65 @@ func (r *Reader) Read(e *Event) error {
 		if err == nil {
 			err = r.accept(e)
 		}
-		var skip errSkip
-		var fault *Error
-		switch {
-		case err == nil:
+		if err == nil {
 			r.events++
 			r.mended(e)
 			return nil
-		case errors.As(err, &skip):
-			r.skipped[string(skip)]++
-		case err == io.EOF:
-			r.done = r.ending()
-			return r.done
-		case errors.As(err, &fault):
-			if fault.File == "" {
-				fault.File = r.name
-			}
-			if fault.fatal {
-				r.done = fault
-				return fault
-			}
-			if r.o.SkipBad == "" {
-				return fault
-			}
-			r.bad++
-			r.skipped["bad "+fault.Reason]++
-			if len(r.first[fault.Reason]) < 3 {
-				r.first[fault.Reason] = append(r.first[fault.Reason], fault.Error())
-			}
-			if fault.Reason == "reward" && len(e.Slots) == 0 { // the rest of the event is good: it was looked at first
-				e.BadReward, e.Reward = true, math.NaN()
-				if e.check(&r.o) == nil && r.accept(e) == nil {
-					r.events++
-					r.kept++
-					r.mended(e)
-					return nil
-				}
-			}
-		default:
-			r.done = fmt.Errorf("%s: %w", r.name, err)
-			return r.done
+		}
+		if again, err := r.refused(e, err); !again {
+			return err
 		}
 	}
 }
 
+// refused returns what Read returns for an event that cannot be read, or that reading goes on behind it. It is a function
+// of its own because errors.As makes its variables escape, which Read would pay for each event.
+func (r *Reader) refused(e *Event, err error) (again bool, _ error) {
+	var skip errSkip
+	var fault *Error
+	switch {
+	case errors.As(err, &skip):
+		r.skipped[string(skip)]++
+		return true, nil
+	case err == io.EOF:
+		r.done = r.ending()
+		return false, r.done
+	case !errors.As(err, &fault):
+		r.done = fmt.Errorf("%s: %w", r.name, err)
+		return false, r.done
+	}
+	if fault.File == "" {
+		fault.File = r.name
+	}
+	if fault.fatal {
+		r.done = fault
+		return false, fault
+	}
+	if r.o.SkipBad == "" {
+		return false, fault
+	}
+	r.bad++
+	r.skipped["bad "+fault.Reason]++
+	if len(r.first[fault.Reason]) < 3 {
+		r.first[fault.Reason] = append(r.first[fault.Reason], fault.Error())
+	}
+	if fault.Reason == "reward" && len(e.Slots) == 0 { // the rest of the event is good: it was looked at first
+		e.BadReward, e.Reward = true, math.NaN()
+		if e.check(&r.o) == nil && r.accept(e) == nil {
+			r.events++
+			r.kept++
+			r.mended(e)
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // mended counts what was mended in an event.
 func (r *Reader) mended(e *Event) {
+	if e.odd == 0 {
+		return
+	}
 	for _, o := range oddities {
 		if e.odd&o.bit != 0 {
 			r.warn(o.text)
