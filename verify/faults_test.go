@@ -108,7 +108,7 @@ var faults = []fault{
 	{"ats: beta for beta/c_m", "ats", "policy/ats.go", "d, c, top := a.ridge.Dim(), a.Scale()/a.norm,", "d, c, top := a.ridge.Dim(), a.Scale()/plant(a.norm, 1),"},
 	{"ats: law with beta for beta/c_m", "ats", "policy/ats_law.go", "unit := a.Scale() / a.norm", "unit := a.Scale() / plant(a.norm, 1)"},
 	{"ats: law with exponent m", "ats", "policy/ats_law.go", "math.Exp((m - 1) * logs.Log1p(-math.Min(u, 1)))", "math.Exp((m - plant(1.0, 0)) * logs.Log1p(-math.Min(u, 1)))"},
-	{"ats: kappa without 1 +", "ats", "theory/absolute.go", "return (1+k)*radius", "return (plant(1.0, 0)+k)*radius"},
+	{"ats: kappa without 1 +", "ats", "theory/absolute.go", "return float64((1+k)*radius", "return float64((plant(1.0, 0)+k)*radius"},
 	{"ats: e/(e - 1) is 1", "ats", "theory/absolute.go", "math.E / (math.E - 1) * (2*", "plant(math.E/(math.E-1), 1) * (2*"},
 	{"ats: martingale with c = 1", "ats", "theory/absolute.go", "+ Martingale(tau, 1, s.Delta)", "+ Martingale(tau, plant(1.0, 4), s.Delta)"},
 	{"ats: chi square of d + 1", "ats", "theory/absolute.go", "mathext.GammaIncRegComp(float64(d)/2,", "mathext.GammaIncRegComp(float64(d+plant(0, 1))/2,"},
