@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"troupe/cli/term"
+	"troupe/internal/secret"
 )
 
 // Files of the authority's folder, which troupe cluster init makes beside those of the nodes. caFile is the authority's
@@ -55,14 +56,7 @@ func readAuthority(dir string) (*authority, error) {
 	}
 	a := &authority{dir: dir}
 	name := filepath.Join(dir, caKeyFile)
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, fmt.Errorf("--authority: %w", err)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("--authority: %s has mode %#o: others can read it; chmod 600 it", name, info.Mode().Perm())
-	}
-	text, err := os.ReadFile(name)
+	text, err := secret.Read(name)
 	if err == nil {
 		a.bundle, err = os.ReadFile(filepath.Join(dir, caFile))
 	}

@@ -235,7 +235,7 @@ func TestClusterCertificateMisuse(t *testing.T) {
 		{[]string{"init", "--nodes", "a=127.0.0.1:1/2,b=127.0.0.1:3/4,authority=127.0.0.1:5/6", "--out", in("y")}, "a node has the name authority"},
 		{[]string{"certificate", "renew", "--cluster", file, "--out", in("o")}, "--authority is missing"},
 		{[]string{"certificate", "renew", "--authority", in("none", "a"), "--cluster", file, "--out", in("o")}, caKeyFile},
-		{[]string{"certificate", "renew", "--authority", open, "--cluster", file, "--out", in("o")}, "has mode 0644: others can read it"},
+		{[]string{"certificate", "renew", "--authority", open, "--cluster", file, "--out", in("o")}, "has mode 0644: other users can read it"},
 		{[]string{"certificate", "renew", "--authority", wrong, "--cluster", file, "--out", in("o")}, "does not go with ca.pem"},
 		{[]string{"certificate", "renew", "--authority", in("issued"), "--cluster", file, "--out", in("o")}, `issued.txt:1: "zz b 2026-01-01", expected`},
 		{[]string{"certificate", "renew", "--authority", authority, "--cluster", in("no"), "--out", in("o")}, "no such file"},

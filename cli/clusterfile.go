@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/internal/secret"
 	"troupe/serve"
 	"troupe/spec"
 )
@@ -338,6 +339,9 @@ func (c *clusterConfig) tls() (*tls.Config, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(ca) {
 		return nil, fmt.Errorf("%s has no certificate", in(caFile))
+	}
+	if err := secret.Check(in(keyFile)); err != nil {
+		return nil, err
 	}
 	pair, err := tls.LoadX509KeyPair(in(certFile), in(keyFile))
 	if err != nil {

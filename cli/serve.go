@@ -28,6 +28,7 @@ import (
 	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/feature"
+	"troupe/internal/secret"
 	"troupe/serve"
 	"troupe/serve/api"
 	"troupe/serve/fold"
@@ -822,6 +823,9 @@ func newCertificates(f serveFlags) (*certificates, error) {
 }
 
 func (c *certificates) load() error {
+	if err := secret.Check(c.key); err != nil {
+		return err
+	}
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err == nil {
 		c.now.Store(&pair)

@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"troupe/eventlog"
+	"troupe/internal/secret"
 	"troupe/serve/fold"
 )
 
@@ -73,7 +74,7 @@ func keysThere(dir string, empty bool) (k eventlog.IDKeys, fresh bool, err error
 		return fmt.Errorf("%s: %w: without it no event id that was given out is recognised; "+
 			"restore it from a backup, or put {} in its place to begin with new keys", name, why)
 	}
-	b, err := os.ReadFile(name)
+	b, err := secret.Read(name)
 	missing := errors.Is(err, os.ErrNotExist)
 	switch {
 	case missing && !empty:
@@ -131,10 +132,13 @@ func KeyFingerprint(number byte, key []byte) eventlog.ID {
 	return fingerprint(eventlog.IDKeys{Keys: map[byte][]byte{number: key}})
 }
 
-// ReadKeys reads the KeyFile of a directory, which must be there: for the nodes of a cluster, which have one.
-func ReadKeys(dir string) (eventlog.IDKeys, error) {
+// ReadKeys reads the KeyFile of a directory, which must be there: for the nodes of a cluster, which have one. A file that
+// other users can read is refused with a *secret.OpenError.
+func ReadKeys(dir string) (eventlog.IDKeys, error) { return readKeys(dir, secret.Read) }
+
+func readKeys(dir string, read func(name string) ([]byte, error)) (eventlog.IDKeys, error) {
 	name := filepath.Join(dir, KeyFile)
-	b, err := os.ReadFile(name)
+	b, err := read(name)
 	if err != nil {
 		return eventlog.IDKeys{}, err
 	}
@@ -148,7 +152,7 @@ func ReadKeys(dir string) (eventlog.IDKeys, error) {
 // BatchKeys returns the keys of the batches of a cluster whose log is in a data directory, nil without a KeyFile that
 // can be read. The log of a single machine needs none.
 func BatchKeys(dir string) *eventlog.BatchKeys {
-	k, err := ReadKeys(dir)
+	k, err := readKeys(dir, os.ReadFile) // what only reads a log takes it as it is
 	if err != nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/eventlog/natslog"
+	"troupe/internal/secret"
 	"troupe/serve"
 )
 
@@ -55,8 +56,9 @@ func OpenError(dir string, err error) error {
 	var attest *natslog.AttestError
 	var none *natslog.NoLogError
 	var refused *natslog.RefusedError
+	var open *secret.OpenError
 	switch {
-	case errors.As(err, &locked), errors.As(err, &other), errors.As(err, &refused):
+	case errors.As(err, &locked), errors.As(err, &other), errors.As(err, &refused), errors.As(err, &open):
 		return term.Misuse(err)
 	case errors.As(err, &attest):
 		return term.Misuse(fmt.Errorf("%w; troupe does not start on servers that are not known to keep what they "+

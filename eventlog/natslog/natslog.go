@@ -27,6 +27,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"troupe/eventlog"
+	"troupe/internal/secret"
 	"troupe/timing"
 )
 
@@ -202,6 +203,9 @@ func (o *Options) tls() (*tls.Config, error) {
 		return nil, errors.New("a certificate and its key belong together")
 	}
 	if o.Cert != "" {
+		if err := secret.Check(o.Key); err != nil {
+			return nil, err
+		}
 		pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.Cert, err)
@@ -224,7 +228,7 @@ func credentials(file string, clock timing.Clock) (nats.Option, error) {
 	if file == "" {
 		return nil, nil
 	}
-	b, err := os.ReadFile(file)
+	b, err := secret.Read(file)
 	if err != nil {
 		return nil, err
 	}
