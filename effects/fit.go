@@ -69,11 +69,12 @@ func (m *Model) beginFit() *fit {
 		return nil
 	}
 	variance *= (n + 1) / n
-	f := &fit{mean: mean, variance: variance, s2: m.h.s2, size: make([]float64, len(m.h.tau)), free: make([]float64, len(m.h.tau))}
+	f := &fit{mean: mean, variance: variance, s2: within(m.h.s2, leastNoise, variance), size: make([]float64, len(m.h.tau)),
+		free: make([]float64, len(m.h.tau))}
 	h := hyper{variance: variance}
 	for i, g := range m.lay.groups {
 		f.guess = append(f.guess, h.first(g))
-		f.tau = append(f.tau, min(max(m.h.tau[i], leastShare*variance), mostShare*variance))
+		f.tau = append(f.tau, within(m.h.tau[i], leastShare, variance))
 	}
 	if !m.h.known() {
 		f.s2, f.tau = variance, append([]float64(nil), f.guess...)
@@ -81,6 +82,13 @@ func (m *Model) beginFit() *fit {
 	total *= rounds + 2 + len(m.copies)
 	f.budget = max(150_000, 2*total/int(max(1, m.next-m.n)))
 	return f
+}
+
+// within returns the nearest number to v from least to mostShare times the variance of the rewards. What the last estimate
+// found is from when the rewards may have varied by many orders of magnitude less or more: a noise that is too small for
+// the variances of the groups makes the precision singular.
+func within(v, least, variance float64) float64 {
+	return min(max(v, least*variance), mostShare*variance)
 }
 
 // step does the next slice, one block of one round, and returns its work.
@@ -102,10 +110,10 @@ func (m *Model) step() int {
 		return work(b)
 	}
 	m.countTail(f)
-	f.s2 = max((f.rss+2*f.variance)/(f.dof+2), 1e-3*f.variance)
+	f.s2 = max((f.rss+2*f.variance)/(f.dof+2), leastNoise*f.variance)
 	for g := range f.tau {
 		t := (f.size[g] + float64(strength*f.guess[g])) / (f.free[g] + strength)
-		f.tau[g] = min(max(t, leastShare*f.variance), mostShare*f.variance)
+		f.tau[g] = within(t, leastShare, f.variance)
 	}
 	clear(f.size)
 	clear(f.free)

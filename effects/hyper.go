@@ -12,7 +12,8 @@ const (
 	growth     = 1.25
 	rounds     = 1
 	leastShare = 1e-7   // a group's variance is at least so much of the variance of the rewards,
-	mostShare  = 4      // and at most so much: with few events its fixed point may diverge
+	leastNoise = 1e-3   // that of the noise at least so much,
+	mostShare  = 4      // and both at most so much: with few events the fixed point of a group may diverge
 	narrow     = 1. / 3 // scale of a draw
 	wideShare  = .05    // share of the draws of scale 1
 	cut        = 2.5

@@ -66,12 +66,12 @@ func (f *field) z(v float64) float64 {
 	return min(max((f.plain(v)-f.mid)/f.width, -cut), cut)
 }
 
-// plain returns a number, or its logarithm where the scale is of these.
+// plain returns a number, or its logarithm where the scale is of these. The difference of two is finite.
 func (f *field) plain(v float64) float64 {
 	if f.log {
 		return logs.Log(max(v, 1e-300))
 	}
-	return v
+	return min(max(v, -largest), largest)
 }
 
 // coord is a coordinate of a block: what it stands for, and its group.

@@ -271,7 +271,7 @@ func (m *Model) Decided(key uint64, context, action []Atom) {
 	m.trial.add(p)
 }
 
-// largest bounds the size of a reward.
+// largest bounds the size of a reward, and of a number of a request.
 const largest = 1e100
 
 // Learn moves the model by the reward of a decision that was noted with this key, or of one that was not.

@@ -29,12 +29,15 @@ type world struct {
 	events   []string
 }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB) *world { return newWorldWith(t, Options{MaxActions: 50, MaxBody: 1 << 16}) }
+
+func newWorldWith(t testing.TB, o Options) *world {
 	w := &world{}
 	clock := timing.At(func() time.Time { return time.Unix(1_800_000_000, w.ns.Load()).UTC() })
 	w.svc = must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Clock: clock, ExpireEvery: time.Millisecond,
 		LayAside: 20 * time.Millisecond, Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), Wait: time.Minute}))
-	w.edge = must(New(w.svc, Options{Clock: clock, MaxActions: 50, MaxBody: 1 << 16}))
+	o.Clock = clock
+	w.edge = must(New(w.svc, o))
 	w.document = documentOf(t, w.edge)
 	t.Cleanup(func() {
 		w.edge.Close()
@@ -58,8 +61,21 @@ func (w *world) send(t testing.TB, method, path, body string) (int, string) {
 	if err := w.document.Check(contract.Exchange{Method: method, Path: r.URL.Path, Request: []byte(body), Status: out.Code,
 		Header: out.Header(), Answer: out.Body.Bytes()}); err != nil {
 		t.Error(err)
+		for _, name := range w.models() {
+			m, _ := w.svc.GetModel(context.Background(), name)
+			b, _ := json.Marshal(m.Config)
+			t.Logf("%s: %v, %s", name, notFinite(m), b)
+		}
 	}
 	return out.Code, out.Body.String()
+}
+
+func (w *world) models() (names []string) {
+	all, _, _ := w.svc.ListModels(context.Background(), "", 1000)
+	for _, m := range all {
+		names = append(names, m.Name)
+	}
+	return names
 }
 
 // dice draws from the bytes of a fuzzer.
@@ -136,7 +152,12 @@ func (w *world) step(t testing.TB, d *dice) {
 	case 5:
 		w.send(t, "POST", "/v1/models/"+m+":"+pick(d, "pause", "resume", "resume"), "")
 	case 6:
-		w.send(t, "POST", "/v1/models/"+m+":clone", `{"name":"m`+strconv.Itoa(d.n(4))+`"}`)
+		switch d.n(3) {
+		case 0, 1:
+			w.send(t, "POST", "/v1/models/"+m+":clone", `{"name":"m`+strconv.Itoa(d.n(4))+`"}`)
+		case 2:
+			w.send(t, "POST", "/v1/models/"+m+":rollback", fmt.Sprintf(`{"to_seq":%d,"keep_later":%v}`, max(1, w.svc.Health().Applied-uint64(d.n(20))), d.n(2) == 0))
+		}
 	case 7, 8, 9:
 		for range d.n(3) + 1 {
 			code, body := w.send(t, "POST", "/v1/models/"+m+":decide", `{"context":`+d.value()+`,"actions":[`+d.actions()+`],"explain":"full"}`)
@@ -168,6 +189,17 @@ func (w *world) check(t testing.TB) {
 			t.Errorf("%s: %s, %v, %+v", name, b, err, m.Counts)
 		}
 		t.Fatalf("the server is not ready: %s; failed %v", h.Reason, h.Failed)
+	}
+	for _, name := range w.models() {
+		m, err := w.svc.GetModel(context.Background(), name)
+		if bad := notFinite(m); err != nil || len(bad) > 0 {
+			t.Errorf("%s: %v, %v", name, bad, err)
+		}
+		// Every copy states the digest of the state that it begins with.
+		w.send(t, "DELETE", "/v1/models/probe", "")
+		if code, body := w.send(t, "POST", "/v1/models/"+name+":clone", `{"name":"probe"}`); code != 201 && name != "probe" {
+			t.Errorf("%s has no copy: %d %s", name, code, body)
+		}
 	}
 	w.send(t, "DELETE", "/v1/models/probe", "")
 	w.send(t, "POST", "/v1/models", `{"id":"probe"}`)

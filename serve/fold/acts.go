@@ -94,6 +94,11 @@ func (a *acts) configure(m *Model, x *act) (Outcome, error) {
 	}
 	m.Version++
 	a.changed(m, x)
+	if was.Remembers() != m.Compiled.Remembers() { // the digest of the state is another one from here on
+		if err := a.teacher.touch(m); err != nil {
+			return None, err
+		}
+	}
 	return Accepted, a.teacher.priors(m, was)
 }
 
