@@ -179,3 +179,39 @@ func TestEvaluateLogger(t *testing.T) {
 		}
 	}
 }
+
+// TestEvaluateAtEnd: the terminal shows both intervals, and the verdict says which one it is from; the page has it, too.
+func TestEvaluateAtEnd(t *testing.T) {
+	dir := t.TempDir()
+	var b strings.Builder
+	b.WriteString("action,reward,propensity\n")
+	for i := range 900 {
+		reward := 0
+		if i%3 == 1 && i%9 < 6 || i%27 == 0 {
+			reward = 1
+		}
+		fmt.Fprintf(&b, "%d,%d,0.3333333333\n", i%3, reward)
+	}
+	log, law := filepath.Join(dir, "log.csv"), filepath.Join(dir, "second.toml")
+	for name, text := range map[string]string{log: b.String(), law: "kind = \"fixed\"\naction = 1\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"evaluate", log, "--actions", "3", "--logger", "uniform", "--target", law, "--at-end", "--out", filepath.Join(dir, "page")}
+	out, errs, code := call(t, args...)
+	for _, want := range []string{"95 % for this n", "95 % at every look", "verdict   settled for this n: better", "if 900 decisions were fixed"} {
+		if code != 0 || !strings.Contains(strings.ReplaceAll(out, "\n          ", " "), want) {
+			t.Errorf("exit %d, no %q in\n%s%s", code, want, out, errs)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "page", "evaluate.html"))
+	if err != nil || !strings.Contains(string(page), "difference, for this n") {
+		t.Error("the page does not have it", err)
+	}
+	for _, line := range strings.Split(out, "\n") {
+		if n := len([]rune(line)); n > 80 && !strings.Contains(line, dir) {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}

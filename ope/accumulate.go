@@ -80,6 +80,9 @@ type targetSums struct {
 	listSum  [3]twoSided
 	listUp   twoSided  // Σ (w − 1) r' + L ≥ 0 of lists
 	marginal *marginal // nil: not asked for
+	// With AtEnd: what the events of a block leave, and what adds it up.
+	terms []endTerms
+	end   *endSums
 }
 
 type bootSums struct{ v, d sum }
@@ -352,6 +355,9 @@ func (t *targetSums) merge(o *targetSums) {
 	t.least, t.rarest = min(t.least, o.least), min(t.rarest, o.rarest)
 	if t.listUp.lower != nil {
 		t.listUp.merge(&o.listUp)
+	}
+	if t.end != nil {
+		t.end.take(o.terms)
 	}
 	t.wZero, t.seen, t.matched, t.random = t.wZero+o.wZero, t.seen+o.seen, t.matched+o.matched, t.random || o.random
 	for i, n := range o.hist {

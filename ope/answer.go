@@ -106,7 +106,17 @@ func (e *engine) assumptions() Assumptions {
 			"that " + one,
 		Normal: "needs many events without dominating weights, " + events + ", and a logger and a target that " +
 			"do not learn",
+		AtEnd: e.atEndNeeds(),
 	}
+}
+
+// atEndNeeds is what the interval for a fixed n rests on, "" where it was not asked for.
+func (e *engine) atEndNeeds() string {
+	if !e.p.o.AtEnd {
+		return ""
+	}
+	return fmt.Sprintf("holds where it was fixed beforehand that %d decisions are looked at, once, and where the contexts and the "+
+		"rewards come from one world that does not change; the logger may learn, the target may not", e.total.n)
 }
 
 func (s *actionSums) seen(k int, law bool) ActionSeen {
@@ -162,7 +172,7 @@ func (e *engine) evaluated(t int, r *Result) *Evaluated {
 		out.Estimates = append(out.Estimates, e.estimates(ta, key, d, out.Learns != "no"))
 	}
 	out.mark()
-	out.Uplift = e.uplift(ta, d)
+	out.Uplift = e.uplift(ta, d, out.Learns != "no")
 	if e.rows != nil && out.Uplift.Sequence != nil {
 		out.Segments = e.segments(t)
 	}
@@ -195,12 +205,14 @@ func (e *engine) contradict(ta *targetSums, out *Evaluated) {
 	out.Contradicted, out.Segments = &why, nil
 	u := out.Uplift
 	u.Value, u.Plain, u.Centre, u.Sequence, u.SE, u.Normal, u.Doubt, u.More, u.Marginal = nil, nil, nil, nil, nil, nil, nil, nil, nil
+	u.AtEnd = nil
 	u.Why = &why
 	out.Untrue = why != errContradict.Error()
 	for i := range out.Estimates {
 		x := &out.Estimates[i]
 		if out.Untrue && !slices.Contains(unweighted, x.Estimator) || !out.Untrue && modelled(x.Estimator) {
 			x.Normal, x.Interval, x.Sequence, x.Centre, x.Lower, x.Outside, x.Doubt = nil, nil, nil, nil, nil, false, nil
+			x.AtEnd = nil
 			x.Why = ptr("no interval: " + why)
 		}
 	}
@@ -368,6 +380,20 @@ func (r *answerRow) sequence(s *twoSided) {
 	}
 }
 
+// atEnd sets the interval for a fixed n.
+func (r *answerRow) atEnd(s *twoEnd) {
+	if no := r.e.noEnd(r.learns); no != "" {
+		if r.Sequence != nil { // otherwise the reason is that of the sequence
+			r.why("no interval for this n: " + no)
+		}
+		return
+	}
+	var err error
+	if r.AtEnd, err = r.e.p.valueAtEnd(s); err != nil {
+		r.why(changes)
+	}
+}
+
 // plain is the row of an estimator that is a mean or a ratio of means: v and se are what it is.
 func (r *answerRow) plain(ta *targetSums, v, se, beta float64) {
 	r.Beta = beta
@@ -388,6 +414,9 @@ func (r *answerRow) plain(ta *targetSums, v, se, beta float64) {
 		}
 	case "ips":
 		r.sequence(&ta.ips)
+		if ta.end != nil {
+			r.atEnd(&ta.end.ips)
+		}
 	case "dr":
 		switch {
 		case r.e.cross != nil:
@@ -396,6 +425,9 @@ func (r *answerRow) plain(ta *targetSums, v, se, beta float64) {
 			r.why("no sequence: the log does not have the logger's whole law (--logger gives it where it is known)")
 		default:
 			r.sequence(&ta.dr)
+			if ta.end != nil {
+				r.atEnd(&ta.end.dr)
+			}
 		}
 		if ta.m.predicted == 0 {
 			r.why("the reward model predicts nothing, so this is ips")
@@ -728,7 +760,7 @@ func (e *engine) plainDifference(ta *targetSums) float64 {
 }
 
 // uplift is the difference between the target and the logger.
-func (e *engine) uplift(ta *targetSums, d *Diagnostics) *Uplift {
+func (e *engine) uplift(ta *targetSums, d *Diagnostics, learns bool) *Uplift {
 	p := e.p
 	out := &Uplift{}
 	why := func(s string) {
@@ -790,7 +822,17 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics) *Uplift {
 		why(fmt.Sprintf("the plain mean %s lies outside of the sequence, and its value is the nearest end: %s", short(*v),
 			ta.heaviest.Words()))
 	}
-	if interval[0] <= 0 && interval[1] >= 0 {
+	if ta.end != nil {
+		if no := e.noEnd(learns); no != "" {
+			why("no interval for this n: " + no)
+		} else if out.AtEnd, err = e.differenceAtEnd(ta); err != nil {
+			out.AtEnd = nil
+			why(changes)
+		}
+	}
+	if s := out.AtEnd; s != nil && out.Plain != nil {
+		out.Value = ptr(within(*out.Plain, *s))
+	} else if interval[0] <= 0 && interval[1] >= 0 {
 		out.More = e.forecast(out)
 	}
 	if m := ta.marginal; m != nil && m.noLaw == 0 && e.cross == nil {

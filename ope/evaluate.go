@@ -36,6 +36,9 @@ type Options struct {
 	NoSequence string
 	// Marginal adds the estimators ips-marginal and dr-marginal: events have Redraws.
 	Marginal bool
+	// AtEnd adds the intervals for a number of events that was fixed beforehand, in a world that does not change, and takes the
+	// verdict from them. At most 16 targets.
+	AtEnd bool
 	// By, when it is not nil, asks for the difference in each segment of the events too.
 	By *By
 	// Crossfit F ≥ 2 fits the reward model on F − 1 of F folds of consecutive events instead of on the past. Reopen
@@ -101,6 +104,9 @@ func (o *Options) compile() (*plan, error) {
 	}
 	if err := tooMany(o.Targets); err != nil {
 		return nil, err
+	}
+	if o.AtEnd && len(o.Targets) > mostEnded {
+		return nil, fmt.Errorf("at end: %d targets, expected at most %d", len(o.Targets), mostEnded)
 	}
 	for _, key := range p.keys {
 		if slices.Contains(marginalKeys, key) && o.Marginal {
@@ -484,6 +490,11 @@ func (e *engine) process(wave []*block) error {
 		}
 		if e.total == nil {
 			e.total = newAccumulator(e.p, e)
+			for t := range e.total.targets {
+				if e.p.o.AtEnd && !e.p.lists {
+					e.total.targets[t].end = newEndSums(e.p.level)
+				}
+			}
 		}
 		e.total.merge(b.acc)
 		if e.p.o.By != nil {
@@ -758,7 +769,10 @@ func (w *worker) single(a *accumulator, t int, ev *logged.Event, index int) {
 		w.marginal(ta.marginal, ev)
 	}
 	w.diagnose(ta, ev)
-	w.expect(ta, ev)
+	second := w.expect(ta, ev)
+	if w.p.o.AtEnd {
+		w.keepEnd(ta, t, ev, second)
+	}
 	ta.heavier(x.v*x.w, index, ev)
 	if ev.BadReward {
 		w.p.unit(&ta.units, ev.Unit, x.v, nil, false)

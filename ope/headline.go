@@ -62,9 +62,9 @@ func (a *accumulator) kurtosis() float64 {
 }
 
 // expect adds what the weights of an event are expected to be: Σ_a π_e(a)^j/p(a)^(j−1) for j = 2, 3, the moments of w
-// given everything before the draw.
-func (w *worker) expect(ta *targetSums, ev *logged.Event) {
-	two, three := 0.0, 0.0
+// given everything before the draw. It returns the one of j = 2, without a law Σ_a π_e(a)².
+func (w *worker) expect(ta *targetSums, ev *logged.Event) (two float64) {
+	three := 0.0
 	if ev.Law == nil {
 		for _, p := range w.pe {
 			two += float64(p * p)
@@ -82,6 +82,7 @@ func (w *worker) expect(ta *targetSums, ev *logged.Event) {
 	}
 	ta.second += two
 	ta.third += three
+	return two
 }
 
 // doubt says why a normal interval covers less than it says, "" where nothing speaks against it. The rule uses the laws
@@ -201,11 +202,11 @@ func (r *Result) Unsure(t *Evaluated, why string) {
 	r.Candidates, r.Pairs, r.Ranking, t.Segments = nil, nil, nil, nil
 	for i := range t.Estimates {
 		if x := &t.Estimates[i]; x.Sequence != nil || x.Lower != nil {
-			x.Sequence, x.Centre, x.Lower, x.Outside, x.Why = nil, nil, nil, false, &why
+			x.Sequence, x.AtEnd, x.Centre, x.Lower, x.Outside, x.Why = nil, nil, nil, nil, false, &why
 		}
 	}
 	if u := t.Uplift; u != nil && u.Sequence != nil {
-		u.Sequence, u.Centre, u.Marginal, u.More, u.Value, u.Why = nil, nil, nil, nil, u.Plain, &why
+		u.Sequence, u.AtEnd, u.Centre, u.Marginal, u.More, u.Value, u.Why = nil, nil, nil, nil, nil, u.Plain, &why
 		t.Verdict = "not settled: no interval that holds is available (" + why + ")"
 	}
 }
@@ -325,6 +326,9 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated, silent bool) string {
 		}
 		return "not settled: looks " + looks + ", and no interval that holds is available"
 	}
+	if u.AtEnd != nil {
+		return e.verdictAtEnd(u, base)
+	}
 	lo, hi := u.Sequence[0], u.Sequence[1]
 	switch {
 	case lo > 0:
@@ -344,6 +348,19 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated, silent bool) string {
 			" more decisions like these would settle it"
 	}
 	return s
+}
+
+// verdictAtEnd is the verdict of the interval for a fixed n, and says so.
+func (e *engine) verdictAtEnd(u *Uplift, base float64) string {
+	lo, hi := u.AtEnd[0], u.AtEnd[1]
+	fixed := fmt.Sprintf(", if %d decisions were fixed beforehand", e.total.n)
+	switch {
+	case lo > 0:
+		return "settled for this n: better, by " + amount(lo, hi, base) + fixed
+	case hi < 0:
+		return "settled for this n: worse, by " + amount(-hi, -lo, base) + fixed
+	}
+	return "not settled for this n: " + ends(lo, hi, base) + fixed
 }
 
 // ends says an interval that has 0 inside: up to 4 % worse, up to 31 % better.

@@ -54,6 +54,8 @@ type Planned struct {
 	To         float64       `json:"to"`         // reward of the target
 	Decisions  float64       `json:"decisions"`
 	Time       time.Duration `json:"time_ns"` // at today's rate; 0: not known
+	// AtEnd is how many it takes where they are fixed beforehand and looked at once (Options.AtEnd), 0 beyond 10¹².
+	AtEnd float64 `json:"decisions_at_end"`
 	// Share is the share of uniform decisions that, mixed into the logger, would halve that; nil: none does. Least is
 	// the smallest probability of an action then, Floor what it is now.
 	Share *float64 `json:"halved_by_uniform_share"`
@@ -201,7 +203,8 @@ func (p *Planner) Plan(difference float64) (*Planned, error) {
 	}
 	out := &Planned{Difference: difference, From: p.o.Rewards[0] + scale*p.o.Rate,
 		To: p.o.Rewards[0] + scale*(p.o.Rate+x), Floor: least(p.laws)}
-	if out.Decisions = p.settles(p.laws, x); out.Decisions == 0 {
+	out.AtEnd = p.settles(p.laws, x, true)
+	if out.Decisions = p.settles(p.laws, x, false); out.Decisions == 0 {
 		return out, nil
 	}
 	if day := p.PerDay(); day > 0 {
@@ -211,7 +214,7 @@ func (p *Planner) Plan(difference float64) (*Planned, error) {
 	}
 	half := func(share float64) bool {
 		laws := mixed(p.laws, share)
-		n := p.settles(laws, x)
+		n := p.settles(laws, x, false)
 		return n > 0 && n <= out.Decisions/2 && x <= p.most(laws)
 	}
 	lo, hi := 0.0, 1.0
@@ -309,14 +312,18 @@ func (p *Planner) most(laws []planLaw) float64 {
 	return beta * apart(laws)
 }
 
-// settles is the number of decisions, 0 above 10¹².
-func (p *Planner) settles(laws []planLaw, x float64) float64 {
+// settles is the number of decisions, 0 above 10¹². At the end the bets are the best λ and k for n, and no mixture: the best of
+// those before the first fit of the reward model, and of those behind it.
+func (p *Planner) settles(laws []planLaw, x float64, atEnd bool) float64 {
 	early, late := p.growth(laws, x, 0), p.growth(laws, x, p.o.Rate)
 	want := math.Log(2 / (1 - p.o.Level))
 	z := normalQuantile(p.o.Chance)
 	enough := func(n float64) bool {
 		first := min(n, firstFit)
 		most, s := math.Inf(-1), 0.0
+		if atEnd {
+			return settlesAtEnd(early, late, first, n-first, z) >= want
+		}
 		t := make([]float64, len(early))
 		for i := range t {
 			t[i] = first*early[i].mean + (n-first)*late[i].mean -
@@ -343,6 +350,23 @@ func (p *Planner) settles(laws []planLaw, x float64) float64 {
 		}
 	}
 	return math.Ceil(hi)
+}
+
+// settlesAtEnd is the largest quantile of the logarithm of the capital.
+func settlesAtEnd(early, late []factor, first, then, z float64) float64 {
+	most := math.Inf(-1)
+	for i := range early {
+		for j := range late {
+			if then == 0 && j > 0 {
+				break
+			}
+			if i%steps != j%steps && then > 0 {
+				continue // the same λ, about
+			}
+			most = max(most, first*early[i].mean+then*late[j].mean-z*math.Sqrt(first*early[i].variance+then*late[j].variance))
+		}
+	}
+	return most
 }
 
 // factor is the mean and the variance of the logarithm of a factor of the wealth at a difference of 0.

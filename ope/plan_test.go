@@ -101,15 +101,17 @@ func TestPlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		settled := func(n int) (share float64) {
+		settled := func(n int, atEnd bool) (share float64) {
+			o.AtEnd = atEnd
 			for run := range runs {
-				if u := answerOf(t, w.draw(n, uint64(run+1)), o).Targets[0].Uplift.Sequence; u[0] > 0 {
+				u := answerOf(t, w.draw(n, uint64(run+1)), o).Targets[0].Uplift
+				if !atEnd && u.Sequence[0] > 0 || atEnd && u.AtEnd[0] > 0 {
 					share += 1 / float64(runs)
 				}
 			}
 			return share
 		}
-		early, late := settled(int(x.Decisions/1.4)), settled(int(1.4*x.Decisions))
+		early, late := settled(int(x.Decisions/1.4), false), settled(int(1.4*x.Decisions), false)
 		half := "no floor halves it"
 		if x.Share != nil {
 			half = fmt.Sprintf("halved by a uniform share of %.3g", *x.Share)
@@ -117,6 +119,11 @@ func TestPlan(t *testing.T) {
 		t.Logf("world %d: plan %.0f, settled %.2f at plan/1.4, %.2f at 1.4 plan; %s", i+1, x.Decisions, early, late, half)
 		if margin := 2.5 * 0.4 / math.Sqrt(float64(runs)); early > 0.8+margin || late < 0.8-margin {
 			t.Errorf("world %d: plan %.0f, settled %.2f at plan/1.4, %.2f at 1.4 plan", i+1, x.Decisions, early, late)
+		}
+		early, late = settled(int(x.AtEnd/1.4), true), settled(int(1.4*x.AtEnd), true)
+		t.Logf("world %d, fixed n: plan %.0f, settled %.2f at plan/1.4, %.2f at 1.4 plan", i+1, x.AtEnd, early, late)
+		if margin := 2.5 * 0.4 / math.Sqrt(float64(runs)); x.AtEnd >= x.Decisions || early > 0.8+margin || late < 0.8-margin {
+			t.Errorf("world %d, fixed n: plan %.0f, settled %.2f at plan/1.4, %.2f at 1.4 plan", i+1, x.AtEnd, early, late)
 		}
 	}
 }

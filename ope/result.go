@@ -75,6 +75,7 @@ type LogInfo struct {
 type Assumptions struct {
 	Sequence string `json:"sequence"`
 	Normal   string `json:"normal"`
+	AtEnd    string `json:"at_end,omitempty"` // with Options.AtEnd
 }
 
 // MostRunning is of how many targets the estimates are followed through the log; of more they are not, because each
@@ -112,6 +113,7 @@ type Estimate struct {
 	Normal    *Pair    `json:"normal"`
 	Doubt     *string  `json:"doubt"` // why Normal, or Interval, covers less than it says; nil: nothing is known
 	Sequence  *Pair    `json:"sequence"`
+	AtEnd     *Pair    `json:"at_end,omitempty"` // for a number of events that was fixed beforehand (Options.AtEnd)
 	Centre    *float64 `json:"centre"`
 	Outside   bool     `json:"outside"`
 	Interval  *Pair    `json:"interval"`
@@ -130,9 +132,11 @@ type Estimate struct {
 
 // Uplift is the difference between the target and what ran, paired on the same events.
 type Uplift struct {
-	// Value is Plain, moved to the nearest end of Sequence where it lies outside.
+	// Value is Plain, moved to the nearest end of Sequence, or of AtEnd where that was asked for, if it lies outside.
 	Value    *float64 `json:"value"`
 	Sequence *Pair    `json:"sequence"`
+	// AtEnd is for a number of events that was fixed beforehand, and a world that does not change (Options.AtEnd).
+	AtEnd *Pair `json:"at_end,omitempty"`
 	// Centre is the sequence's own point, where both of its sides have equal wealth. It is inside of Sequence and it is no
 	// estimate of the difference: where the two sides are of different lengths it lies towards the longer one.
 	Centre *float64 `json:"centre"`

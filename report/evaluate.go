@@ -104,11 +104,12 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 		Skipped          []evaluateRow
 		Warnings         []string
 		Sequence, Normal string
+		AtEnd            string
 		Command          string
 		Coins            []coinView
 	}{shell: newShell("evaluation", forest.Looks, 0, 0), Command: meta.Command,
-		Sequence: r.Assumptions.Sequence,
-		Normal:   r.Assumptions.Normal, Warnings: r.Warnings, Level: fmt.Sprintf("%g", math.Round(1e4*r.Level)/100)}
+		Sequence: r.Assumptions.Sequence, AtEnd: r.Assumptions.AtEnd,
+		Normal: r.Assumptions.Normal, Warnings: r.Warnings, Level: fmt.Sprintf("%g", math.Round(1e4*r.Level)/100)}
 	view.When = meta.When
 	dec := evaluateDecimals(r)
 	for i, t := range r.Targets {
@@ -290,6 +291,9 @@ func evaluateView(r *ope.Result, t *ope.Evaluated, i, dec int) evaluateTarget {
 	if u := t.Uplift; u != nil {
 		v.Difference = []evaluateRow{{"difference", valueText(u.Value, ope.Apart(u.Sequence, dec), true), pairText(u.Sequence, dec, true),
 			doubted(pairText(u.Normal, dec, true), u.Doubt)}}
+		if u.AtEnd != nil {
+			v.Difference = append(v.Difference, evaluateRow{"difference, for this n", "", pairText(u.AtEnd, dec, true), ""})
+		}
 		if u.Marginal != nil {
 			v.Difference = append(v.Difference, evaluateRow{"without the members of each decision", "",
 				pairText(u.Marginal, dec, true), ""})
@@ -312,6 +316,9 @@ func evaluateView(r *ope.Result, t *ope.Evaluated, i, dec int) evaluateTarget {
 			point += "*"
 		}
 		v.Rows = append(v.Rows, evaluateRow{e.Estimator, point, sure, doubted(large, e.Doubt)})
+		if e.AtEnd != nil {
+			v.Rows = append(v.Rows, evaluateRow{e.Estimator + ", for this n", "", pairText(e.AtEnd, dec, false), ""})
+		}
 		if e.Why != nil {
 			v.Notes = append(v.Notes, e.Estimator+": "+*e.Why)
 		}

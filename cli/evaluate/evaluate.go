@@ -54,6 +54,7 @@ type evaluation struct {
 	coverage   bool
 	crossfit   int
 	law        string
+	atEnd      bool
 	redraws    int
 	by         string
 	plan       planningFlags
@@ -169,6 +170,8 @@ func (e *evaluation) flags(f *pflag.FlagSet) {
 		"key = \"decision\", estimates with the law of the decision without the members that were drawn for it")
 	f.IntVar(&e.redraws, "redraws", 1024, "how often --law marginal draws each decision anew")
 	f.Float64Var(&e.level, "level", 0.95, "level of the intervals")
+	f.BoolVar(&e.atEnd, "at-end", false, "the number of decisions was fixed beforehand and the world does not change: narrower "+
+		"intervals for this n, and the verdict from them; those that hold at every look stay beside them")
 	f.StringVar(&e.from, "from", "", "events from this time on (RFC 3339)")
 	f.StringVar(&e.to, "to", "", "events before this time")
 	f.Float64Var(&e.split, "split", 0, "train targets on this share of the log, evaluate on the rest")
@@ -261,6 +264,9 @@ func (e *evaluation) options() (ope.Options, error) {
 	}
 	if len(e.targets) > ope.MostTargets {
 		return o, term.Misuse(fmt.Errorf("--target: %d targets, expected at most %d", len(e.targets), ope.MostTargets))
+	}
+	if o.AtEnd = e.atEnd; e.atEnd && len(e.targets) > 16 {
+		return o, term.Misuse(fmt.Errorf("--at-end: %d targets, expected at most 16", len(e.targets)))
 	}
 	o.LeaveOut = e.estimators == "all"
 	if o.Estimators, err = estimatorKeys(e.estimators); err != nil {

@@ -237,32 +237,36 @@ func (e *evaluation) printPlan(out io.Writer, a *PlanAnswer) error {
 	if a.Decisions > 0 {
 		from = "the laws of " + term.Many(a.Decisions, "decision")
 	}
-	line("plan", fmt.Sprintf("from %s: decisions until a difference is settled (%s %% sure at every look) with %s %% "+
+	line("plan", fmt.Sprintf("from %s: decisions until a difference is settled (%s %% sure, at every look or once) with %s %% "+
 		"chance; what runs earns %s", from, percentOf(a.Level), percentOf(a.Chance),
 		figures(a.Rewards[0]+(a.Rewards[1]-a.Rewards[0])*a.Rate)))
 	for _, t := range a.Targets {
-		rows := [][4]string{{t.Name, "decisions", "today's rate", "half with"}}
+		rows := [][5]string{{t.Name, "every look", "fixed n", "today's rate", "half with"}}
 		if a.PerDay == 0 {
-			rows[0][2] = ""
+			rows[0][3] = ""
 		}
 		for _, p := range t.Plans {
-			row := [4]string{fmt.Sprintf("%s to %s", figures(p.From), figures(p.To)), "beyond any log", "", "–"}
+			row := [5]string{fmt.Sprintf("%s to %s", figures(p.From), figures(p.To)), "beyond any", "beyond any", "", "–"}
+			if p.AtEnd > 0 {
+				row[2] = term.Grouped(int64(roundedUp(p.AtEnd)))
+			}
 			if p.Decisions > 0 {
 				row[1] = term.Grouped(int64(roundedUp(p.Decisions)))
 				if p.Time > 0 {
-					row[2] = lasting(p.Time)
+					row[3] = lasting(p.Time)
 				}
 				if p.Share != nil {
-					row[3] = fmt.Sprintf("%s %% uniform", figures(100**p.Share))
+					row[4] = fmt.Sprintf("%s %% uniform", figures(100**p.Share))
 				}
 			}
 			rows = append(rows, row)
 		}
 		for _, row := range rows {
-			fmt.Fprintln(out, strings.TrimRight(term.PadRight(term.Shorten(row[0], 24), 24)+"  "+
-				term.PadLeft(row[1], 16)+"  "+term.PadRight(row[2], 14)+"  "+row[3], " "))
+			fmt.Fprintln(out, strings.TrimRight(term.PadRight(term.Shorten(row[0], 22), 22)+"  "+
+				term.PadLeft(row[1], 11)+"  "+term.PadLeft(row[2], 11)+"  "+term.PadRight(row[3], 12)+"  "+row[4], " "))
 		}
 	}
+	line("fixed n", "so many do where they are fixed beforehand and looked at once, and the world does not change (evaluate --at-end)")
 	if a.PerDay > 0 {
 		line("rate", fmt.Sprintf("%s decisions a day in this log", figures(a.PerDay)))
 	}

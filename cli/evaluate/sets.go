@@ -82,10 +82,14 @@ func printShort(w io.Writer, r *ope.Result, decimals int) {
 	for _, t := range r.Targets {
 		row := [3]string{term.Shorten(t.Name, 24), "–", t.Verdict}
 		if t.Uplift != nil {
-			row[1] = interval(t.Uplift.Sequence, decimals, true)
+			row[1] = interval(surest(t.Uplift.AtEnd, t.Uplift.Sequence), decimals, true)
 		}
 		rows = append(rows, row)
 	}
-	fmt.Fprintln(w, "above what ran, each for itself")
+	title := "above what ran, each for itself"
+	if r.Assumptions.AtEnd != "" {
+		title += ", for this n where there is such an interval"
+	}
+	fmt.Fprintln(w, title)
 	printRows(w, rows)
 }

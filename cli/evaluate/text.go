@@ -52,8 +52,11 @@ func printResult(w io.Writer, r *ope.Result, page, source string) {
 	}
 	printCandidates(w, r, decimals, line)
 	printCoin(w, r, decimals, line)
+	if r.Assumptions.AtEnd != "" {
+		line("this n", r.Assumptions.AtEnd)
+	}
 	if anySure(r) {
-		line("sure", r.Assumptions.Sequence)
+		line(sureLabel(r), r.Assumptions.Sequence)
 	}
 	for _, s := range r.Warnings {
 		line("warning", s)
@@ -61,6 +64,14 @@ func printResult(w io.Writer, r *ope.Result, page, source string) {
 	if page != "" {
 		line("report", page)
 	}
+}
+
+// sureLabel is what the interval that holds at every look is called beside the line about it.
+func sureLabel(r *ope.Result) string {
+	if r.Assumptions.AtEnd != "" {
+		return "any look"
+	}
+	return "sure"
 }
 
 // anySure reports whether a result has an interval that holds at every look.
@@ -154,6 +165,7 @@ func decimalsOf(r *ope.Result) int {
 			if t.Estimates[i].Estimator != "dm" { // its width says nothing about the truth
 				see(t.Estimates[i].Normal)
 				see(t.Estimates[i].Sequence)
+				see(t.Estimates[i].AtEnd)
 			}
 		}
 		if t.Uplift != nil {
@@ -206,15 +218,23 @@ func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
 	}
 	level := strconv.FormatFloat(100*r.Level, 'g', 4, 64)
 	rows := [][4]string{{"", "value", level + " % sure", level + " % if n is large"}}
+	atEnd := r.Assumptions.AtEnd != ""
+	if atEnd {
+		rows[0] = [4]string{"", "value", level + " % for this n", level + " % at every look"}
+	}
 	value := func(v *float64, sign bool) string {
 		if sign {
-			return point(v, ope.Apart(t.Uplift.Sequence, decimals), true)
+			return point(v, ope.Apart(surest(t.Uplift.AtEnd, t.Uplift.Sequence), decimals), true)
 		}
 		return point(v, decimals, false)
 	}
 	if u := t.Uplift; u != nil {
-		rows = append(rows, [4]string{"difference", value(u.Value, true), interval(u.Sequence, decimals, true),
-			bracketed(interval(u.Normal, decimals, true), u.Doubt)})
+		row := [4]string{"difference", value(u.Value, true), interval(u.Sequence, decimals, true),
+			bracketed(interval(u.Normal, decimals, true), u.Doubt)}
+		if atEnd {
+			row[2], row[3] = interval(u.AtEnd, decimals, true), interval(u.Sequence, decimals, true)
+		}
+		rows = append(rows, row)
 		if u.Marginal != nil {
 			rows = append(rows, [4]string{"  without the members", "", interval(u.Marginal, decimals, true), ""})
 		}
@@ -246,7 +266,11 @@ func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
 		if e.Outside {
 			point += "*"
 		}
-		rows = append(rows, [4]string{label, point, sure, bracketed(large, e.Doubt)})
+		row := [4]string{label, point, sure, bracketed(large, e.Doubt)}
+		if atEnd {
+			row[2], row[3] = interval(e.AtEnd, decimals, false), sure
+		}
+		rows = append(rows, row)
 		if e.Why != nil {
 			notes = append(notes, e.Estimator+": "+*e.Why)
 		}
@@ -269,9 +293,20 @@ func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
 		notes = append([]string{"the difference is paired on the same events and uses the reward model on both " +
 			"sides: it is not dr minus logged"}, notes...)
 	}
-	for _, n := range append(notes, doubts(t)...) {
+	if !atEnd { // there are no brackets
+		notes = append(notes, doubts(t)...)
+	}
+	for _, n := range notes {
 		fmt.Fprintf(w, "  %s\n", term.Wrap(n, 2))
 	}
+}
+
+// surest is the interval that decides.
+func surest(atEnd, sequence *ope.Pair) *ope.Pair {
+	if atEnd != nil {
+		return atEnd
+	}
+	return sequence
 }
 
 // bracketed puts an interval into brackets where something says that it covers less than it says.
