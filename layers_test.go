@@ -27,7 +27,7 @@ var layers = map[string]string{
 	"internal/stats":        "",
 	"internal/infer":        "internal/stats",
 	"internal/rows":         "",
-	"internal/powerfs":      "",
+	"internal/powerfs":      "internal/scratch",
 	"internal/paged":        "",
 	"internal/compact":      "",
 	"internal/contract":     "",

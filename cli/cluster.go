@@ -315,7 +315,12 @@ type nodeStatus struct {
 	Lag        uint64               `json:"lag"` // entries behind the newest one that any node has applied
 	Durability string               `json:"durability,omitempty"`
 	Cluster    *serve.ClusterHealth `json:"cluster,omitempty"`
+
+	reserved bool // it answers, and keeps to itself what it knows of the others: it wants a key
 }
+
+// answers reports whether a server answered, although it may not have said who it is.
+func (s *nodeStatus) answers() bool { return s.Error == "" || s.reserved }
 
 // clusterStatus is what troupe cluster status prints.
 type clusterStatus struct {
@@ -379,7 +384,9 @@ func (s *clusterStatus) judge() {
 			f = known[at]
 			known = slices.Delete(known, at, at+1)
 		}
-		if n.Error != "" {
+		if n.reserved {
+			f.Lacks = "wants a key"
+		} else if n.Error != "" {
 			f.Lacks = "does not answer"
 		} else if !n.Ready {
 			f.Lacks = "is not ready"
@@ -408,6 +415,9 @@ func (n clusterNode) ask(ctx context.Context) nodeStatus {
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, "GET", n.URL+"/readyz", nil)
 	if err == nil {
+		if key := os.Getenv("TROUPE_KEY"); key != "" {
+			r.Header.Set("Authorization", "Bearer "+key)
+		}
 		var a *http.Response
 		if a, err = n.do(r); err == nil {
 			defer a.Body.Close()
@@ -420,6 +430,8 @@ func (n clusterNode) ask(ctx context.Context) nodeStatus {
 	}
 	if err != nil {
 		s.Error = err.Error()
+	} else if s.Cluster == nil && s.Durability == "majority" {
+		s.reserved, s.Error = true, "it has keys: set TROUPE_KEY to one with the scope read"
 	} else if s.Cluster == nil || n.Name != "" && n.Name != n.URL && s.Cluster.Node != n.Name {
 		s.Ready, s.Error = false, "the server there is not this node"
 	} else {
@@ -437,17 +449,17 @@ func (s *clusterStatus) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NODE\tREADY\tLEADER\tAPPLIED\tLAG\tCONTACT\tCLOCK\tDIGEST\tVOID\tKEYS\t")
 	for _, n := range s.Nodes {
+		ready := "yes"
+		if !n.Ready {
+			ready = "no"
+		}
 		if n.Error != "" {
-			fmt.Fprintf(t, "%s\tno\t\t\t\t\t\t\t\t\t%s\n", n.Name, n.Error)
+			fmt.Fprintf(t, "%s\t%s\t\t\t\t\t\t\t\t\t%s\n", n.Name, ready, n.Error)
 			continue
 		}
 		leader := ""
 		if n.Leader {
 			leader = "leads"
-		}
-		ready := "yes"
-		if !n.Ready {
-			ready = "no"
 		}
 		keys := strings.ReplaceAll(strings.Trim(fmt.Sprint(n.Cluster.KeyNumbers), "[]"), " ", ",")
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%.1f s\t%+.3f s\t%s\t%d\t%s\t%s\n", n.Name, ready, leader, n.Applied, n.Lag,
@@ -668,7 +680,7 @@ func clusterStatusCommand() *cobra.Command {
 node reached a majority, CLOCK how far its clock is ahead of the median, DIGEST whether the state of
 its models agrees with that of a majority, VOID how many of its batches were stored too late to
 count, KEYS the numbers of its keys of event ids, the current one first. The exit code is 1
-when less than a majority is ready.`,
+when less than a majority is ready. Where the nodes have --keys, TROUPE_KEY has a key with the scope read.`,
 		Example: `  troupe cluster status --cluster cluster/a.example/cluster.toml
   troupe cluster status --cluster cluster/a.example/cluster.toml --json
   troupe cluster status --url http://127.0.0.1:8080`,

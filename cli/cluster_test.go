@@ -26,6 +26,7 @@ import (
 
 	"troupe/cli/term"
 	"troupe/client"
+	"troupe/internal/scratch"
 	"troupe/serve"
 	"troupe/serve/fold"
 )
@@ -839,7 +840,7 @@ func TestClusterMisuse(t *testing.T) {
 	}
 	write := func(node, name, text string) string {
 		t.Helper()
-		if err := os.CopyFS(in(name), os.DirFS(in("c/"+node))); err != nil {
+		if err := scratch.Copy(in(name), in("c/"+node)); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(in(name+"/cluster.toml"), []byte(text), 0o600); err != nil {
@@ -859,7 +860,7 @@ func TestClusterMisuse(t *testing.T) {
 	}
 	defer busy.Close()
 	foreign := in("foreign")
-	if err := os.CopyFS(foreign, os.DirFS(in("c/a"))); err != nil {
+	if err := scratch.Copy(foreign, in("c/a")); err != nil {
 		t.Fatal(err)
 	}
 	ca, err := os.ReadFile(in("other/a/ca.pem"))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"troupe/cli/term"
+	"troupe/internal/scratch"
 )
 
 // copyFiles copies files of one folder over those of another; one that is not there is left out.
@@ -31,19 +32,6 @@ func copyFiles(t *testing.T, from, to string, names ...string) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// copyFolder copies a folder whose files only their owner can read.
-func copyFolder(to, from string) error {
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		return err
-	}
-	return filepath.WalkDir(to, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		return os.Chmod(name, 0o600)
-	})
 }
 
 // shake makes a connection between the nodes of two folders, as the engine does.
@@ -141,7 +129,7 @@ func TestClusterCertificate(t *testing.T) {
 		talk("without the authority before, up to " + x)
 	}
 	old := in("old")
-	if err := copyFolder(old, in("cluster", "b")); err != nil {
+	if err := scratch.Copy(old, in("cluster", "b")); err != nil {
 		t.Fatal(err)
 	}
 	copyFiles(t, dir, old, certFile, keyFile)
@@ -149,7 +137,7 @@ func TestClusterCertificate(t *testing.T) {
 	if err := shake(t, old, in("cluster", "a")); err == nil {
 		t.Error("a certificate of the authority before is accepted")
 	}
-	if err := copyFolder(in("lost"), in("cluster", "b")); err != nil {
+	if err := scratch.Copy(in("lost"), in("cluster", "b")); err != nil {
 		t.Fatal(err)
 	}
 	run(0, "certificate", "revoke", "b", "--authority", in("two"))
@@ -209,12 +197,12 @@ func TestClusterCertificateMisuse(t *testing.T) {
 		t.Fatalf("%s: %v", before, err)
 	}
 	wrong := in("wrong")
-	if err := copyFolder(wrong, authority); err != nil {
+	if err := scratch.Copy(wrong, authority); err != nil {
 		t.Fatal(err)
 	}
 	copyFiles(t, in("none", "a"), wrong, caFile)
 	for name, text := range map[string]string{"issued": "zz b 2026-01-01\n"} {
-		if err := copyFolder(in(name), authority); err != nil {
+		if err := scratch.Copy(in(name), authority); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(in(name, issuedFile), []byte(text), 0o600); err != nil {
@@ -222,7 +210,7 @@ func TestClusterCertificateMisuse(t *testing.T) {
 		}
 	}
 	open := in("open")
-	if err := copyFolder(open, authority); err != nil {
+	if err := scratch.Copy(open, authority); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(filepath.Join(open, caKeyFile), 0o644); err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"troupe/internal/powerfs"
+	"troupe/internal/scratch"
 )
 
 // Lines of the fault table with real processes; the others are in clusterfaults_test.go and cluster_test.go.
@@ -304,7 +305,7 @@ func copyInto(t *testing.T, from, to string) {
 	t.Helper()
 	err := os.RemoveAll(to)
 	if err == nil {
-		err = os.CopyFS(to, os.DirFS(from))
+		err = scratch.Copy(to, from)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -130,7 +130,11 @@ func (s *clusterStatus) namesSaid() (names []string) {
 
 // isPresent returns how the file differs from what the log says.
 func (c *clusterConfig) isPresent(s clusterStatus) error {
-	if names := s.namesSaid(); names != nil && !sameNames(names, c.names()) {
+	names := s.namesSaid()
+	if i := slices.IndexFunc(s.Nodes, func(n nodeStatus) bool { return n.reserved }); i >= 0 && names == nil {
+		return fmt.Errorf("the nodes of the log are not known: %s answers, but %s", s.Nodes[i].Name, s.Nodes[i].Error)
+	}
+	if names != nil && !sameNames(names, c.names()) {
 		return fmt.Errorf("%s has the nodes %s, and the log has %s: give the present cluster.toml", c.file,
 			strings.Join(c.names(), ", "), strings.Join(names, ", "))
 	}
@@ -319,7 +323,7 @@ func (c *clusterConfig) removeNode(ctx context.Context, name, key string) error 
 	var missing []string
 	for i, n := range s.Nodes {
 		switch {
-		case n.Name == name && n.Error == "":
+		case n.Name == name && n.answers():
 			return fmt.Errorf("%s is not removed: it answers at %s; troupe cluster drain %s, and stop it first", name,
 				n.URL, name)
 		case n.Name == name:

@@ -205,7 +205,7 @@ func (c *clusterConfig) othersCurrent(ctx context.Context) (newest uint64, err e
 	}
 	for _, n := range s.Nodes { // first, because the others are not ready without it
 		switch {
-		case n.Name == c.Node && n.Error == "":
+		case n.Name == c.Node && n.answers():
 			return 0, fmt.Errorf("the server of %s answers: stop it first", n.Name)
 		case n.Name != c.Node && n.Error != "":
 			return 0, fmt.Errorf("%s does not answer: %s", n.Name, n.Error)

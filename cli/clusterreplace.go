@@ -111,7 +111,7 @@ func (c *clusterConfig) mayReplace(ctx context.Context, name string) error {
 	var missing []string
 	for _, n := range c.ask(ctx).Nodes {
 		switch {
-		case n.Name == name && n.Error == "":
+		case n.Name == name && n.answers():
 			return fmt.Errorf("it answers at %s: stop it first", n.URL)
 		case n.Name == name:
 		case n.Ready:

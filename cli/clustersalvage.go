@@ -74,7 +74,7 @@ func (c *clusterConfig) salvage(ctx context.Context, w io.Writer, out, data, wor
 		return term.Misuse(err)
 	}
 	for _, n := range c.ask(ctx).Nodes {
-		if n.Error == "" {
+		if n.answers() {
 			return term.Misuse(fmt.Errorf("%s answers at %s: while another node has its disk, start all that are left; "+
 				"stop the server of the node that is salvaged", n.Name, n.URL))
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"troupe/eventlog"
+	"troupe/internal/scratch"
 	"troupe/serve"
 	"troupe/serve/model"
 )
@@ -49,7 +50,7 @@ func TestLogCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	backup := filepath.Join(t.TempDir(), "backup")
-	if err := os.CopyFS(backup, os.DirFS(dir)); err != nil {
+	if err := scratch.Copy(backup, dir); err != nil {
 		t.Fatal(err)
 	}
 
@@ -79,7 +80,7 @@ func TestLogCommand(t *testing.T) {
 	run(1, `"kind":"damage"`, "log", "dump", dir)
 	run(1, "one entry cannot be saved", "log", "repair", dir)
 	lossy := filepath.Join(t.TempDir(), "lossy")
-	if err := os.CopyFS(lossy, os.DirFS(dir)); err != nil {
+	if err := scratch.Copy(lossy, dir); err != nil {
 		t.Fatal(err)
 	}
 	run(0, "lost     shard 0, entries 1", "log", "repair", lossy, "--accept-loss")

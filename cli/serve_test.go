@@ -32,6 +32,7 @@ import (
 	"troupe/cli/log"
 	"troupe/cli/term"
 	"troupe/client"
+	"troupe/internal/scratch"
 	"troupe/internal/worlds"
 )
 
@@ -239,7 +240,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Fatalf("%d rewards were learned from, want 29", learned)
 	}
 	stop()
-	if err := os.CopyFS(backup, os.DirFS(data)); err != nil {
+	if err := scratch.Copy(backup, data); err != nil {
 		t.Fatal(err)
 	}
 	run := func(args ...string) string {
@@ -262,7 +263,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if err := os.CopyFS(data, os.DirFS(backup)); err != nil {
+	if err := scratch.Copy(data, backup); err != nil {
 		t.Fatal(err)
 	}
 	run("log", "verify", data)

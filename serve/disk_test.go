@@ -22,6 +22,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/internal/powerfs"
+	"troupe/internal/scratch"
 	"troupe/serve/fold"
 )
 
@@ -405,7 +406,7 @@ func TestBitFlips(t *testing.T) {
 	if len(a.paid) != 12 || a.unknown != 0 {
 		t.Fatalf("the script said %q", a.lines)
 	}
-	scratch := t.TempDir()
+	copies := t.TempDir()
 	state := func(dir string) ([]byte, []string, error) {
 		o := scriptOptions(dir)
 		o.SnapshotEvery = -1
@@ -425,8 +426,8 @@ func TestBitFlips(t *testing.T) {
 	copied := 0
 	fresh := func() string {
 		copied++
-		dir := filepath.Join(scratch, strconv.Itoa(copied))
-		if err := os.CopyFS(dir, os.DirFS(base)); err != nil {
+		dir := filepath.Join(copies, strconv.Itoa(copied))
+		if err := scratch.Copy(dir, base); err != nil {
 			t.Fatal(err)
 		}
 		return dir

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/internal/scratch"
 	"troupe/timing"
 )
 
@@ -94,7 +95,7 @@ func TestAnyLostEntry(t *testing.T) {
 			continue
 		}
 		dir := filepath.Join(t.TempDir(), "d")
-		if err := os.CopyFS(dir, os.DirFS(base)); err != nil {
+		if err := scratch.Copy(dir, base); err != nil {
 			t.Fatal(err)
 		}
 		files := must(filepath.Glob(filepath.Join(dir, "log", "jetstream", "*", "streams", "*", "msgs", "*.blk")))

@@ -16,6 +16,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"troupe/internal/scratch"
 )
 
 // Kind is what a call does.
@@ -182,7 +184,7 @@ func (p *FS) Lose(t testing.TB, rnd *rand.Rand) {
 	if err := os.RemoveAll(p.live); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.CopyFS(p.live, os.DirFS(p.durable)); err != nil {
+	if err := scratch.Copy(p.live, p.durable); err != nil {
 		t.Fatal(err)
 	}
 	p.dirty, p.fault, p.calls = map[uint64]map[int64]bool{}, nil, 0

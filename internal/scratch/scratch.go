@@ -1,7 +1,11 @@
 // Package scratch puts the temporary files of a package's tests into memory.
 package scratch
 
-import "os"
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+)
 
 // shared is where Linux has files in memory.
 const shared = "/dev/shm"
@@ -29,4 +33,18 @@ func Run(m interface{ Run() int }, enough uint64) int {
 		}
 	}
 	return m.Run()
+}
+
+// Copy copies a directory, as os.CopyFS, with files that only their owner can read and write: a server refuses secrets
+// that others can read.
+func Copy(to, from string) error {
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return err
+	}
+	return filepath.WalkDir(to, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		return os.Chmod(name, 0o600)
+	})
 }

@@ -62,6 +62,9 @@ type holder struct {
 // anonymous is the holder of a request to a server without keys.
 var anonymous = &holder{scopes: scopes}
 
+// nobody is the holder of a request without a key, where the server has keys and the answer needs none.
+var nobody = &holder{}
+
 // ParseKeys reads a TOML file with a [[key]] table for each key; file is its name in messages.
 // previous, which may be nil, gives the token buckets of keys that did not change. Faults are
 // *spec.FileError.

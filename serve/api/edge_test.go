@@ -174,3 +174,44 @@ func TestSchemaNotes(t *testing.T) {
 	e.do("GET", "/models/s", "").want(t, "page", 200, "a feature or a level was ignored", "context.city", "Decisions by what encoding met: clamped 1, ignored 11.")
 	e.do("GET", "/", "").want(t, "status page", 200, "One model. One model has a warning.")
 }
+
+// Without a key, a server that has keys says whether it is ready and nothing of the other nodes: no name, version or
+// fingerprint, also not in the reason. A server without keys tells everybody.
+func TestReadyzTellsStrangersLittle(t *testing.T) {
+	secrets, list := map[string]string{}, ""
+	for _, s := range []string{"decide", "reward", "read", "admin", "backup"} {
+		secret, table, err := NewKey(s, []string{s}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets[s], list = secret, list+table
+	}
+	keys, err := ParseKeys("keys.toml", list, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFake()
+	f.health.Cluster = &serve.ClusterHealth{Node: "node-a", LogVersion: 3, Digest: "agrees", Nodes: []serve.NodeHealth{{Name: "node-a"}, {Name: "node-b"}}}
+	private := []string{"node-a", "node-b", "log_version", "keys", "digest"}
+	e := newEdge(t, f, Options{Keys: keys})
+	for _, ready := range []bool{true, false} {
+		f.health.Ready, f.health.Reason = ready, ""
+		status := 200
+		if !ready {
+			status, f.health.Reason = 503, "this node has not reached node-b for 34 s"
+		}
+		for name, secret := range map[string]string{"": "", "unknown": "troupe_x_00", "decide": secrets["decide"], "reward": secrets["reward"]} {
+			a := e.do("GET", "/readyz", "", "X-API-Key", secret)
+			a.want(t, "readyz with the key "+name, status, `"ready":`+fmt.Sprint(ready), `"durability":"majority"`)
+			for _, word := range private {
+				if strings.Contains(a.body, word) {
+					t.Errorf("key %q: /readyz tells %s: %s", name, word, a.body)
+				}
+			}
+		}
+		for _, name := range []string{"read", "admin", "backup"} {
+			e.do("GET", "/readyz", "", "X-API-Key", secrets[name]).want(t, "readyz with the key "+name, status, `"node":"node-a"`, f.health.Reason)
+		}
+		newEdge(t, f, Options{}).do("GET", "/readyz", "").want(t, "readyz of a server without keys", status, `"node":"node-a"`, f.health.Reason)
+	}
+}

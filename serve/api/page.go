@@ -64,7 +64,8 @@ func (a *statusPages) routes(mux *http.ServeMux, d *document) {
 	d.describe(op{id: "livez", method: "GET", path: "/livez", summary: "Ask whether the process answers",
 		doc: "Needs no key."}, description{tag: "server", text: "text/plain"})
 	d.describe(op{id: "readyz", method: "GET", path: "/readyz",
-		summary: "Ask whether decisions and rewards are answered", doc: "503 with the reason when not. Needs no key."},
+		summary: "Ask whether decisions and rewards are answered", doc: "503 with the reason when not. Needs no key; where " +
+			"the server has keys, what a node of a cluster knows of the others needs one with the scope read, backup or admin."},
 		description{tag: "server", answer: readiness{}, fault: readiness{}})
 	d.describe(op{id: "metrics", method: "GET", path: "/metrics", scope: Read, summary: "Read the metrics",
 		doc: "In the format of Prometheus."}, description{tag: "server", text: "text/plain", fault: Problem{}})
@@ -83,7 +84,7 @@ type readiness struct {
 	Lag     uint64 `json:"lag"`
 	// Durability says what 200 means: fsync on this machine's disk, or on the disks of a majority of the nodes.
 	Durability string `json:"durability"`
-	// Cluster is how this node sees the others.
+	// Cluster is how this node sees the others. Where the server has keys it is for callers with one.
 	Cluster *serve.ClusterHealth `json:"cluster,omitempty"`
 }
 
@@ -95,8 +96,20 @@ func (a *statusPages) readyz(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	json.NewEncoder(w).Encode(readiness{h.Ready, h.Reason, h.Damage, h.Full, h.Applied, h.Log, h.Lag, durability(h),
-		h.Cluster})
+	x := readiness{h.Ready, h.Reason, h.Damage, h.Full, h.Applied, h.Log, h.Lag, durability(h), h.Cluster}
+	if holder := requestOf(r.Context()).holder; x.Cluster != nil && !holder.may(Read) && !holder.may(Backup) {
+		x = x.public()
+	}
+	json.NewEncoder(w).Encode(x)
+}
+
+// public leaves out what a node knows of the others: names, versions, fingerprints of keys. The reason may have names.
+func (x readiness) public() readiness {
+	x.Cluster = nil
+	if x.Reason != "" {
+		x.Reason = "this node does not answer decisions now; with a key that has the scope read, /readyz says why"
+	}
+	return x
 }
 
 func durability(h serve.Health) string {
