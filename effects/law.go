@@ -34,10 +34,10 @@ func (m *Model) Votes(context []Atom, actions [][]Atom, prices func(i int) float
 	for i := range count {
 		var v *vector
 		var k int32
-		if i == 0 || m.lay.joint {
+		if i == 0 {
 			k, v = m.read(context, actions[i], false)
 		} else {
-			k, v = m.blockAt(actions[i][0].Hash, false), &m.reading.vector
+			k, v = m.readNext(actions[i])
 		}
 		for c := range d.weights {
 			if !wanted[c] {

@@ -164,6 +164,7 @@ type reading struct {
 	present           []bool // fields of a request
 	vector            vector
 	place             []int32 // 1 + the place of a coordinate in the vector
+	tails             tails   // of the vector
 }
 
 // learner is what reading needs of a model that learns: it may add to the layout.
@@ -333,6 +334,7 @@ func (r *reading) begin(l *layout, x *index, to learner) {
 	for _, j := range r.vector.at {
 		r.place[j] = 0
 	}
+	r.tails.reset(len(r.vector.tail))
 	r.vector.reset()
 	r.put(l, x, oneKey, group{kind: ofAction}, 1, to)
 }
@@ -378,13 +380,61 @@ func (r *reading) loose(l *layout, x *index, key uint64, g group, v float64, val
 	default:
 		return
 	}
-	for i := range r.vector.tail {
-		if t := &r.vector.tail[i]; t.key == key {
-			t.x += v
-			return
-		}
+	if i := r.tails.find(r.vector.tail, key); i >= 0 {
+		r.vector.tail[i].x += v
+		return
 	}
 	r.vector.tail = append(r.vector.tail, loose{key, at, v, value})
+	r.tails.add(r.vector.tail)
+}
+
+// tails finds the values without a coordinate by their keys, which are hashes: an action whose features meet those of the
+// context has thousands of them. Short lists are searched.
+type tails struct {
+	at []int32 // 1 + place in the list, 0 for none; its length is a power of two, at least twice that of the list
+}
+
+const fewTails = 16
+
+func (t *tails) reset(n int) {
+	if n > fewTails {
+		clear(t.at)
+	}
+}
+
+func (t *tails) find(list []loose, key uint64) int {
+	if len(list) <= fewTails {
+		return slices.IndexFunc(list, func(l loose) bool { return l.key == key })
+	}
+	for s := t.slot(key); t.at[s] > 0; s = (s + 1) & (len(t.at) - 1) {
+		if i := int(t.at[s]) - 1; list[i].key == key {
+			return i
+		}
+	}
+	return -1
+}
+
+func (t *tails) slot(key uint64) int { return int(key) & (len(t.at) - 1) }
+
+// add notes the last entry of a list.
+func (t *tails) add(list []loose) {
+	n := len(list)
+	from := n - 1
+	switch {
+	case n <= fewTails:
+		return
+	case n == fewTails+1, 2*n > len(t.at):
+		if from = 0; 2*n > len(t.at) {
+			t.at = make([]int32, max(4*fewTails, 2*len(t.at)))
+		}
+	}
+	for i := from; i < n; i++ {
+		s := t.slot(list[i].key)
+		for t.at[s] > 0 {
+			s = (s + 1) & (len(t.at) - 1)
+		}
+		t.at[s] = int32(i + 1)
+	}
 }
 
 // side adds the values and numbers of one side to the vector.

@@ -239,6 +239,14 @@ func (m *Model) read(context, action []Atom, learns bool) (k int32, v *vector) {
 	return k, &m.reading.vector
 }
 
+// readNext is read of another action with the context that was read last, which is not learned.
+func (m *Model) readNext(action []Atom) (k int32, v *vector) {
+	if m.lay.joint {
+		m.reading.action(&m.lay, &m.find, action[0].Hash, action[1:], nil)
+	}
+	return m.blockAt(action[0].Hash, false), &m.reading.vector
+}
+
 func (m *Model) blockAt(id uint64, learns bool) int32 {
 	if learns {
 		return m.blockOf(id)
