@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -41,8 +40,8 @@ func (silent) note(string)            {}
 func (silent) stopping(time.Duration) {}
 func (silent) stop()                  {}
 
-// lines is the display for a pipe, a log or CI: a line at the start, one with an estimate after two
-// seconds, then at 1, 2, 5, 10, 20 and 50 % of the rounds, but at most every two seconds and at least
+// lines is the display for a pipe, a log or CI: a line at the start, one with an estimate in the first second of
+// play, then at 1, 2, 5, 10, 20 and 50 % of the rounds, but at most every two seconds and at least
 // every thirty.
 type lines struct {
 	w    io.Writer
@@ -50,15 +49,21 @@ type lines struct {
 	last float64 // seconds at the last line
 }
 
+// firstEstimate is how many seconds of play an estimate needs.
+const firstEstimate = 0.7
+
 var milestones = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5}
 
 func (l *lines) start(x *sim.Experiment) {
-	fmt.Fprintf(l.w, "troupe: %s: %s, %s rounds, seed %d\n", x.Name, term.Many(x.Cells(), "cell"),
-		strings.TrimSpace(term.Rate(float64(x.Cells())*float64(x.Horizon))), x.Seed)
+	fmt.Fprintf(l.w, "troupe: %s\n", headline(x))
 }
 
 func (l *lines) progress(p sim.Progress) {
-	if p.Done == p.Cells || p.Seconds-l.last < 2 {
+	wait := 2.0
+	if l.last == 0 {
+		wait = firstEstimate
+	}
+	if p.Done == p.Cells || p.Rounds == 0 || p.Seconds-l.last < wait {
 		return
 	}
 	share := shareOf(p)
@@ -70,7 +75,7 @@ func (l *lines) progress(p sim.Progress) {
 		return
 	}
 	l.next, l.last = passed, p.Seconds
-	fmt.Fprintf(l.w, "troupe: %2.0f %%  %d/%d cells  %s rounds/s  %s\n", 100*share, p.Done, p.Cells,
+	fmt.Fprintf(l.w, "troupe: %2.0f%%  %d of %d cells  %s rounds/s  %s\n", 100*share, p.Done, p.Cells,
 		term.Rate(speed(p)), about(remaining(p)))
 }
 
@@ -143,103 +148,96 @@ func shareOf(p sim.Progress) float64 {
 	return min(share, 1)
 }
 
-// board is the live block: a bar and the leaders on complete replications, at most twelve lines,
-// repainted ten times a second.
-type board struct {
+// live is the display of a terminal: one line, repainted ten times a second and gone before the result.
+type live struct {
 	t    term.Terminal
-	x    *sim.Experiment
 	bars *mpb.Progress
 	bar  *mpb.Bar
 
-	mu    sync.Mutex
-	above string // the line of the bar
-	below string // the leaders
-	last  string // a last line, from stopping
+	mu   sync.Mutex
+	line string
+	last string // from stopping
 }
 
-func (b *board) start(x *sim.Experiment) {
-	b.x = x
-	fmt.Fprintf(b.t.W, "%s\n\n", b.t.Bold(headline(x)))
-	b.bars = mpb.New(mpb.WithOutput(b.t.W), mpb.WithWidth(term.Width), mpb.WithRefreshRate(100*time.Millisecond),
+func (l *live) start(x *sim.Experiment) {
+	fmt.Fprintln(l.t.W, l.t.Bold(l.t.Wrap(headline(x), 0)))
+	l.bars = mpb.New(mpb.WithOutput(l.t.W), mpb.WithWidth(l.t.Width-1), mpb.WithRefreshRate(100*time.Millisecond),
 		mpb.WithAutoRefresh())
-	text := func(parts ...*string) mpb.BarFiller {
-		return mpb.BarFillerFunc(func(w io.Writer, _ decor.Statistics) error {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			for _, s := range parts {
-				if _, err := io.WriteString(w, *s); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	b.bar = b.bars.MustAdd(int64(x.Cells()), text(&b.above), mpb.BarExtender(text(&b.below, &b.last), false),
-		mpb.BarFillerTrim())
+	l.bar = l.bars.MustAdd(int64(x.Cells()), mpb.BarFillerFunc(func(w io.Writer, _ decor.Statistics) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		// The terminal echoes ^C where the cursor is, and the next frame goes up from there: it begins at the left edge all
+		// the same.
+		_, err := io.WriteString(w, "\r"+l.line)
+		return err
+	}), mpb.BarFillerTrim())
 }
 
-// headline is the first line of a run: what is played; two lines when one is not enough.
+// headline is the first line of a run: what is played.
 func headline(x *sim.Experiment) string {
 	worlds := ""
 	if n := len(x.Environments); n > 1 {
-		worlds = fmt.Sprintf("%d environments x ", n)
+		worlds = fmt.Sprintf("%d environments, ", n)
 	}
 	policies := fmt.Sprintf("%d policies", len(x.Policies))
 	if len(x.Policies) == 1 {
 		policies = "1 policy"
 	}
-	what := fmt.Sprintf("%s%s x %s x %s   seed %d", worlds, policies, term.Many(x.Replications, "replication"),
+	return fmt.Sprintf("%s: %s%s, %s of %s, seed %d", x.Name, worlds, policies, term.Many(x.Replications, "replication"),
 		term.Many(x.Horizon, "round"), x.Seed)
-	between := "   "
-	if utf8.RuneCountInString(x.Name+between+what) > term.Width {
-		between = "\n"
-	}
-	return x.Name + between + what
 }
 
-func (b *board) progress(p sim.Progress) {
-	if b.bar == nil {
+func (l *live) progress(p sim.Progress) {
+	line := barLine(l.t, p)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last == "" {
+		l.line = line
+	}
+}
+
+func (l *live) note(text string) {
+	line := l.t.Wrap("note: "+text, 0) + "\n"
+	if l.bars == nil {
+		io.WriteString(l.t.W, line)
 		return
 	}
-	// The terminal echoes ^C where the cursor is, and the next frame goes up from there: it begins at the left edge all
-	// the same.
-	above, below := "\r"+barLine(b.t, p), leaders(b.t, b.x, p)
-	b.mu.Lock()
-	b.above, b.below = above, below
-	b.mu.Unlock()
+	l.bars.Write([]byte(line))
 }
 
-func (b *board) note(text string) {
-	line := "note: " + term.Wrap(text, len("note: ")) + "\n"
-	if b.bars == nil {
-		io.WriteString(b.t.W, line)
+func (l *live) stopping(grace time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = finishing(grace)
+	l.line = cutTo(l.last, l.t.Width-1)
+}
+
+func (l *live) stop() {
+	if l.bar == nil {
 		return
 	}
-	b.bars.Write([]byte(line))
+	l.bar.Abort(true)
+	l.bars.Wait()
+	l.bar, l.bars = nil, nil
 }
 
-func (b *board) stopping(grace time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.last = "\n " + finishing(grace) + "\n"
-}
-
-func (b *board) stop() {
-	if b.bar == nil {
-		return
+// cutTo ends a line at so many columns.
+func cutTo(s string, width int) string {
+	if r := []rune(s); len(r) > width {
+		return string(r[:max(0, width)])
 	}
-	b.bar.Abort(true)
-	b.bars.Wait()
-	b.bar, b.bars = nil, nil
+	return s
 }
 
-// barLine is " 812 / 1400 cells  ━━━━━╸─────   58 %  1.5 M rounds/s  4 s".
+// barLine is " 51%  ━━━━━╸─────  193 of 378 cells  about 2 s left", shorter on a narrow terminal and never wider than it is.
 func barLine(t term.Terminal, p sim.Progress) string {
 	share := shareOf(p)
-	total := strconv.Itoa(p.Cells)
-	from := " " + term.PadLeft(strconv.Itoa(p.Done), len(total)) + " / " + total + " cells  "
-	to := fmt.Sprintf("  %3.0f %%  %s rounds/s  %s", 100*share, term.Rate(speed(p)), term.Left(remaining(p)))
-	room := max(8, term.Width-1-len(from)-len(to))
+	from := fmt.Sprintf("%3.0f%%  ", 100*share)
+	to := fmt.Sprintf("  %d of %d cells  %s", p.Done, p.Cells, about(remaining(p)))
+	room := min(t.Width-1-len(from)-utf8.RuneCountInString(to), 40)
+	if room < 8 {
+		return cutTo(from+strings.TrimSpace(to), t.Width-1)
+	}
 	full, half, empty := "━", "╸", "─"
 	if t.Plain {
 		full, half, empty = "#", "#", "."
@@ -249,81 +247,7 @@ func barLine(t term.Terminal, p sim.Progress) string {
 	if n%2 == 1 {
 		bar += half
 	}
-	rest := room - (n+1)/2
-	return from + bar + strings.Repeat(empty, max(0, rest)) + to
-}
-
-// blockLines is how many lines of leaders the live block has room for.
-const blockLines = 9
-
-// leaders prints the board of a run under way: of one environment its best policies, of two the
-// best three of each, of more the first of each.
-func leaders(t term.Terminal, x *sim.Experiment, p sim.Progress) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "\n %s of %s complete", term.Grouped(int64(p.Replications)),
-		term.Many(x.Replications, "replication"))
-	standings := p.Board()
-	if standings == nil {
-		b.WriteString("\n")
-		return b.String()
-	}
-	pm := "± s.e."
-	if t.Plain {
-		pm = "+- s.e."
-	}
-	title := strings.TrimPrefix(b.String(), "\n")
-	b.Reset()
-	b.WriteString("\n" + term.PadRight(title, 40) + term.PadLeft("mean", 10) + term.PadLeft(pm, 9) +
-		term.PadLeft("behind", 9) + "\n")
-	line := func(name string, s sim.Standing, first bool) {
-		se := ""
-		if p.Replications > 1 {
-			se = fmt.Sprintf("%.1f", s.SE)
-		}
-		behind := fmt.Sprintf("%.0f %%", 100*s.Behind)
-		if first {
-			behind = ""
-		}
-		text := " " + term.PadRight(term.Shorten(name, 38), 39) + term.PadLeft(fmt.Sprintf("%.1f", s.Mean), 10) +
-			term.PadLeft(se, 9) + term.PadLeft(behind, 9)
-		text = t.Words(strings.TrimRight(text, " "))
-		if first {
-			text = t.Bold(text)
-		}
-		b.WriteString(text + "\n")
-	}
-	policies := len(x.Policies)
-	switch n := len(x.Environments); {
-	case n <= 2:
-		show := (blockLines - 1) / n
-		for e := range n {
-			here := standings[e*policies : (e+1)*policies]
-			most := min(show, len(here))
-			if n > 1 {
-				b.WriteString(" " + x.Environments[e].Name + "\n")
-				most = min(show-1, len(here))
-			}
-			if most < len(here) && n == 1 {
-				most--
-			}
-			for i, s := range here[:most] {
-				line(s.Policy, s, i == 0)
-			}
-			if n == 1 && most < len(here) {
-				fmt.Fprintf(&b, " and %d more\n", len(here)-most)
-			}
-		}
-	default:
-		most := min(n, blockLines-2)
-		for e := range most {
-			s := standings[e*policies]
-			line(s.Environment+": "+s.Policy, s, true)
-		}
-		if most < n {
-			fmt.Fprintf(&b, " and %d more environments\n", n-most)
-		}
-	}
-	return b.String()
+	return from + bar + strings.Repeat(empty, max(0, room-(n+1)/2)) + to
 }
 
 // events is the display of --json: one object a line on stdout.

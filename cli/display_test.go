@@ -1,26 +1,26 @@
 package cli
 
 import (
-	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"troupe/cli/term"
-	"troupe/experiments"
 	"troupe/sim"
 )
 
-// TestHeadlineFits: what the embedded experiments print first fits into the width of a terminal.
-func TestHeadlineFits(t *testing.T) {
-	for _, e := range experiments.All() {
-		x, err := sim.Parse(e.Name+".toml", e.Text, sim.Kinds())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, line := range strings.Split(headline(x), "\n") {
-			if n := utf8.RuneCountInString(line); n > term.Width {
-				t.Errorf("%d columns: %s", n, line)
+// TestLiveLine: the line of a run under way is one line of any terminal, and has the share and what is left.
+func TestLiveLine(t *testing.T) {
+	for _, width := range []int{40, 60, 80, 100} {
+		for _, p := range []sim.Progress{{}, {Cells: 378, Done: 193, Rounds: 386_000, AllRounds: 756_000, Seconds: 2},
+			{Cells: 1_000_000, Done: 999_999, Rounds: 1, AllRounds: 1e15, Seconds: 1e5}} {
+			line := barLine(term.Terminal{Width: width}, p)
+			if n := utf8.RuneCountInString(line); n > width-1 {
+				t.Errorf("%d columns of %d: %q", n, width, line)
 			}
 		}
+	}
+	if got, want := barLine(term.Terminal{Width: 40}, sim.Progress{Cells: 378, Done: 193, Rounds: 386_000, AllRounds: 756_000, Seconds: 2}),
+		" 51%  193 of 378 cells  about 2 s left"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -31,6 +31,7 @@ type reportFlags struct {
 	sizes            []string
 	only             []string
 	together         bool
+	explain          bool
 }
 
 func reportCommand(kinds sim.Catalogue) *cobra.Command {
@@ -91,6 +92,7 @@ own directory: DIR/only, or --out.`,
 	c.Flags().StringVarP(&f.out, "out", "o", "",
 		"directory of page, figures and tables (default DIR), or page of a comparison (default DIR2/compare.html)")
 	c.Flags().StringVar(&f.color, "color", "auto", "auto, always or never")
+	c.Flags().BoolVar(&f.explain, "explain", false, "also print how sure the answer is, in detail")
 	return c
 }
 
@@ -172,7 +174,7 @@ func (f *reportFlags) page(ctx context.Context, t term.Terminal, dirs []string) 
 	if err != nil {
 		return err
 	}
-	if err := printTables(t, run, true); err != nil {
+	if err := printTables(t, run, true, f.explain); err != nil {
 		return err
 	}
 	fmt.Fprintln(t.W)
@@ -277,7 +279,7 @@ func compare(t term.Terminal, dirA, dirB, page string, kinds sim.Catalogue) erro
 		if t.Plain {
 			table = table.Plain()
 		}
-		if err := table.Text(t.W, term.Width, t.Color); err != nil {
+		if err := table.Text(t.W, t.Width, t.Color); err != nil {
 			return err
 		}
 		fmt.Fprintln(t.W)

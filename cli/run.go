@@ -39,6 +39,7 @@ type runFlags struct {
 	replications, horizon int
 	quiet                 int
 	json, force, noReport bool
+	explain               bool
 	grace, budget         time.Duration
 	source                *dataset.Source // of the data files, from prepare
 }
@@ -113,6 +114,7 @@ that submits them. SIGTERM, SIGUSR1 and SIGXCPU end a run as Ctrl-C does.`,
 	fl.BoolVar(&f.force, "force", false, "let finished cells of the output directory go that are not of this "+
 		"experiment")
 	fl.BoolVar(&f.noReport, "no-report", false, "leave out report.html, figures and tables")
+	fl.BoolVar(&f.explain, "explain", false, "also print how sure the answer is, in detail")
 	fl.StringVar(&f.color, "color", "auto", "auto, always or never")
 	fl.DurationVar(&f.grace, "grace", 2*time.Second, "time that cells under way have to finish after the first Ctrl-C")
 	fl.DurationVar(&f.budget, "budget", 0, "time to play in, such as 10m, instead of a number of replications; "+
@@ -472,7 +474,7 @@ func displayFor(f runFlags, stdout, stderr term.Terminal) display {
 	case f.budget > 0:
 		return &clock{w: stderr.W, budget: f.budget}
 	case stderr.Live:
-		return &board{t: stderr}
+		return &live{t: stderr}
 	}
 	return &lines{w: stderr.W}
 }
@@ -534,7 +536,7 @@ func (d *delivery) finished(show display) error {
 	case d.f.json:
 		show.(*events).policies(run)
 	case d.f.quiet < 2:
-		if err := printTables(d.stdout, run, d.f.quiet == 0); err != nil {
+		if err := printTables(d.stdout, run, d.f.quiet == 0, d.f.explain); err != nil {
 			return err
 		}
 	}
@@ -603,7 +605,7 @@ func (d *delivery) sayEnd(run *report.Run) {
 		return
 	}
 	if d.out.Played == 0 {
-		fmt.Fprintln(d.stderr.W, "troupe: everything was there already: nothing was played")
+		fmt.Fprintln(d.stderr.W, d.stderr.Note("troupe: everything was there already: nothing was played"))
 		return
 	}
 	rounds := float64(d.out.Rounds)
@@ -611,9 +613,9 @@ func (d *delivery) sayEnd(run *report.Run) {
 	if d.out.Reused > 0 {
 		reused = fmt.Sprintf(", %s cells were there already", term.Grouped(int64(d.out.Reused)))
 	}
-	fmt.Fprintf(d.stderr.W, "troupe: %s in %s on %s, %s %ss/s%s\n", term.Many(d.out.Played, "cell"),
+	fmt.Fprintln(d.stderr.W, d.stderr.Note(fmt.Sprintf("troupe: %s in %s on %s, %s %ss/s%s", term.Many(d.out.Played, "cell"),
 		term.Duration(d.seconds),
-		term.Many(d.out.Manifest.Workers, "worker"), term.Rate(rounds/d.seconds), d.out.Manifest.Unit(), reused)
+		term.Many(d.out.Manifest.Workers, "worker"), term.Rate(rounds/d.seconds), d.out.Manifest.Unit(), reused)))
 }
 
 // interrupted prints what is complete and the command that goes on.
@@ -625,7 +627,7 @@ func (d *delivery) interrupted(show display) error {
 			"results", filepath.Join(d.f.out, sim.ResultsFile), "resume", d.line)
 	} else if d.f.quiet < 2 {
 		if run, err := report.Load(d.f.out); err == nil && m.Done > 0 {
-			if err := printTables(d.stdout, run, false); err != nil {
+			if err := printTables(d.stdout, run, false, false); err != nil {
 				return err
 			}
 		}
@@ -639,22 +641,87 @@ func (d *delivery) interrupted(show display) error {
 	return term.Silently(term.Interrupted, sim.ErrInterrupted)
 }
 
-// printTables prints the leader table of every environment, and the verdict in words.
-func printTables(t term.Terminal, run *report.Run, verdict bool) error {
-	switch scores, why := report.Scores(run); {
-	case scores != nil:
-		return printScores(t, run, scores)
-	case why != "":
-		fmt.Fprintf(t.W, "%s\n\n", term.Wrap(t.Words(why), 0))
+// printTables prints the answer of a run, the leader table of every environment, and how sure the answer is; without
+// verdict the tables alone. With explain the sentences for the careful reader follow, which the page folds.
+func printTables(t term.Terminal, run *report.Run, verdict, explain bool) error {
+	answer := run.Answer()
+	if verdict {
+		fmt.Fprintf(t.W, "%s\n\n", t.Bold(t.Wrap(answer.Head.String(), 0)))
 	}
-	solved := report.SolvedBy(run)
-	for _, s := range solved {
-		if err := printSolved(t, s.Table(&run.Manifest, false)); err != nil {
+	tables, legend, err := tablesOf(t, run)
+	if err != nil {
+		return err
+	}
+	for i, table := range tables {
+		if i > 0 {
+			fmt.Fprintln(t.W)
+		}
+		if err := printTable(t, table); err != nil {
 			return err
 		}
 	}
-	if solved != nil && len(run.Manifest.Environments) > 3 {
-		return nil // regret by environment is on the page
+	if legend != "" {
+		fmt.Fprintf(t.W, "\n%s\n", t.Wrap(legend, 0))
+	}
+	if !verdict {
+		return nil
+	}
+	fmt.Fprintln(t.W)
+	if len(answer.Lead) > 0 {
+		fmt.Fprintln(t.W, t.Wrap(answer.Lead.String(), 0))
+	}
+	if values := run.Values(); values != "" {
+		fmt.Fprintln(t.W, t.Wrap(values, 0))
+	}
+	claims := report.ClaimsSaid(run)
+	if len(claims) > 1 || explain {
+		for _, p := range claims {
+			fmt.Fprintln(t.W, t.Wrap(p.String(), 0))
+		}
+	}
+	if s, _ := report.Scores(run); s != nil {
+		if quote := s.Quote(s.Rows[0], run.Manifest.Troupe); quote != "" {
+			fmt.Fprintf(t.W, "\nto quote %s\n", quote)
+		}
+	}
+	if !explain {
+		if len(answer.Careful) > 0 {
+			fmt.Fprintln(t.W, t.Wrap(fmt.Sprintf("How sure, in detail: %s report %s --explain", term.Called(), term.Quoted(run.Dir)), 0))
+		}
+		return nil
+	}
+	if h := strings.Join(strings.Fields(run.Manifest.Hypothesis), " "); h != "" {
+		fmt.Fprintf(t.W, "\n%s\n", t.Wrap("Stated before the run: "+h, 0))
+	}
+	fmt.Fprintln(t.W)
+	for _, p := range answer.Careful {
+		if len(p) > 0 {
+			fmt.Fprintln(t.W, t.Wrap(p.String(), 0))
+		}
+	}
+	for _, table := range tables {
+		if table.Note != "" {
+			fmt.Fprintf(t.W, "\n%s\n", t.Wrap(table.Note, 0))
+		}
+	}
+	return nil
+}
+
+// tablesOf returns the tables of a run for a terminal, and what their marks mean: the scores of a suite, who solved
+// DeepSea, or the leader table of each environment.
+func tablesOf(t term.Terminal, run *report.Run) (tables []*chart.Table, legend string, err error) {
+	scores, why := report.Scores(run)
+	if scores != nil {
+		return []*chart.Table{scores.Table(&run.Manifest)}, "", nil
+	}
+	if why != "" {
+		fmt.Fprintf(t.W, "%s\n\n", t.Wrap(why, 0))
+	}
+	for _, s := range report.SolvedBy(run) {
+		tables = append(tables, s.Table(&run.Manifest, false))
+	}
+	if tables != nil && len(run.Manifest.Environments) > 3 {
+		return tables, "", nil // regret by environment is on the page
 	}
 	var all []*report.Analysis
 	for e := range run.Manifest.Environments {
@@ -663,98 +730,28 @@ func printTables(t term.Terminal, run *report.Run, verdict bool) error {
 			fmt.Fprintf(t.W, "%s: no replication is complete\n", run.Manifest.Environments[e].Name)
 			continue
 		}
-		if len(all) > 0 {
-			fmt.Fprintln(t.W)
-		}
 		all = append(all, a)
-		table := a.Leader("leader")
-		if t.Plain {
-			table = table.Plain()
-		}
-		fmt.Fprintf(t.W, "%s\n\n", term.Wrap(t.Words(table.Title), 0))
-		if err := table.Text(t.W, term.Width, t.Color); err != nil {
-			return err
-		}
+		tables = append(tables, a.Leader("leader"))
 		more := []*chart.Table{a.Versus("reference")}
 		if a.ShowExact() {
 			more = append(more, a.Exact("exact"))
 		}
 		for _, table := range more {
-			if table == nil {
-				continue
-			}
-			if t.Plain {
-				table = table.Plain()
-			}
-			fmt.Fprintf(t.W, "\n%s\n\n", term.Wrap(t.Words(table.Title), 0))
-			if err := table.Text(t.W, term.Width, t.Color); err != nil {
-				return err
-			}
-			if table.ID == "exact" {
-				fmt.Fprintf(t.W, "\n%s\n", term.Wrap(t.Words(table.Note), 0))
+			if table != nil {
+				tables = append(tables, table)
 			}
 		}
 	}
-	if legend := report.Legend(all); legend != "" {
-		fmt.Fprintf(t.W, "\n%s\n", term.Wrap(t.Words(legend), 0))
-	}
-	if !verdict || len(all) == 0 {
-		return nil
-	}
-	if values := run.Values(); values != "" {
-		fmt.Fprintf(t.W, "\n%s\n", term.Wrap(t.Words(values), 0))
-	}
-	if h := strings.Join(strings.Fields(run.Manifest.Hypothesis), " "); h != "" {
-		fmt.Fprintf(t.W, "\n%s\n", term.Wrap(t.Words("Stated before the run: "+h), 0))
-	}
-	if claims := report.ClaimsSaid(run); claims != nil {
-		fmt.Fprintln(t.W)
-		for _, p := range claims {
-			fmt.Fprintln(t.W, term.Wrap(t.Words(p.String()), 0))
-		}
-	}
-	head, lead := report.Headline(all)
-	fmt.Fprintf(t.W, "\n%s\n", t.Bold(term.Wrap(t.Words(head.String()), 0)))
-	for _, p := range lead {
-		fmt.Fprintln(t.W, term.Wrap(t.Words(p.String()), 0))
-	}
-	return nil
+	return tables, report.Legend(all), nil
 }
 
-// printSolved prints when the sizes of DeepSea were solved.
-func printSolved(t term.Terminal, table *chart.Table) error {
+// printTable prints a table below its title.
+func printTable(t term.Terminal, table *chart.Table) error {
 	if t.Plain {
 		table = table.Plain()
 	}
-	fmt.Fprintf(t.W, "%s\n\n", term.Wrap(t.Words(table.Title), 0))
-	if err := table.Text(t.W, term.Width, t.Color); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(t.W, "\n%s\n\n", term.Wrap(t.Words(table.Note), 0))
-	return err
-}
-
-// printScores prints the scores of a suite in place of a table for each environment, which are on the page.
-func printScores(t term.Terminal, run *report.Run, s *report.Score) error {
-	table := s.Table(&run.Manifest)
-	if t.Plain {
-		table = table.Plain()
-	}
-	fmt.Fprintf(t.W, "%s\n\n", term.Wrap(t.Words(table.Title), 0))
-	if err := table.Text(t.W, term.Width, t.Color); err != nil {
-		return err
-	}
-	fmt.Fprintf(t.W, "\n%s\n", term.Wrap(t.Words(table.Note), 0))
-	if first := s.Say(); first != nil {
-		fmt.Fprintf(t.W, "\n%s\n", t.Bold(term.Wrap(t.Words(first.String()), 0)))
-	}
-	if values := run.Values(); values != "" {
-		fmt.Fprintf(t.W, "\n%s\n", term.Wrap(t.Words(values), 0))
-	}
-	if quote := s.Quote(s.Rows[0], run.Manifest.Troupe); quote != "" {
-		fmt.Fprintf(t.W, "\nto quote %s\n", quote)
-	}
-	return nil
+	fmt.Fprintf(t.W, "%s\n\n", t.Wrap(table.Title, 0))
+	return table.Text(t.W, t.Width, t.Color)
 }
 
 // policies emits one event for each policy of each environment.

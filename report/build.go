@@ -41,10 +41,12 @@ type document struct {
 	repeats  bool
 	envs     []*envPart
 	score    *chart.Table   // nil for a run that is not of a suite
-	first    Prose          // which policies may be the best
 	quote    string         // of the best policy
-	solved   []*chart.Table // of DeepSea, exact and as bsuite logs, by kind
+	solved   []*chart.Table // of DeepSea, by kind
+	logged   []*chart.Table // the same as bsuite logs it
+	deep     []*chart.Figure
 	overview *chart.Table
+	why      []*chart.Figure // what the members of agents think
 	across   []*chart.Figure
 	cost     *chart.Figure
 	costs    *chart.Table
@@ -196,20 +198,20 @@ func compose(run *Run, opts Options) *document {
 		p.powers = p.a.powers(prefix)
 	}
 	for _, s := range SolvedBy(run) {
-		d.solved = append(d.solved, s.Table(&run.Manifest, false), s.Table(&run.Manifest, true))
+		d.solved, d.logged = append(d.solved, s.Table(&run.Manifest, false)), append(d.logged, s.Table(&run.Manifest, true))
 		if f := s.Figure(&run.Manifest); f != nil {
-			d.across = append(d.across, f)
+			d.deep = append(d.deep, f)
 		}
 	}
 	for e := range m.Environments {
 		if f := run.valuesFigure(e); f != nil {
-			d.across = append(d.across, f)
+			d.why = append(d.why, f)
 		}
 	}
 	if len(d.envs) > 1 {
 		d.overview = overview(run, d.analyses())
 		if s, _ := Scores(run); s != nil {
-			d.score, d.first, d.quote = s.Table(&run.Manifest), s.Say(), s.Quote(s.Rows[0], m.Troupe)
+			d.score, d.quote = s.Table(&run.Manifest), s.Quote(s.Rows[0], m.Troupe)
 		}
 		d.across = append(d.across, acrossFigures(run, d.analyses())...)
 	}
@@ -250,6 +252,8 @@ func (d *document) exports() (figures []*chart.Figure, tables []*chart.Table) {
 			}
 		}
 	}
+	add(d.deep...)
+	add(d.why...)
 	add(d.across...)
 	for _, e := range d.envs {
 		add(e.lin, e.loglog, e.reward, e.gap, e.final, e.tail, e.growth)
@@ -286,6 +290,7 @@ func (d *document) exports() (figures []*chart.Figure, tables []*chart.Table) {
 		tables = append(tables, d.score)
 	}
 	tables = append(tables, d.solved...)
+	tables = append(tables, d.logged...)
 	if d.overview != nil {
 		tables = append(tables, d.overview)
 	}

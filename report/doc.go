@@ -12,6 +12,6 @@
 //   - a Prose is a sentence chosen from the Analysis.
 //
 // Comparisons use only replications that every policy has finished. Differences are paired, and
-// their intervals hold for all pairs of policies at once (internal/stats, MaxT). The sentences are
-// chosen in words.go from the Analysis; nothing there says "lower" when an interval contains zero.
+// their intervals hold for all pairs of policies at once (internal/stats, MaxT). What a run says first is its Answer:
+// package headline makes the sentence from the Analysis, by the intervals of the table under it.
 package report

@@ -5,6 +5,7 @@ import (
 
 	"troupe/internal/infer"
 	"troupe/report/chart"
+	"troupe/report/headline"
 )
 
 // nounOf calls an estimand by its name in a sentence.
@@ -37,7 +38,12 @@ func meaning(e infer.Estimand) string {
 }
 
 // Word is the verdict on policy i.
-func (a *Analysis) Word(i int) string { return verdictWord(a.Diff[i].Verdict, a.Estimand) }
+func (a *Analysis) Word(i int) string {
+	if a.Diff[i].Verdict == Tied && a.stand(i) == headline.AboutSame {
+		return headline.AboutSame.String()
+	}
+	return verdictWord(a.Diff[i].Verdict, a.Estimand)
+}
 
 func verdictWord(v Verdict, e infer.Estimand) string {
 	switch {
@@ -45,6 +51,8 @@ func verdictWord(v Verdict, e infer.Estimand) string {
 		return "fewest lost"
 	case v == Lowest:
 		return "lowest " + shortOf(e)
+	case v == Worse && e != infer.Mean:
+		return "larger"
 	}
 	return v.String()
 }
@@ -102,55 +110,4 @@ func (a *Analysis) places() Prose {
 		return nil
 	}
 	return say("Places by these intervals: ", p, ".")
-}
-
-// byEstimand is general where the spec fixes another estimand than the mean.
-func (a *Analysis) byEstimand() (head Prose, lead []Prose) {
-	best := a.Best()
-	first := a.same(best)
-	A, n, noun := say(first), len(first), nounOf(a.Estimand)
-	has, it := plural(n, " has", " have"), plural(n, "it", "them")
-	lowest := a.amount(a.Summary[best].Estimate)
-	after := say("After ", many(a.T, a.Run.Manifest.Unit()), " ")
-	open, _, worse := a.split()
-	next := a.Order[min(n, len(a.Order)-1)]
-	switch {
-	case a.Compared() == 1:
-		head = say("The ", noun, " of ", A, " is ", lowest, ".")
-		lead = append(lead, say("It is the only policy that is compared."))
-	case a.R() < a.Estimand.Least():
-		head = say("Too few replications to compare (", chart.Count(a.R()), ").")
-		lead = append(lead, say(after, "the lowest ", noun, " is ", A, "’s, ", lowest, ". From ",
-			chart.Count(a.Estimand.Least()), " replications on the report says which differences of it are more "+
-				"than chance."))
-	case a.allSame():
-		head = say("The ", noun, " is the same for all ", chart.Count(n), " policies.")
-		lead = append(lead, say(after, "it is ", lowest, ", and no two of them differ in any of ", many(a.R(),
-			"replication"),
-			"."))
-	case len(open) == 0:
-		d := a.Diff[next]
-		head = say(A, has, " the lowest ", noun, ".")
-		lead = append(lead, say(after, "it is ", lowest, "; the next, of ", name(a.Label(next)), ", is ",
-			a.amount(d.Mean),
-			" more [", a.amount(d.Lo), ", ", a.amount(d.Hi), "]. All margins are more than chance explains ",
-			a.chance(), "."))
-	case len(worse) == 0:
-		head = say("No policy stands out.")
-		lead = append(lead, say(after, "the lowest ", noun, " is ", A, "’s, ", lowest,
-			"; every difference may be chance at ",
-			many(a.R(), "replication"), "."))
-	default:
-		others := any(open)
-		if len(open) > 4 {
-			others = chart.Count(len(open)) + " others"
-		}
-		head = say(A, has, " the lowest ", noun, ", but ", others, " cannot be told apart from ", it, ".")
-		lead = append(lead, say(after, "it is ", lowest, ". That of ", listed(worse),
-			" is larger, by margins that chance does not explain ", a.chance(), "."))
-	}
-	if p := a.places(); p != nil {
-		lead = append(lead, p)
-	}
-	return head, append(lead, a.losses()...)
 }

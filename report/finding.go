@@ -6,6 +6,7 @@ import (
 
 	"troupe/internal/infer"
 	"troupe/report/chart"
+	"troupe/report/headline"
 )
 
 // sweepWorth is the number of values from which on a swept number is the finding of a run.
@@ -80,67 +81,24 @@ func (f *finding) exponent() string {
 	return fmt.Sprintf("%s [%s, %s]", chart.Number(f.b, 2), chart.Number(f.lo, 2), chart.Number(f.hi, 2))
 }
 
-// trend is the verb of a finding.
-func (f *finding) trend() string {
-	switch {
-	case !f.clear:
-		return "has no clear trend in"
-	case f.b > 0:
-		return "grows with"
+// curve is the finding as values of a headline.
+func (f *finding) curve() *headline.Curve {
+	c := &headline.Curve{Policy: f.kind, Option: f.path, First: valueLabel(f.first), Last: valueLabel(f.last), Region: f.region,
+		Lo: f.lo, Hi: f.hi}
+	if f.region {
+		c.From, c.To = valueLabel(f.from), valueLabel(f.to)
 	}
-	return "falls with"
+	return c
 }
 
-// say words a finding: the headline and where the lowest means are.
-func (f *finding) say() (head, low Prose) {
-	head = say("Regret of ", name(f.kind), " "+f.trend()+" "+f.path+": exponent "+f.exponent()+
-		" over "+f.path+" = "+valueLabel(f.first)+" … "+valueLabel(f.last)+".")
-	text := "The lowest mean is at " + f.path + " = " + valueLabel(f.lowest)
+// exponentSaid says the exponent and where the lowest means are.
+func (f *finding) exponentSaid() Prose {
+	text := "Exponent of the regret in " + f.path + ": " + f.exponent() + " over " + valueLabel(f.first) + " to " + valueLabel(f.last) +
+		"; the lowest mean is at " + f.path + " = " + valueLabel(f.lowest)
 	if f.region && f.from < f.to {
-		text += "; values that cannot be told apart from it lie between " + valueLabel(f.from) + " and " +
-			valueLabel(f.to)
+		text += ", and " + valueLabel(f.from) + " to " + valueLabel(f.to) + " are too close to call"
 	}
-	return head, say(text + ".")
-}
-
-// Headline is the verdict on all environments: for a sweep of one number its curve, then which policies
-// were best.
-func Headline(all []*Analysis) (head Prose, lead []Prose) {
-	head, lead = ranking(all)
-	if len(all) < 2 {
-		return head, lead // a verdict starts with the curve itself
-	}
-	var in []string
-	var first *finding
-	trends := map[string]int{}
-	for _, a := range all {
-		f := a.finding()
-		if f == nil {
-			return head, lead
-		}
-		if first == nil {
-			first = f
-		}
-		trends[f.trend()]++
-		in = append(in, f.exponent()+" in "+a.Name)
-	}
-	curve := say("Whether regret of ", name(first.kind), " grows with "+first.path+" depends on the environment.")
-	if trends[first.trend()] == len(all) {
-		where := "every"
-		if !first.clear {
-			where = "any"
-		}
-		curve = say("Regret of ", name(first.kind), " "+first.trend()+" "+first.path+" in "+where+" environment.")
-	}
-	text := "Exponents of " + first.path + " over " + valueLabel(first.first) + " … " + valueLabel(first.last) + ": " +
-		in[0]
-	for _, s := range in[1:min(len(in), 4)] {
-		text += ", " + s
-	}
-	if len(in) > 4 {
-		text += fmt.Sprintf(", and %d more", len(in)-4)
-	}
-	return curve, append([]Prose{say(text + "."), head}, lead...)
+	return say(text + ".")
 }
 
 // named lists the policies whose curves have labels where there are more than maxEnds: the rivals first, by their

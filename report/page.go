@@ -38,6 +38,8 @@ func parsed(files embed.FS, name string, parts ...string) func() *template.Templ
 // shell is what every page of ours has: title, palette, styles, script.
 type shell struct {
 	Title  string
+	About  string // what a link to the page shows
+	Image  string // of such a link, a file beside the page; "" for none
 	When   string
 	Style  template.CSS
 	Script template.JS
@@ -62,6 +64,7 @@ func newShell(title string, looks []chart.Look, policies, envs int) shell {
 	}{{"paper", chart.PaperColor}, {"card", chart.CardColor}, {"ink", chart.InkColor}, {"soft", chart.SoftColor},
 		{"rule", chart.LineColor},
 		{"grid", chart.GridColor}, {"wash", chart.WashColor}, {"link", chart.LinkColor},
+		{"good", [2]string{"#1f7a4d", "#3ecf8e"}}, {"bad", [2]string{"#b3471d", "#ff9d73"}},
 		{"ramp", [2]string{chart.Blues[1].Light, chart.Blues[1].Dark}}} {
 		fmt.Fprintf(&b, "--%s:light-dark(%s,%s);", v.name, v.c[0], v.c[1])
 	}
@@ -105,31 +108,34 @@ type page struct {
 	Claims     []Prose  // of the spec, with their answers
 	Noun       string   // what is compared: Mean regret
 	Together   string   // for what the marks of the overview hold together
-	Head       Prose
-	Lead       []Prose
-	Each       []*envView // verdict of each of a few environments
-	Facts      []fact
-	Chips      []chip
-	Alone      bool // one policy: nothing is compared
-	Crowded    bool // many policies: the bar scrolls
-	Repeats    bool
-	Score      template.HTML // the scores of a suite
-	First      Prose         // which policies may have the highest score
-	Quote      string        // the line of the best
-	Solved     []solvedView
-	Overview   template.HTML
-	Marks      string        // what the marks of the overview mean
-	Across     []*figureView // figures over several environments
-	Envs       []*envView
-	Compared   template.HTML
-	Cost       *figureView
-	How        []string
-	Manifest   [][2]string
-	Notes      []string
-	Command    string
-	Spec       string
-	Cite       string // BibTeX
-	Recorded   bool   // there is a diagnostics.csv
+	Answer
+	Each     []*envView // verdict of each of a few environments
+	Facts    []fact
+	Chips    []chip
+	Alone    bool // one policy: nothing is compared
+	Crowded  bool // many policies: the bar scrolls
+	Repeats  bool
+	Deep     bool          // a run of DeepSea: the regret of each size is folded
+	Heat     template.HTML // of many environments: who loses more where
+	Score    template.HTML // the scores of a suite
+	Quote    string        // the line of the best
+	Solved   []solvedView  // the table of each kind
+	Logged   []solvedView  // the same as bsuite logs it
+	Overview bool          // there is tables/overview.csv
+	Marks    string        // what the marks of the overview mean
+	First    []*figureView // figures that are the answer: episodes until solved
+	Why      []*figureView // figures that explain it: what the members think
+	Across   []*figureView // figures over several environments
+	Envs     []*envView
+	Compared template.HTML
+	Cost     *figureView
+	How      []string
+	Manifest [][2]string
+	Notes    []string
+	Command  string
+	Spec     string
+	Cite     string // BibTeX
+	Recorded bool   // there is a diagnostics.csv
 }
 
 // solvedView is a table of the episodes until DeepSea was solved.
@@ -151,39 +157,40 @@ type chip struct {
 
 // envView is one environment's part of the page.
 type envView struct {
-	N       int
-	Name    string
-	Single  bool // the only environment: its verdict is the page's headline
-	Suffix  string
-	Head    Prose
-	Lead    []Prose
-	Facts   []string
-	Data    template.JS
-	Own     []leaderHead // columns of the leader table before the drawn difference
-	Rivals  []leaderHead // and behind it
-	Rows    []leaderRow
-	Alone   bool // one policy: nothing is compared
-	Forest  string
-	Ticks   []placed
-	Note    string
-	Table   string // file name of the leader table
-	Versus  template.HTML
-	Exact   template.HTML
-	Lin     *figureView
-	Top     string // of the linear axis
-	LogFrom string // start of the log axis
-	Log     *figureView
-	Reward  *figureView
-	Metric  string // "Reward per round", "Accuracy"
-	Bounds  []string
-	Gap     *figureView
-	Final   *figureView
-	Tail    *figureView
-	Tails   template.HTML
-	TailCSV string
-	Growth  *figureView
-	Sweeps  []*figureView
-	Also    []*figureView
+	N      int
+	Name   string
+	Single bool // the only environment: its verdict is the page's headline
+	Suffix string
+	Answer
+	Facts  []string
+	Data   template.JS
+	Own    []leaderHead // columns of the leader table before the drawn difference
+	Rivals []leaderHead // and behind it
+	Rows   []leaderRow
+	Alone  bool // one policy: nothing is compared
+	// Undecided: there are too few replications for intervals and verdicts.
+	Undecided bool
+	Forest    string
+	Ticks     []placed
+	Note      string
+	Table     string // file name of the leader table
+	Versus    template.HTML
+	Exact     template.HTML
+	Lin       *figureView
+	Top       string // of the linear axis
+	LogFrom   string // start of the log axis
+	Log       *figureView
+	Reward    *figureView
+	Metric    string // "Reward per round", "Accuracy"
+	Bounds    []string
+	Gap       *figureView
+	Final     *figureView
+	Tail      *figureView
+	Tails     template.HTML
+	TailCSV   string
+	Growth    *figureView
+	Sweeps    []*figureView
+	Also      []*figureView
 }
 
 // H returns a heading at the level that follows the page's outline, styled as a section title.
@@ -268,7 +275,8 @@ func (d *document) writePage(w io.Writer) error {
 	p.When = when(m.Started)
 	p.Hypothesis, p.Claims = paragraphs(m.Hypothesis), ClaimsSaid(d.run)
 	p.Noun = upperFirst(nounOf(d.run.estimand()))
-	p.Head, p.Lead = Headline(d.analyses())
+	p.Answer = d.run.Answer()
+	p.Title, p.About = p.Head.String(), p.Lead.String()
 	p.Facts = d.facts()
 	for i, pol := range m.Policies {
 		p.Chips = append(p.Chips, chip{N: i, Name: pol.Name, Short: chart.Shorten(pol.Name, chart.NameWidth),
@@ -276,10 +284,10 @@ func (d *document) writePage(w io.Writer) error {
 	}
 	p.Crowded, p.Alone = len(p.Chips) > 10, len(p.Chips) == 1
 	if d.score != nil {
-		p.Score, p.First, p.Quote = d.score.HTML(names), d.first, d.quote
+		p.Score, p.Quote = d.score.HTML(names), d.quote
 	}
 	if d.overview != nil {
-		p.Overview = d.overview.HTML(names)
+		p.Overview = true
 		p.Marks, p.Together = strings.Join(marks(d.analyses()), ", "), "all pairs of all environments"
 		if d.envs[0].a.Sequential() {
 			p.Together = "all pairs of an environment"
@@ -288,8 +296,21 @@ func (d *document) writePage(w io.Writer) error {
 	for _, t := range d.solved {
 		p.Solved = append(p.Solved, solvedView{t.ID, t.Title, t.HTML(names), t.Note})
 	}
+	for _, t := range d.logged {
+		p.Logged = append(p.Logged, solvedView{t.ID, t.Title, t.HTML(names), t.Note})
+	}
+	p.Deep = p.Solved != nil
+	for _, f := range d.deep {
+		p.First = append(p.First, view(f))
+	}
+	for _, f := range d.why {
+		p.Why = append(p.Why, view(f))
+	}
 	for _, f := range d.across {
 		p.Across = append(p.Across, view(f))
+	}
+	if !p.Deep {
+		p.Heat = standings(d.run, d.analyses())
 	}
 	p.Cost = view(d.cost)
 	p.Compared = under(d.compared, names)
@@ -313,7 +334,7 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 	if !single {
 		v.Suffix = fmt.Sprintf("-%d", e.n)
 	}
-	v.Head, v.Lead = a.Verdict()
+	v.Answer = a.Answer()
 	ax := a.forest()
 	for _, t := range ax.Ticks {
 		v.Ticks = append(v.Ticks, placed{template.CSS("left:" + chart.PercentOf(ax.At(t.At))), t.Label})
@@ -367,7 +388,8 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 // difference.
 func (e *envPart) leaders(v *envView, ax chart.Axis) {
 	a := e.a
-	columns := slices.DeleteFunc(a.leaderColumns(), func(c leaderColumn) bool { return c.page.head == "" })
+	columns := slices.DeleteFunc(a.leaderColumns(), func(c leaderColumn) bool { return c.page.head == "" || e.empty(c.Key) })
+	v.Undecided = a.R() < a.Estimand.Least() && a.Compared() > 1
 	for _, c := range columns {
 		class := ""
 		if strings.HasPrefix(c.page.class, "pm") {
@@ -408,6 +430,16 @@ func (e *envPart) leaders(v *envView, ax chart.Axis) {
 		}
 		v.Rows = append(v.Rows, row)
 	}
+}
+
+// empty reports whether a column of the leader table has no cell.
+func (e *envPart) empty(key string) bool {
+	for r := range e.a.Order {
+		if e.leader.Show(r, key) != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // separable reports whether more replications would tell policy i from the first one, and not too many.
@@ -499,35 +531,35 @@ func when(s string) string {
 	return t.UTC().Format("2 Jan 2006, 15:04") + " UTC"
 }
 
+// facts are at most four.
 func (d *document) facts() []fact {
 	m := d.run.Manifest
-	f := []fact{{chart.Count(len(m.Policies)), plural(len(m.Policies), "policy", "policies")}}
-	if len(m.Environments) > 1 {
-		f = append(f, fact{chart.Count(len(m.Environments)), "environments"})
-	}
-	f = append(f, fact{chart.Count(m.Replications), plural(m.Replications, "replication", "replications")},
-		fact{"T = " + horizons(&m), ""})
-	if len(m.Environments) == 1 {
-		for _, x := range environmentFacts(m.Environments[0]) {
-			f = append(f, fact{"", x})
-		}
-	}
-	if len(m.Policies) > 1 && !d.run.apart {
-		f = append(f, fact{"", fmt.Sprintf("common random numbers, seed %d", m.Seed)})
-	} else {
-		f = append(f, fact{"", fmt.Sprintf("seed %d", m.Seed)})
-	}
+	policies := fact{chart.Count(len(m.Policies)), plural(len(m.Policies), "policy", "policies")}
 	switch values := d.run.Values(); {
 	case strings.HasPrefix(values, "Textbook"):
-		f = append(f, fact{"textbook values", ""})
+		policies.Text += ", textbook values"
 	case values != "":
-		f = append(f, fact{"tuned values", ""})
+		policies.Text += ", tuned values"
 	}
-	if m.Status == "interrupted" {
-		f = append(f, fact{"interrupted", fmt.Sprintf("after %s of %s cells", chart.Count(m.Done),
-			chart.Count(m.Cells))})
+	f := []fact{policies}
+	if len(m.Environments) > 1 {
+		kind := "environments"
+		if d.solved != nil {
+			kind = "sizes"
+		}
+		f = append(f, fact{chart.Count(len(m.Environments)), kind})
 	}
-	return f
+	f = append(f, fact{chart.Count(m.Replications), plural(m.Replications, "replication", "replications") + " of " + horizons(&m) + " " +
+		m.Unit() + "s"})
+	switch {
+	case m.Status == "interrupted":
+		f = append(f, fact{"interrupted", fmt.Sprintf("after %s of %s cells", chart.Count(m.Done), chart.Count(m.Cells))})
+	case len(m.Environments) == 1:
+		if facts := environmentFacts(m.Environments[0]); facts != nil {
+			f = append(f, fact{"", strings.Join(facts, ", ")})
+		}
+	}
+	return append(f, fact{"", fmt.Sprintf("seed %d", m.Seed)})
 }
 
 // horizons writes the horizon of a run, or the smallest and the largest of its environments.

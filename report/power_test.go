@@ -68,8 +68,8 @@ func TestPowers(t *testing.T) {
 	}
 }
 
-// The hypothesis stands on the page above the verdict, paragraph by paragraph and escaped; without one
-// nothing is said.
+// The hypothesis stands on the page under the answer, open, paragraph by paragraph and escaped; without one nothing is
+// said.
 func TestHypothesisOnPage(t *testing.T) {
 	page := func(h string) string {
 		run := loaded(t, []sim.EnvironmentRow{linearEnv("ball", 5, ball())}, troupeOfSeven(), 25, 1000, 10)
@@ -81,8 +81,8 @@ func TestHypothesisOnPage(t *testing.T) {
 		return b.String()
 	}
 	text := page("m < d\nis worse.\n\nThe rest is not.")
-	at, head := strings.Index(text, "<p class=\"lead\">m &lt; d is worse.</p>\n<p class=\"lead\">The rest is not.</p>"), strings.Index(text, "<h1>")
-	if at < 0 || head < at {
+	at, head := strings.Index(text, "<p class=\"body\">m &lt; d is worse.</p>\n<p class=\"body\">The rest is not.</p>"), strings.Index(text, "<h1>")
+	if fold := strings.Index(text, "<details"); at < head || fold < at {
 		t.Errorf("hypothesis at %d, headline at %d", at, head)
 	}
 	if !strings.Contains(text, "Exponent</th>") || !strings.Contains(text, "tables/powers-ensemble-m.csv") {

@@ -67,11 +67,3 @@ func anyRare(all []*Analysis) bool {
 	}
 	return false
 }
-
-// allMargins is the sentence of several environments in which every interval excludes zero.
-func allMargins(all []*Analysis) Prose {
-	if anyRare(all) {
-		return say("In each of them all intervals exclude zero ", all[0].chance(), ". ", rareSomewhere)
-	}
-	return say("In each of them all margins are more than chance explains ", all[0].chance(), ".")
-}

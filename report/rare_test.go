@@ -32,9 +32,8 @@ func TestRareClause(t *testing.T) {
 		x := a.paired(1, 0, 1)
 		a.Diff = []Difference{{Verdict: Lowest}, {Verdict: Worse, OK: true, Mean: stats.Mean(x), SE: stats.StdErr(x), Lo: c.margin / 2, Hi: 2 * c.margin}}
 		a.setRare(&a.Diff[1], x, a.largestLoss())
-		head, lead := a.general()
-		text := head.String()
-		for _, p := range lead {
+		text := ""
+		for _, p := range a.careful() {
 			text += " " + p.String()
 		}
 		t.Log(text)

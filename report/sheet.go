@@ -42,11 +42,15 @@ func (s *Sheet) WriteHTML(w io.Writer, looks []chart.Look) error {
 		names[i] = chart.ClassOf(i)
 	}
 	view := struct {
-		Tab   string
-		Style template.CSS
+		Tab          string
+		About, Image string
+		Style        template.CSS
 		*Sheet
 		Parts []section
 	}{Tab: s.Title + " · troupe", Style: newShell("", looks, 0, 0).Style, Sheet: s}
+	if len(s.Lead) > 0 {
+		view.About = s.Lead[0].String()
+	}
 	for _, x := range s.Sections {
 		p := section{ID: x.ID, Title: x.Title, How: x.How, Pre: x.Pre, Figure: x.Figure.HTML()}
 		if x.Table != nil {

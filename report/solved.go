@@ -23,10 +23,11 @@ type Solved struct {
 
 // Solves is an agent on a size.
 type Solves struct {
-	R       int   // finished replications
-	Solved  []int // the episodes of those that solved it, increasing
-	Rounded []int // the same among the episodes that bsuite logs
-	Best    int   // of them and the others: how many count in bsuite's score
+	R       int          // finished replications
+	Each    map[int]bool // finished replications: whether they solved it
+	Solved  []int        // the episodes of those that solved it, increasing
+	Rounded []int        // the same among the episodes that bsuite logs
+	Best    int          // of them and the others: how many count in bsuite's score
 }
 
 // Median returns the median of all finished replications, where one that did not solve comes last; ok is false when
@@ -81,6 +82,7 @@ func SolvedBy(run *Run) []*Solved {
 
 // solves reads the last line of each replication of an agent in an environment.
 func (run *Run) solves(e, p, size int) (s Solves) {
+	s.Each = map[int]bool{}
 	data := &run.Envs[e]
 	for r, c := range data.Cells[p] {
 		if c == nil || data.Also == nil || data.Also[p][r] == nil {
@@ -94,6 +96,7 @@ func (run *Run) solves(e, p, size int) (s Solves) {
 			}
 			return int(v[len(v)-1])
 		}
+		s.Each[r] = last("solved") > 0
 		if at := last("solved"); at > 0 {
 			s.Solved = append(s.Solved, at)
 		}
@@ -135,10 +138,11 @@ func indices(n int) []int {
 // bsuite logs.
 func (s *Solved) Table(m *sim.Manifest, logged bool) *chart.Table {
 	id, title := "solved-"+s.Kind, "Episodes until "+s.Kind+" is solved"
-	note := "Median over the replications; a share is that of the replications that solved it, where not all did: "
+	note := "Solved: runs of all sizes in which "
 	if logged {
 		id, title = id+"-logged", title+", as bsuite logs them"
-		note = "Rounded up to the episodes that bsuite writes a line for (1, 1.2, 1.4, 1.7, 2, 2.5, 3, 4, … × 10^k): "
+		note = "Rounded up to the episodes that bsuite writes a line for (1, 1.2, 1.4, 1.7, 2, 2.5, 3, 4, … × 10^k). Solved: runs of all " +
+			"sizes in which "
 	}
 	rule := episode.Deterministic
 	if s.Kind == "deep-sea-stochastic" {
@@ -148,10 +152,11 @@ func (s *Solved) Table(m *sim.Manifest, logged bool) *chart.Table {
 	if rule.From > 1 {
 		from = fmt.Sprintf(" from episode %d on", rule.From)
 	}
-	note += fmt.Sprintf("the share of bad episodes is below %v%s (%s). Score: the share of sizes and replications "+
-		"solved before 2^N + 100 and within %s episodes; %s were played.", rule.Share, from, rule.File,
+	note += fmt.Sprintf("the share of bad episodes is below %v%s (%s). Episodes are medians over the replications. Score: the share of "+
+		"sizes and replications solved before 2^N + 100 and within %s episodes; %s were played.", rule.Share, from, rule.File,
 		chart.Count(episode.SuiteEpisodes), chart.Count(s.T))
-	t := &chart.Table{ID: id, Title: title, Note: note, Cols: []chart.Column{{Key: "agent", Head: "Agent", Text: true}}}
+	t := &chart.Table{ID: id, Title: title, Note: note, Cols: []chart.Column{{Key: "agent", Head: "Agent", Text: true},
+		{Key: "solved", Head: "Solved", Text: true}}}
 	shown := s.shown()
 	for i, n := range s.Sizes {
 		c := chart.Column{Key: fmt.Sprintf("N=%d", n), Head: fmt.Sprintf("N = %d", n), Text: true}
@@ -162,7 +167,16 @@ func (s *Solved) Table(m *sim.Manifest, logged bool) *chart.Table {
 	}
 	t.Cols = append(t.Cols, chart.Column{Key: "score", Head: "Score", Dec: 2})
 	for a, p := range s.Agents {
-		row := chart.Row{Look: p, Cells: []chart.Cell{chart.TextCell(m.Policies[p].Name)}}
+		solved, all := 0, 0
+		for _, c := range s.Cells[a] {
+			at := c.Solved
+			if logged {
+				at = c.Rounded
+			}
+			solved, all = solved+len(at), all+c.R
+		}
+		row := chart.Row{Look: p, Cells: []chart.Cell{chart.TextCell(m.Policies[p].Name),
+			chart.TextCell(fmt.Sprintf("%s of %s", chart.Count(solved), chart.Count(all)))}}
 		for _, c := range s.Cells[a] {
 			row.Cells = append(row.Cells, chart.TextCell(c.text(logged)))
 		}
@@ -183,6 +197,9 @@ func (s Solves) text(logged bool) string {
 		share = fmt.Sprintf("%d/%d", len(at), s.R)
 	}
 	v, ok := medianOf(at, s.R)
+	if len(at) == 0 {
+		return "–"
+	}
 	if !ok {
 		return share
 	}

@@ -48,7 +48,7 @@ m = 2
 	if v, ok := ten.Median(); !ok || v < 20 || v > 40 || len(ten.Rounded) != 3 || ten.Rounded[0] < ten.Solved[0] {
 		t.Errorf("optimism on N = 10: %+v", ten)
 	}
-	if _, ok := s.Cells[1][1].Median(); ok || s.Cells[1][1].text(false) != "0/3" {
+	if _, ok := s.Cells[1][1].Median(); ok || s.Cells[1][1].text(false) != "–" {
 		t.Errorf("uniform on N = 10: %+v", s.Cells[1][1])
 	}
 	// By hand, from diagnostics.csv: the last line of the first replication of optimism on N = 10.
@@ -73,15 +73,16 @@ m = 2
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Episodes until deep-sea is solved", "Episode k", "deep_sea/analysis.py", "150 episodes",
-		"What the members think: values on the way to the treasure, deep-sea(size=10)", "ensemble, episode 100"} {
+		"Why: what the members hope for, deep-sea(size=10)", "ensemble, episode 100",
+		">6 of 6</td>", ">0 of 6</td>"} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
 }
 
-// TestMemberValues: the file of values is read as it was written, the figure has a panel for each episode, and what was
-// changed is refused with its line.
+// TestMemberValues: the file of values is read as it was written, the figure has a panel for the first and the last episode
+// with the median member, and what was changed is refused with its line.
 func TestMemberValues(t *testing.T) {
 	run := &Run{Manifest: sim.Manifest{Environments: []sim.EnvironmentRow{{Name: "sea", Kind: "deep-sea"}},
 		Policies: []sim.PolicyRow{{Name: "ensemble"}}}}
@@ -90,6 +91,8 @@ sea,ensemble,1,1,1,0,0.5,0
 sea,ensemble,1,1,1,1,0.25,0
 sea,ensemble,1,1,2,0,1.5,0
 sea,ensemble,1,1,2,1,-1,0
+sea,ensemble,1,5,1,0,9,9
+sea,ensemble,1,5,1,1,9,3
 sea,ensemble,1,10,1,0,0.75,9
 sea,ensemble,1,10,1,1,2,3
 `
@@ -97,11 +100,11 @@ sea,ensemble,1,10,1,1,2,3
 		t.Fatal(err)
 	}
 	f := run.valuesFigure(0)
-	if f == nil || len(f.Panels) != 2 || len(f.Panels[0].Marks) != 2 || len(f.Panels[1].Marks) != 2 {
+	if f == nil || len(f.Panels) != 2 || len(f.Panels[0].Marks) != 3 || len(f.Panels[1].Marks) != 4 {
 		t.Fatalf("%+v", f)
 	}
 	p := f.Panels[1]
-	if p.Title != "ensemble, episode 10" || p.Marks[0].Y[1] != 2 || p.Marks[1].X[0] != 1 || p.Y.Lo > -1 || p.Y.Hi < 2 {
+	if p.Title != "ensemble, episode 10" || p.Marks[1].Y[1] != 2 || p.Marks[2].Y[0] != 0.75 || p.Marks[3].X[0] != 1 || f.Panels[0].Marks[1].Y[0] != 1 || p.Y.Lo > -0.8 || p.Y.Hi < 2 {
 		t.Errorf("%+v", p)
 	}
 	for bad, want := range map[string]string{

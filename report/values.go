@@ -108,61 +108,95 @@ func (run *Run) addValue(row []string) error {
 	return nil
 }
 
-// Limits of the figure of values.
-const (
-	valuedAgents = 3  // rows of panels
-	valuedModels = 20 // curves of a panel
-)
+// valuedAgents is how many agents the figure of values has rows for.
+const valuedAgents = 3
 
-// valuesFigure shows what the members of agents think of the states on the way to the treasure, one panel for each
-// agent and episode; nil without values of the environment.
+// valuesFigure shows what the members of agents think of the states on the way to the treasure, before the first and the
+// last recorded episode of each agent: the median member, 10 to 90 % of them, and one of them. It is nil without values of
+// the environment.
 func (run *Run) valuesFigure(e int) *chart.Figure {
-	var all []*memberValues
-	agents := map[int]bool{}
-	lo, hi, episodes := 0.0, 1.0, 0
+	var agents []int
+	first, last := map[int]*memberValues{}, map[int]*memberValues{}
 	for _, v := range run.values {
-		if v.env != e || len(agents) == valuedAgents && !agents[v.agent] || len(v.visits) < 2 {
+		if v.env != e || len(v.visits) < 2 {
 			continue
 		}
-		agents[v.agent] = true
-		all, episodes = append(all, v), max(episodes, v.episode)
-		for _, m := range v.models[:min(len(v.models), valuedModels)] {
-			lo, hi = min(lo, slices.Min(m)), max(hi, slices.Max(m))
+		if first[v.agent] == nil {
+			if len(agents) == valuedAgents {
+				continue
+			}
+			agents = append(agents, v.agent)
+			first[v.agent] = v
+		}
+		if v.episode < first[v.agent].episode {
+			first[v.agent] = v
+		}
+		if last[v.agent] == nil || v.episode > last[v.agent].episode {
+			last[v.agent] = v
+		}
+	}
+	var all []*memberValues
+	for _, p := range agents {
+		all = append(all, first[p])
+		if last[p] != first[p] {
+			all = append(all, last[p])
 		}
 	}
 	if all == nil {
 		return nil
 	}
-	ticks := chart.LinearTicks(lo, hi, 4)
-	ticks = chart.Within(ticks, lo, hi)
 	f := &chart.Figure{ID: "values-" + slug(run.Manifest.Environments[e].Name),
-		Title: "What the members think: values on the way to the treasure, " + run.Manifest.Environments[e].Name,
-		How: fmt.Sprintf("Before the episode, in replication 1: the value V(s) of each member (the first %d at most, "+
-			"with the "+
-			"sign +) in the state of step h in column h; only a path through all of them reaches the treasure, and "+
-			"the optimum "+
-			"is near 1. Left of the vertical line lie the states that were visited. There the curve of a member is "+
-			"level: it "+
-			"hands back what the member hopes for beyond. On the right no episode went, and each member has hopes of "+
-			"its own.", valuedModels)}
+		Title: "Why: what the members hope for, " + run.Manifest.Environments[e].Name,
+		How: "Before the first and the last recorded episode of replication 1: the value V(s) of the state of step h on the way to the " +
+			"treasure, the median member, 10 to 90" + chart.Narrow + "% of all members, and one of them (dotted). The optimum is near 1. " +
+			"Left of the vertical line lie the states that were visited: there a member hands back what it hopes for beyond."}
+	lo, hi := 0.0, 1.0
 	for _, v := range all {
-		last := float64(len(v.visits) - 1)
-		p := &chart.Panel{Title: fmt.Sprintf("%s, episode %s", run.Manifest.Policies[v.agent].Name,
-			chart.Count(v.episode)), Look: v.agent, X: chart.Axis{Caption: "Step h", Lo: 0, Hi: last,
-			Ticks: chart.Within(chart.LinearTicks(0, last, 4), 0, last)},
-			Y: chart.Axis{Caption: "Value", Lo: lo, Hi: hi, Ticks: ticks}}
-		for i, m := range v.models[:min(len(v.models), valuedModels)] {
-			line := chart.Mark{Kind: chart.Line, Look: v.agent, Name: fmt.Sprintf("member %d", i+1), Y: m}
-			for h := range m {
-				line.X = append(line.X, float64(h))
+		p := v.panel(run.Manifest.Policies[v.agent].Name)
+		for _, m := range p.Marks {
+			for _, list := range [][]float64{m.Y, m.Lo, m.Hi} {
+				if len(list) > 0 && m.Kind != chart.ZeroX {
+					lo, hi = min(lo, slices.Min(list)), max(hi, slices.Max(list))
+				}
 			}
-			p.Marks = append(p.Marks, line)
-		}
-		if n := slices.Index(append(slices.Clone(v.visits), 0), 0); n > 0 { // a state is reached through the one before
-			p.Marks = append(p.Marks, chart.Mark{Kind: chart.ZeroX, Look: -1, Name: "visited",
-				X: []float64{float64(n - 1)}})
 		}
 		f.Panels = append(f.Panels, p)
 	}
+	for _, p := range f.Panels {
+		p.Y = chart.Axis{Caption: "Value", Lo: lo, Hi: hi, Ticks: chart.Within(chart.LinearTicks(lo, hi, 4), lo, hi)}
+	}
 	return f
+}
+
+// panel draws the values before an episode.
+func (v *memberValues) panel(agent string) *chart.Panel {
+	end := float64(len(v.visits) - 1)
+	p := &chart.Panel{Title: fmt.Sprintf("%s, episode %s", agent, chart.Count(v.episode)), Look: v.agent,
+		X: chart.Axis{Caption: "Step h", Lo: 0, Hi: end, Ticks: chart.Within(chart.LinearTicks(0, end, 4), 0, end)}}
+	band := chart.Mark{Kind: chart.Band, Look: v.agent, Name: "10 to 90 % of the members"}
+	median := chart.Mark{Kind: chart.Line, Look: v.agent, Name: "median member"}
+	for h := range v.visits {
+		var at []float64
+		for _, m := range v.models {
+			if h < len(m) {
+				at = append(at, m[h])
+			}
+		}
+		if len(at) == 0 {
+			continue
+		}
+		slices.Sort(at)
+		x := float64(h)
+		band.X, band.Lo, band.Hi = append(band.X, x), append(band.Lo, quantile(at, 0.1)), append(band.Hi, quantile(at, 0.9))
+		median.X, median.Y = append(median.X, x), append(median.Y, quantile(at, 0.5))
+	}
+	one := chart.Mark{Kind: chart.Fit, Look: v.agent, Name: "member 1", Y: v.models[0]}
+	for h := range one.Y {
+		one.X = append(one.X, float64(h))
+	}
+	p.Marks = append(p.Marks, band, median, one)
+	if n := slices.Index(append(slices.Clone(v.visits), 0), 0); n > 0 { // a state is reached through the one before
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.ZeroX, Look: -1, Name: "visited", X: []float64{float64(n - 1)}})
+	}
+	return p
 }

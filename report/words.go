@@ -5,163 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"troupe/internal/infer"
 	"troupe/report/chart"
 	"troupe/sim"
 )
-
-// Prose is a sentence in which names are marked, so that the page can set them in weight.
-type Prose []Span
-
-// Span is a piece of a sentence.
-type Span struct {
-	Text string
-	Name bool // a policy or an environment
-}
-
-// String returns the sentence without marks.
-func (p Prose) String() string {
-	var b strings.Builder
-	for _, s := range p {
-		b.WriteString(s.Text)
-	}
-	return b.String()
-}
-
-// say builds Prose from strings, names and lists of names.
-func say(parts ...any) Prose {
-	var p Prose
-	for _, x := range parts {
-		switch x := x.(type) {
-		case string:
-			p = append(p, Span{Text: x})
-		case name:
-			p = append(p, Span{Text: string(x), Name: true})
-		case []string: // a, b and c
-			for i, s := range x {
-				switch {
-				case i == 0:
-				case i == len(x)-1:
-					p = append(p, Span{Text: " and "})
-				default:
-					p = append(p, Span{Text: ", "})
-				}
-				p = append(p, Span{Text: s, Name: true})
-			}
-		case Prose:
-			p = append(p, x...)
-		default:
-			panic("report: say: unknown part")
-		}
-	}
-	return p
-}
-
-type name string
-
-// Verdict is what the report says about one environment: one headline and a few sentences. It is a
-// function of the analysis, so nothing is said that the tables do not show. The templates are
-// chosen by conditions, first match.
-func (a *Analysis) Verdict() (head Prose, lead []Prose) {
-	if a.Estimand != infer.Mean {
-		head, lead = a.byEstimand()
-	} else {
-		head, lead = a.general()
-	}
-	if f := a.finding(); f != nil { // for a sweep the finding is its curve
-		curve, low := f.say()
-		head, lead = curve, slices.Concat([]Prose{low, head}, lead)
-	}
-	loses, against := a.versus()
-	if loses != nil { // the question the spec asked comes first
-		lead[0] = say(head, " ", lead[0])
-		head = loses
-	}
-	if against != nil {
-		lead = slices.Insert(lead, 1, against)
-	}
-	return head, lead
-}
-
-// general is the verdict on all policies alike. Only the intervals of the mean decide; what else is seen, policies that
-// lost more in most replications among it, has sentences of its own.
-func (a *Analysis) general() (head Prose, lead []Prose) {
-	best := a.Best()
-	first := a.same(best) // more than one where policies lost the same
-	A, n := say(first), len(first)
-	has, it, each := plural(n, " has", " have"), plural(n, "it", "them"), plural(n, "it has", "each has")
-	amount := chart.Amount(a.Summary[best].Mean, a.Dec)
-	if a.R() < 2 {
-		return say("Too few replications to compare (", chart.Count(a.R()), ")."),
-			[]Prose{say("After ", many(a.T, a.Run.Manifest.Unit()), " the lowest regret is ", A, "’s, ", amount, ".")}
-	}
-	lost := amount + " ± " + chart.Amount(a.Summary[best].SE, a.Dec)
-	open, behind, worse := a.split()
-	reversed, _ := a.rare()
-	switch {
-	case a.Compared() == 1:
-		head = say(A, " lost ", lost, " in ", many(a.T, a.Run.Manifest.Unit()), ".")
-		lead = append(lead, say("It is the only policy", map[bool]string{true: " of this run",
-			false: " here whose numbers are not rounding"}[len(a.Policies) == 1],
-			", so there is nothing to compare it with."))
-	case a.allSame():
-		head = say(map[bool]any{true: first, false: "All " + chart.Count(n) + " policies"}[n <= 4], " lost the same.")
-		lead = append(lead, say("After ", many(a.T, a.Run.Manifest.Unit()), " each has lost ", lost,
-			", and no two of them differ in any of ", many(a.R(), "replication"), "."))
-	case a.R() < minReps:
-		head = say("Too few replications to compare (", chart.Count(a.R()), ").")
-		lead = append(lead, say("Means only: after ", many(a.T, a.Run.Manifest.Unit()), " ", A, has, " the lowest, ",
-			lost, ". From ", chart.Count(minReps), " replications on the report says which differences are more than "+
-				"chance."))
-	case len(open) == 0:
-		next := a.Order[n]
-		d := a.Diff[next]
-		head = say(A, has, " the lowest regret.")
-		lead = append(lead, say("After ", many(a.T, a.Run.Manifest.Unit()), " ", each, " lost ", lost, "; the next, ",
-			name(a.Label(next)),
-			", lost ", chart.Amount(d.Mean, a.Dec), " more [", chart.Amount(d.Lo, a.Dec), ", ",
-			chart.Amount(d.Hi, a.Dec), "]."))
-		if len(reversed) == 0 {
-			lead[0] = say(lead[0], " All margins are more than chance explains ", a.chance(), ".")
-		} else {
-			head = say(A, has, " the lowest mean regret.")
-		}
-	case len(worse) == 0 && len(reversed) == 0:
-		head = say("No policy stands out.")
-		p := say("The lowest mean is ", A, "’s, ", lost, "; every difference of means may be chance at ",
-			many(a.R(), "replication"), ".")
-		next := a.Order[n]
-		switch need := a.Diff[next].Need; {
-		case need > tooMany*a.R():
-			p = say(p, tooManyToTell(a.Label(next)))
-		case need > 0:
-			p = say(p, " About ", about(need), " would be needed to separate ", it, " from ", name(a.Label(next)),
-				", if the difference is what it looks like.")
-		}
-		lead = append(lead, p)
-	default:
-		by := " cannot be told apart from " + it
-		if len(behind) > 0 {
-			by += " by the mean"
-		}
-		p := say("After ", many(a.T, a.Run.Manifest.Unit()), " ", each, " lost ", lost, ".")
-		if len(open) <= 4 {
-			head = say(A, has, " the lowest mean regret, but ", open, by, ".")
-		} else {
-			head = say(A, has, " the lowest mean regret, but ", chart.Count(len(open)), " others"+by+".")
-			p = say(p, " Not separated from ", it, ": ", listed(open), ".")
-		}
-		lead = append(lead, say(p, a.needed(open, it)))
-	}
-	if len(worse) > 0 && len(open)+len(reversed) > 0 {
-		lead[0] = say(lead[0], fmt.Sprintf(" On the same %s instances and the same noise ", chart.Count(a.R())),
-			listed(worse), " lost more, by margins that chance does not explain ", a.chance(), ".")
-	}
-	if len(reversed) > 0 {
-		lead = append(lead, a.reversed())
-	}
-	return head, append(lead, a.beside(behind)...)
-}
 
 // beside is what is said beside the verdict on the means: policies that lost more in most replications, the places, the
 // shape of the regrets and rare losses.
@@ -222,19 +68,15 @@ func (a *Analysis) identical() Prose {
 // tooMany is the multiple of the present replications beyond which a forecast is only said to be beyond it.
 const tooMany = 20
 
-// tooManyToTell is what is said of such a forecast. It does not call the difference small: the interval may be wide.
-func tooManyToTell(label string) Prose {
-	return say(" More than 20 times as many replications would be needed to separate it from ", name(label),
-		", if the difference is what it looks like.")
-}
-
-// needed says how many replications would separate the first tied policy from the best, which is called it or them.
+// needed says how many replications would separate the first tied policy from the best, which is called it or them, or by
+// its name. A forecast far beyond the present replications does not call the difference small: the interval may be wide.
 func (a *Analysis) needed(tied []string, best string) Prose {
 	for _, i := range a.Order[1:a.Compared()] {
 		switch n := a.Diff[i].Need; {
 		case a.Label(i) != tied[0]:
 		case n > tooMany*a.R():
-			return tooManyToTell(tied[0])
+			return say(" More than 20 times as many replications would be needed to separate ", name(tied[0]), " from "+best+
+				", if the difference is what it looks like.")
 		case n > 0:
 			return say(" About ", about(n), " replications would separate ", name(tied[0]),
 				" from "+best+", if the difference is what it looks like.")
@@ -339,80 +181,25 @@ func (a *Analysis) losses() (out []Prose) {
 	return out
 }
 
-// ranking sums up several environments; with one it is that environment's verdict.
-func ranking(all []*Analysis) (head Prose, lead []Prose) {
-	switch len(all) {
-	case 0:
-		return say("No replication is complete."),
-			[]Prose{say("There is nothing to compare yet: no environment has a replication that every policy has " +
-				"finished.")}
-	case 1:
-		return all[0].Verdict()
-	}
-	t := tally(all)
-	switch {
-	case len(t.order) == 0 && all[0].Estimand != infer.Mean:
-		return say("The ", t.noun, " is the same for all policies in ", every(len(all), "environment"), "."), nil
-	case len(t.order) == 0:
-		return say("All policies lost the same in ", every(len(all), "environment"), "."),
-			[]Prose{say("In no replication does one of them have another regret than the rest.")}
-	case len(t.order) == 1:
-		head, lead = t.oneWinner(all)
-	default:
-		head, lead = t.manyWinners(all)
-	}
-	if t.decided == 0 { // nothing is said that chance may have done
-		least, most := all[0].R(), all[0].R()
-		for _, a := range all {
-			least, most = min(least, a.R()), max(most, a.R())
-		}
-		text := chart.Count(least)
-		if least < most {
-			text += " to " + chart.Count(most)
-		}
-		lead = slices.Insert(lead, 0, head)
-		head = say("Too few replications to compare (", text, ").")
-	}
-	return head, append(lead, t.beside(all)...)
-}
-
 // winners are the policies of lowest mean regret over several environments. Policies that lost the same in an
 // environment win it together.
 type winners struct {
-	order   [][]string     // those of lowest mean somewhere, by how often
-	wins    map[string]int // in how many environments, by the first name
-	alone   map[string]int // in how many by margins that chance does not explain
-	equal   []string       // environments in which all lost the same: nothing wins them
-	decided int            // environments with enough replications
-	safe    []string       // policies that are clearly worse than the best in none: by the intervals of the mean alone
-	behind  []string       // policies that lost more in most replications of some environment, where the mean is open
-	where   int            // in how many environments all of behind did; 0 where the numbers differ
-	noun    string         // mean regret
-	chance  string         // at which level differences count
+	order  [][]string     // those of lowest mean somewhere, by how often
+	wins   map[string]int // in how many environments, by the first name
+	equal  []string       // environments in which all lost the same: nothing wins them
+	behind []string       // policies that lost more in most replications of some environment, where the mean is open
+	where  int            // in how many environments all of behind did; 0 where the numbers differ
+	noun   string         // mean regret
+	chance string         // at which level differences count
 }
 
 func tally(all []*Analysis) *winners {
-	t := &winners{wins: map[string]int{}, alone: map[string]int{}, noun: nounOf(all[0].Estimand), chance: all[0].chance()}
-	worse, behind := map[string]bool{}, map[string]int{}
+	t := &winners{wins: map[string]int{}, noun: nounOf(all[0].Estimand), chance: all[0].chance()}
+	behind := map[string]int{}
 	groups := winnersOf(all)
 	for n, a := range all {
-		if a.R() >= a.Estimand.Least() {
-			t.decided++
-		}
-		only := true
 		for i := range a.Policies {
-			l := a.Label(i)
-			switch v := a.Diff[i].Verdict; v {
-			case Lowest, Same:
-			case Behind, Tied:
-				only = false
-				behind[l] += b2i(v == Behind)
-			default:
-				worse[l] = true
-			}
-		}
-		for _, p := range a.Missing {
-			worse[a.Run.Manifest.Policies[p].Name] = true
+			behind[a.Label(i)] += b2i(a.Diff[i].Verdict == Behind)
 		}
 		w := groups[n]
 		if w == nil {
@@ -424,15 +211,9 @@ func tally(all []*Analysis) *winners {
 			t.order = append(t.order, w)
 		}
 		t.wins[key]++
-		if only && a.R() >= a.Estimand.Least() && a.Compared() > 1 {
-			t.alone[key]++
-		}
 	}
 	slices.SortStableFunc(t.order, func(x, y []string) int { return t.wins[y[0]] - t.wins[x[0]] })
 	for _, p := range all[0].Run.Manifest.Policies {
-		if !worse[p.Name] {
-			t.safe = append(t.safe, p.Name)
-		}
 		if k := behind[p.Name]; k > 0 {
 			if len(t.behind) == 0 {
 				t.where = k
@@ -467,79 +248,6 @@ func winnersOf(all []*Analysis) [][]string {
 		out[n] = slices.DeleteFunc(w, func(l string) bool { return often[l] < most })
 	}
 	return out
-}
-
-// oneWinner is for one policy that has the lowest mean everywhere, or several that lost the same.
-func (t *winners) oneWinner(all []*Analysis) (head Prose, lead []Prose) {
-	w := t.order[0]
-	n := t.wins[w[0]]
-	everywhere := map[bool]string{true: every(n, "environment"), false: chart.Count(n) + " of " + many(len(all),
-		"environment")}[n == len(all)]
-	has, it := plural(len(w), " has", " have"), plural(len(w), "it", "them")
-	switch {
-	case t.decided < len(all):
-		head = say(w, has, " the lowest "+t.noun+" in "+everywhere+".")
-		return head, []Prose{say("Some have too few replications to say whether that is more than chance.")}
-	case t.alone[w[0]] == n:
-		head = say(w, has, " the lowest "+strings.TrimPrefix(t.noun, "mean ")+" in "+everywhere+".")
-		if all[0].Estimand == infer.CVaR5 {
-			head = say(w, has, " the lowest "+t.noun+" in "+everywhere+".")
-		}
-		lead = append(lead, allMargins(all))
-	default:
-		head = say(w, has, " the lowest "+t.noun+" in "+everywhere+", but "+plural(len(w), "is", "are")+" not alone.")
-		if k := t.alone[w[0]]; k > 0 {
-			lead = append(lead, say("In ", chart.Count(k),
-				" of them all others lost more by margins that chance does not explain; in the rest some cannot be "+
-					"told apart from ", it, "."))
-		} else {
-			lead = append(lead, say(plural(n, "There", "In each of them"),
-				" some policy cannot be told apart from ", it, " ", t.chance, "."))
-		}
-	}
-	won := func(l string) bool { return slices.Contains(w, l) }
-	if safe := slices.DeleteFunc(slices.Clone(t.safe), won); len(safe) > 0 {
-		lead = append(lead, say(listed(safe), plural(len(safe), " is", " are"), " never clearly worse either."))
-	}
-	return head, lead
-}
-
-// manyWinners is for different policies that have the lowest mean. What can be said is which policies are never clearly
-// worse.
-func (t *winners) manyWinners(all []*Analysis) (head Prose, lead []Prose) {
-	total := chart.Count(len(all))
-	lowest := t.lowest(total)
-	chance := "Differences of means count when they are more than chance explains " + t.chance + "."
-	if all[0].Estimand != infer.Mean {
-		chance = strings.Replace(chance, " of means", "", 1)
-	}
-	if anyRare(all) {
-		chance = "Differences of means count when their interval excludes zero " + t.chance + ". " + rareSomewhere
-	}
-	switch {
-	case t.decided < len(all):
-		few := "Some environments have"
-		if t.decided == 0 {
-			few = "The environments have"
-		}
-		return say("No policy has the lowest " + t.noun + " everywhere."),
-			[]Prose{lowest, say(few, " too few replications to say whether that is more than chance.")}
-	case len(t.safe) == len(all[0].Run.Manifest.Policies):
-		where := "any of the " + many(len(all), "environment")
-		if len(all) == 2 {
-			where = "either environment"
-		}
-		return say("No policy stands out in ", where, "."), []Prose{lowest, say(chance)}
-	case len(t.safe) == 0:
-		return say("Which policy is best depends on the environment."),
-			[]Prose{lowest, say("Every policy is clearly worse than the best in at least one of them. ", chance)}
-	case len(t.safe) == 1:
-		return say("Only ", t.safe, " is never clearly worse than the best."), []Prose{lowest, say(chance)}
-	case len(t.safe) <= 3:
-		return say(t.safe, " are never clearly worse than the best."), []Prose{lowest, say(chance)}
-	}
-	return say(chart.Count(len(t.safe)), " policies are never clearly worse than the best."),
-		[]Prose{say("They are ", listed(t.safe), "."), lowest, say(chance)}
 }
 
 // beside are the sentences of several environments that decide nothing: policies that lost more in most replications
@@ -625,8 +333,8 @@ func (v Verdict) mark() string {
 // String returns the verdict in words.
 func (v Verdict) String() string {
 	return [...]string{None: "no verdict", Lowest: "lowest mean", Same: "the same",
-		Tied: "can’t tell apart", Behind: "behind in most",
-		Worse: "worse", Rounding: "rounding, not compared"}[v]
+		Tied: "too close to call", Behind: "too close, behind in most",
+		Worse: "loses more", Rounding: "rounding, not compared"}[v]
 }
 
 // environmentFacts describes an environment in a few words: d = 10, 50 fixed arms, Gaussian noise.

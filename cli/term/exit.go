@@ -68,15 +68,20 @@ func Arguments(least, most int) cobra.PositionalArgs {
 func Line(args []string) string {
 	line := Called()
 	for _, a := range args {
-		if a == "" || strings.ContainsFunc(a, func(r rune) bool {
-			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
-				strings.ContainsRune("-_=./:,+@%", r))
-		}) {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-		line += " " + a
+		line += " " + Quoted(a)
 	}
 	return line
+}
+
+// Quoted writes an argument as it can be pasted into a shell.
+func Quoted(a string) string {
+	if a == "" || strings.ContainsFunc(a, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("-_=./:,+@%", r))
+	}) {
+		return "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+	}
+	return a
 }
 
 // Called is the name by which commands that are printed call this program: troupe, or the name of the file where a main

@@ -13,8 +13,14 @@ import (
 	"troupe/report/chart"
 )
 
-// Width is the width of everything that is printed, also on wide terminals.
+// Width is the width of what is printed where no terminal says another one.
 const Width = 80
+
+// Widths of terminals: narrower ones are written to as if they had the least, wider ones as if they had the most.
+const (
+	leastWidth = 40
+	mostWidth  = 100
+)
 
 // Grouped prints a count with thin groups of three: 10 000.
 func Grouped(n int64) string {
@@ -86,14 +92,27 @@ func Left(seconds float64) string {
 
 // Wrap breaks a text that starts in column indent into lines of Width; the lines that follow
 // start in that column too.
-func Wrap(text string, indent int) string {
+func Wrap(text string, indent int) string { return wrap(text, indent, Width) }
+
+// Wrap is the same for the width of the terminal.
+func (t Terminal) Wrap(text string, indent int) string { return wrap(t.Words(text), indent, t.Width) }
+
+// Note breaks a line for a terminal; in a pipe or a log it stays one line.
+func (t Terminal) Note(line string) string {
+	if !t.Live {
+		return line
+	}
+	return wrap(line, 0, t.Width)
+}
+
+func wrap(text string, indent, width int) string {
 	var b strings.Builder
 	at := indent
 	for i, word := range unbroken(strings.Fields(text)) {
 		n := chart.Cells(word)
 		switch {
 		case i == 0:
-		case at+1+n > Width:
+		case at+1+n > width:
 			b.WriteString("\n" + strings.Repeat(" ", indent))
 			at = indent
 		default:
@@ -169,6 +188,7 @@ func Columns(w io.Writer, rows [][]string) {
 // Terminal describes where a stream of output goes.
 type Terminal struct {
 	W     io.Writer
+	Width int  // columns of what is printed: those of a terminal, from 40 to 100; elsewhere Width
 	Live  bool // a terminal that can be repainted
 	Color bool // bold lines are bold
 	Plain bool // a locale that has no ◆
@@ -191,10 +211,13 @@ func IsTerminal(w io.Writer) bool {
 
 // New looks at a stream and the environment. color is the flag: auto, always or never.
 func New(w io.Writer, color string) Terminal {
-	t := Terminal{W: w}
+	t := Terminal{W: w, Width: Width}
 	if IsTerminal(w) {
 		width, _, err := term.GetSize(int(w.(*os.File).Fd()))
-		t.Live = err == nil && width >= 60 && os.Getenv("TERM") != "dumb" && os.Getenv("CI") == ""
+		if err == nil && width > 0 {
+			t.Width = min(max(width, leastWidth), mostWidth)
+		}
+		t.Live = err == nil && width >= leastWidth && os.Getenv("TERM") != "dumb" && os.Getenv("CI") == ""
 		t.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	}
 	switch color {

@@ -351,8 +351,8 @@ func Shorten(s string, width int) string {
 }
 
 // Text writes the table for a terminal of the given width in cells: two spaces between columns, no
-// boxes, numbers aligned on the point. Columns marked Extra are left out, last first, until the
-// table fits. With color the best row is bold and what follows a ± is dim; colour never carries
+// boxes, numbers aligned on the point. Columns are left out until the table fits: those marked Extra, last first, then
+// standard errors, then intervals. With color the best row is bold and what follows a ± is dim; colour never carries
 // meaning of its own. Names longer than 24 runes are cut in the middle and listed in full below.
 func (t *Table) Text(w io.Writer, width int, color bool) error {
 	l := t.layout(width)
@@ -423,17 +423,27 @@ func (t *Table) layout(width int) *layout {
 			l.cols = append(l.cols, c)
 		}
 	}
-	for l.measure() > width {
-		drop := -1
-		for i, c := range l.cols {
-			if t.Cols[c].Extra {
-				drop = i
+	last := func(of func(i int) bool) int {
+		for i := len(l.cols) - 1; i >= 0; i-- {
+			if of(i) {
+				return i
 			}
+		}
+		return -1
+	}
+	for l.measure() > width {
+		n := 1
+		drop := last(func(i int) bool { return t.Cols[l.cols[i]].Extra })
+		if drop < 0 {
+			drop = last(func(i int) bool { return t.Cols[l.cols[i]].PM })
+		}
+		if drop < 0 {
+			drop, n = last(l.spreads), 2
 		}
 		if drop < 0 {
 			break
 		}
-		l.cols = slices.Delete(l.cols, drop, drop+1)
+		l.cols = slices.Delete(l.cols, drop, drop+n)
 	}
 	return l
 }
