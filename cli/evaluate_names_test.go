@@ -215,3 +215,38 @@ func TestEvaluateAtEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestEvaluateUnit: --unit names the column of persons, errors count them and the interval that holds takes the first decision of
+// each; with --split those of persons of the first part are left out of it. A column that is not there is refused with the nearest one.
+func TestEvaluateUnit(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("action,reward,propensity,person,law_0,law_1\n")
+	for i := range 1200 {
+		person := i % 300
+		fmt.Fprintf(&b, "%d,%d,0.5,p%d,0.5,0.5\n", person/2%2, (i*7+person)%3/2, person)
+	}
+	log := filepath.Join(t.TempDir(), "log.csv")
+	if err := os.WriteFile(log, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	law := filepath.Join(filepath.Dir(log), "second.toml")
+	if err := os.WriteFile(law, []byte("kind = \"fixed\"\naction = 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := answer(t, log, "--target", law, "--unit", "person")
+	u := r.Targets[0].Uplift
+	if r.Log.Units != 300 || u.Sequence == nil || !strings.Contains(*u.Why, "first decisions of 300 units") {
+		t.Errorf("%d units, %+v", r.Log.Units, u)
+	}
+	alone := answer(t, log, "--target", law)
+	if *u.SE < 1.2**alone.Targets[0].Uplift.SE {
+		t.Errorf("errors %v with persons, %v without", *u.SE, *alone.Targets[0].Uplift.SE)
+	}
+	half := answer(t, log, "--target", law, "--unit", "person", "--split", "0.2") // 240 of 300 persons are in the first part
+	if s := half.Targets[0].Uplift; !strings.Contains(*s.Why, "first decisions of 60 units") {
+		t.Errorf("%s", *s.Why)
+	}
+	if _, errs, code := call(t, "evaluate", log, "--target", law, "--unit", "persons", "--json"); code != 2 || !strings.Contains(errs, "--unit persons") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}

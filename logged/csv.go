@@ -152,11 +152,11 @@ func (t *table) reward(column int) (float64, *Error) {
 // csvSource reads any table whose columns the caller names.
 type csvSource struct {
 	*table
-	id, time, action, reward, propensity, drop, position int // columns, −1: none
-	context, law, target, q, group                       []int
-	named                                                bool // the context has texts
-	arms                                                 arms
-	rows                                                 int
+	id, time, action, reward, propensity, drop, position, unit int // columns, −1: none
+	context, law, target, q, group                             []int
+	named                                                      bool // the context has texts
+	arms                                                       arms
+	rows                                                       int
 }
 
 func newCSV(r *Reader, b *bufio.Reader) (source, error) {
@@ -174,10 +174,13 @@ func newCSV(r *Reader, b *bufio.Reader) (source, error) {
 		own  []string // names of columns, of which the first that is there is taken
 	}{{&s.id, []string{"id"}}, {&s.time, []string{"time"}}, {&s.action, []string{"action"}}, {&s.reward, []string{"reward"}},
 		{&s.propensity, []string{"propensity", "pscore"}}, {&s.drop, []string{"drop"}},
-		{&s.position, []string{"position"}}} {
+		{&s.position, []string{"position"}}, {&s.unit, []string{"unit"}}} {
 		if *c.into, err = t.column(c.own); err != nil {
 			return nil, err
 		}
+	}
+	if i := slices.Index(t.header, r.o.Unit); i >= 0 && r.o.Unit != "" {
+		s.unit = i
 	}
 	if err := s.lists(); err != nil {
 		return nil, err
@@ -305,7 +308,7 @@ func (s *csvSource) columnOf(field string) int {
 	i, _ := strconv.Atoi(strings.TrimSuffix(index, "]"))
 	list := map[string][]int{"law": s.law, "target": s.target, "q": s.q, "context": s.context, "reward": {s.reward},
 		"action":     {s.action},
-		"propensity": {s.propensity}, "drop": {s.drop}, "position": {s.position}, "id": {s.id}, "time": {s.time}}[name]
+		"propensity": {s.propensity}, "drop": {s.drop}, "position": {s.position}, "unit": {s.unit}, "id": {s.id}, "time": {s.time}}[name]
 	if i < len(list) {
 		return list[i]
 	}
@@ -315,6 +318,9 @@ func (s *csvSource) columnOf(field string) int {
 func (s *csvSource) event(e *Event) (err *Error) {
 	if s.id >= 0 {
 		e.ID = strings.Clone(s.record[s.id])
+	}
+	if s.unit >= 0 {
+		e.Unit = strings.Clone(strings.TrimSpace(s.record[s.unit]))
 	}
 	if s.time >= 0 && s.record[s.time] != "" {
 		if e.Time, err = timeText(s.record[s.time]); err != nil {

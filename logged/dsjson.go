@@ -161,6 +161,10 @@ func (s *dsjsonSource) keys(v value, e *Event, skip *string) *Error {
 			}
 		case "_outcomes":
 			s.outcomes = w
+		case "unit":
+			if !s.plain {
+				e.Unit, err = unitOf(w)
+			}
 		}
 		return err
 	})

@@ -36,9 +36,11 @@ type Event struct {
 	Q      []float64 // a reward model's predictions, K of them
 	Group  []string  // labels of groups of actions, K of them
 
-	// Unit is whom the decision was for, "" where nothing is known: decisions of one unit depend on each other. Only
-	// the log of a server has it, as a keyed hash.
+	// Unit is whom the decision was for, "" where nothing is known: decisions of one unit depend on each other. The log of a
+	// server has it as a keyed hash.
 	Unit string
+	// Again: the unit had a decision before those that are looked at, so its draw was known. A Reader leaves it false.
+	Again bool
 
 	// Money is what the actions cost. Only the log of a server has it.
 	Money *Money

@@ -48,7 +48,7 @@ func (s *jsonlSource) exported(v value, e *Event) error {
 		row.reward = map[string]float64{}
 	}
 	clear(row.reward)
-	s.at = [16]int{}
+	s.at = [kUnit + 1]int{}
 	if bad := v.fields(func(key []byte, w value) *Error { return s.column(e, key, w) }); bad != nil {
 		return s.jsonLines.at(bad)
 	}

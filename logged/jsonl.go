@@ -80,7 +80,7 @@ type jsonlSource struct {
 	export bool
 	row    exportRow
 	cut    bool // of an export: an open window was met, all later decisions are cut
-	at     [16]int
+	at     [kUnit + 1]int
 	arms   arms
 }
 
@@ -102,10 +102,11 @@ const (
 	kPosition
 	kSlots
 	kObserved
+	kUnit
 )
 
 var jsonlKeys = []string{"id", "time", "context", "actions", "action", "reward", "propensity", "pscore", "law",
-	"target", "q", "group", "drop", "position", "slots", "observed"}
+	"target", "q", "group", "drop", "position", "slots", "observed", "unit"}
 
 func newJSONL(r *Reader, l *lines, export bool) source {
 	s := &jsonlSource{jsonLines: newJSONLines(r, l), export: export}
@@ -155,7 +156,7 @@ func keyOf(key []byte) int {
 
 // event reads one line of our own form.
 func (s *jsonlSource) event(v value, e *Event) *Error {
-	s.at = [16]int{}
+	s.at = [kUnit + 1]int{}
 	var reward *Error
 	var action value
 	haveReward := false
@@ -261,8 +262,28 @@ func (s *jsonlSource) field(k int, w value, e *Event) (err *Error) {
 		return s.slots(w, e)
 	case kObserved:
 		e.Observed = w.raw
+	case kUnit:
+		e.Unit, err = unitOf(w)
 	}
 	return err
+}
+
+// unitOf reads a unit: a text that is not empty, or a whole number. null is none.
+func unitOf(w value) (string, *Error) {
+	switch w.kind() {
+	case 'n':
+		return "", nil
+	case '"':
+		if text := w.unquote(); text != "" {
+			return text, nil
+		}
+	case '{', '[', 't', 'f':
+	default:
+		if _, err := strconv.ParseInt(string(w.raw), 10, 64); err == nil {
+			return string(w.raw), nil
+		}
+	}
+	return "", w.wrong("unit", "a text that is not empty, or a whole number")
 }
 
 // timeOf reads RFC 3339.
@@ -526,6 +547,10 @@ func (j *jsonlWriter) write(e *Event) error {
 	if e.Observed != nil {
 		key("observed")
 		b = append(b, e.Observed...)
+	}
+	if e.Unit != "" {
+		key("unit")
+		b = appendText(b, e.Unit)
 	}
 	b = append(b, '}', '\n')
 	j.buf = b

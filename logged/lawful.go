@@ -52,6 +52,18 @@ func (r *Reader) lawful(e *Event, column int) *Error {
 	return nil
 }
 
+// unitOf looks for the unit of an event that has none of its own.
+func (r *Reader) unitOf(e *Event) {
+	if text, ok := e.Feature(r.o.Unit); ok && text != "" {
+		e.Unit = strings.Clone(text)
+		return
+	}
+	if r.unitless++; r.unitless == 1 {
+		r.paths = e.Features()
+	}
+	r.warn("an event without a unit counts as one of its own")
+}
+
 // unlawful counts an event that contradicts the law, and keeps the first three.
 func (r *Reader) unlawful(e *Event, found string, law []float64, at, column int) {
 	r.against++

@@ -35,6 +35,9 @@ type Options struct {
 	// Logger is the law of the logger where it is known and the log does not have it. Every propensity is checked against it,
 	// and an event gets the law. nil: the log has what there is. It is asked for in the order of the log.
 	Logger Logger
+	// Unit is where a decision's unit stands: a column of a table, or a path of the context. "": the key or column unit, where
+	// there is one.
+	Unit string
 	// LawTolerance is how far from 1 a law may sum, and from its propensity a law's number may be, beyond what rounding
 	// explains; such a law is scaled to 1. 0: nothing beyond.
 	LawTolerance float64
@@ -106,6 +109,9 @@ type Reader struct {
 	against      int
 	contradicted *Error
 	moreAgainst  []string
+
+	unitless int      // events without a unit, with Options.Unit
+	paths    []string // of the first of them
 }
 
 // Format returns the format that was read.
@@ -557,6 +563,9 @@ func (r *Reader) accept(e *Event) error {
 	if err := r.distinct(e); err != nil {
 		return err
 	}
+	if r.o.Unit != "" && e.Unit == "" {
+		r.unitOf(e)
+	}
 	if r.ids == nil || e.ID == "" {
 		return nil
 	}
@@ -602,6 +611,9 @@ func (r *Reader) ending() error {
 	switch {
 	case r.against > 0:
 		return r.contradiction()
+	case r.events > 0 && r.unitless == r.events:
+		return &Error{File: r.name, Found: "--unit " + r.o.Unit, Want: "a column, or a path of the context" +
+			spec.Suggest(r.o.Unit, r.paths), fatal: true}
 	case r.bad > 0 && r.o.SkipBad == "yes" && r.bad*100 > all:
 		_, first := r.Bad()
 		return &Error{File: r.name, Found: fmt.Sprintf("%d of %d events are bad", r.bad, all),
@@ -727,7 +739,7 @@ func (s *idSet) put(h uint64) bool {
 
 // columnNames lists what Options.Columns may map.
 var columnNames = []string{"id", "time", "context", "action", "reward", "propensity", "law", "target", "q", "group",
-	"drop", "position"}
+	"drop", "position", "unit"}
 
 // ParseColumns reads action=arm,reward=click,context=x0:x1: the form of the flag --columns.
 func ParseColumns(s string) (map[string][]string, error) {

@@ -212,6 +212,9 @@ func (s *parquetSource) choose(names []string, leaves map[string][]*leaf) error 
 		wanted, given := s.r.o.Columns[field]
 		if !given {
 			wanted = []string{field}
+			if field == "unit" && slices.Contains(names, s.r.o.Unit) {
+				wanted[0] = s.r.o.Unit
+			}
 			if !slices.Contains(names, field) && slices.Contains([]string{"context", "law", "target", "q", "group"},
 				field) {
 				wanted = []string{field + "_*"}
@@ -403,6 +406,29 @@ func (s *parquetSource) text(field string) (string, error) {
 	return out, err
 }
 
+// label reads a field of one text or number, as text.
+func (s *parquetSource) label(field string) (string, error) {
+	if len(s.fields[field]) == 0 {
+		return "", nil
+	}
+	out := ""
+	_, _, err := s.fields[field][0].row(func(v *parquet.Value) *Error {
+		switch {
+		case v.IsNull():
+		case v.Kind() == parquet.ByteArray, v.Kind() == parquet.FixedLenByteArray:
+			out = string(v.ByteArray())
+		case v.Kind() == parquet.Double, v.Kind() == parquet.Float:
+			if x, ok := numberOf(v); ok && x == x { // pandas makes floats of whole numbers with a gap
+				out = number(x)
+			}
+		default:
+			out = v.String()
+		}
+		return nil
+	})
+	return out, err
+}
+
 // object checks a JSON text and keeps it.
 func (s *parquetSource) object(e *Event, field string, text []byte, kind byte) ([]byte, *Error) {
 	at := len(e.buf)
@@ -437,6 +463,9 @@ func (s *parquetSource) event(e *Event) (*Error, error) {
 		return nil, err
 	}
 	e.ID = id
+	if e.Unit, err = s.label("unit"); err != nil {
+		return nil, err
+	}
 	if err := s.time(e); err != nil {
 		return nil, err
 	}

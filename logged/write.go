@@ -259,6 +259,9 @@ func (s *saying) beside(e *Event) {
 	s.no(e.Group != nil, "groups")
 }
 
+// unit is for formats that have none.
+func (s *saying) unit(e *Event) { s.no(e.Unit != "", "units") }
+
 // dsjsonWriter writes dsjson, ids from 1 and the chosen action first, and VW JSON.
 type dsjsonWriter struct {
 	w     byteWriter
@@ -269,6 +272,9 @@ type dsjsonWriter struct {
 func (d *dsjsonWriter) lost(e *Event) []string {
 	var s saying
 	s.beside(e)
+	if d.plain {
+		s.unit(e)
+	}
 	s.no(e.Context != nil, "a context as numbers without names")
 	s.no(anyX(e), "features of actions as numbers without names")
 	s.no(e.Position != NoPosition, "position")
@@ -328,6 +334,10 @@ func (d *dsjsonWriter) write(e *Event) error {
 	if e.Drop != 0 {
 		sep()
 		b = appendNumber(append(b, `"pdrop":`...), e.Drop)
+	}
+	if e.Unit != "" && !d.plain {
+		sep()
+		b = appendText(append(b, `"unit":`...), e.Unit)
 	}
 	if d.plain {
 		b = d.context(append(b, ','), e)
@@ -460,6 +470,7 @@ type vwWriter struct {
 func (v *vwWriter) lost(e *Event) []string {
 	var s saying
 	s.beside(e)
+	s.unit(e)
 	s.no(e.Law != nil, "the logger's law")
 	s.no(len(e.Slots) > 0, "lists")
 	s.no(!e.Time.IsZero(), "times")
@@ -707,6 +718,7 @@ func (s *shape) fix(e *Event) error {
 
 // csvWriter writes a table with our own names of columns.
 type csvWriter struct {
+	units bool // the first event has a unit
 	w     byteWriter
 	shape shape
 	ids   []string // of the actions, where the table has them: the same in every row
@@ -763,6 +775,9 @@ func (c *csvWriter) write(e *Event) error {
 	}
 	if first {
 		b = append(b, "id,time,action,reward,propensity,drop,position"...)
+		if c.units = e.Unit != ""; c.units {
+			b = append(b, ",unit"...)
+		}
 		end := func(list string, i int) {
 			if c.ids != nil && list != "context" {
 				b = csvText(append(b, ','), list+"_"+c.ids[i])
@@ -795,6 +810,11 @@ func (c *csvWriter) write(e *Event) error {
 	b = append(b, ',')
 	if e.Position != NoPosition {
 		b = strconv.AppendInt(b, int64(e.Position), 10)
+	}
+	if c.units {
+		b = csvText(append(b, ','), e.Unit)
+	} else if e.Unit != "" {
+		return bad("unit", shown([]byte(e.Unit)), "none, as in the first event: a table has the same columns in every row")
 	}
 	for _, l := range lists {
 		for _, v := range l.x {
@@ -861,6 +881,7 @@ func obdAffinity(named []byte) (x float64, is, more bool) {
 func (o *obdWriter) lost(e *Event) []string {
 	var s saying
 	s.beside(e)
+	s.unit(e)
 	s.no(len(e.Slots) > 0, "lists")
 	s.no(e.Law != nil, "the logger's law")
 	s.no(e.ID != "", "ids")
@@ -963,6 +984,7 @@ func dyadic(p float64) (num, den uint64, ok bool) {
 func (x *exportWriter) lost(e *Event) []string {
 	var s saying
 	s.beside(e)
+	s.unit(e)
 	s.no(len(e.Slots) > 0, "lists")
 	s.no(e.Named != nil || anyNamed(e), "features with names")
 	s.no(e.Context != nil, "a context beside the actions")

@@ -36,6 +36,7 @@ type npySpool struct {
 
 func (z *npzWriter) lost(e *Event) []string {
 	var s saying
+	s.unit(e)
 	s.no(len(e.Slots) > 0, "lists")
 	s.no(e.ID != "", "ids")
 	s.no(!e.Time.IsZero(), "times")
@@ -216,6 +217,7 @@ type parquetRow struct {
 	Position   *int64          `parquet:"position,optional"`
 	Slots      *string         `parquet:"slots,optional"`
 	Observed   *string         `parquet:"observed,optional"`
+	Unit       *string         `parquet:"unit,optional"`
 }
 
 type parquetAction struct {
@@ -282,6 +284,9 @@ func (p *parquetWriter) write(e *Event) error {
 		r.Position = &position
 	}
 	r.Observed = text(e.Observed)
+	if e.Unit != "" {
+		r.Unit = &e.Unit
+	}
 	if _, err := p.p.Write([]parquetRow{r}); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ const replicates = 200
 type accumulator struct {
 	n, noLaw, dropped, damaged int
 	noGroup                    int
+	again                      int // events of a unit that had one before
 	even                       int // events without a law whose propensity is 1/K
 	kMin, kMax                 int
 	slots, slotsMin, slotsAll  int
@@ -57,7 +58,8 @@ type targetSums struct {
 	tallies                []tally
 	ips, dr, uplift, plain twoSided
 	weights                *capital // of w, whose mean is at most 1
-	like                   likeness // to the logger
+	like                   likeness // to the logger, of the events that the sequences take
+	unlike                 bool     // one of the others tells it from the logger
 	w1, w2, wr1, wr2       sum      // Σ v w, Σ (v w)², Σ |v w r|, Σ (v w r)²
 	v                      sum
 	wMax                   float64
@@ -283,6 +285,7 @@ func (a *accumulator) merge(o *accumulator) {
 	a.n, a.noLaw, a.dropped, a.damaged = a.n+o.n, a.noLaw+o.noLaw, a.dropped+o.dropped, a.damaged+o.damaged
 	a.noGroup += o.noGroup
 	a.even += o.even
+	a.again += o.again
 	a.vMost = max(a.vMost, o.vMost)
 	for j, x := range o.powers {
 		a.powers[j] += x
@@ -342,6 +345,7 @@ func (t *targetSums) merge(o *targetSums) {
 	t.plain.merge(&o.plain)
 	t.weights.merge(o.weights)
 	t.like.merge(&o.like)
+	t.unlike = t.unlike || o.unlike
 	for _, s := range []struct{ a, b *sum }{{&t.w1, &o.w1}, {&t.w2, &o.w2}, {&t.wr1, &o.wr1}, {&t.wr2, &o.wr2},
 		{&t.v, &o.v},
 		{&t.unsupported, &o.unsupported}, {&t.replay, &o.replay}, {&t.replayV, &o.replayV}} {
@@ -420,7 +424,7 @@ func (a *accumulator) running(p *plan, t int) Point {
 		x.Value, x.NormLo, x.NormHi = v, v-p.z*se, v+p.z*se
 	}
 	x.ESS = effective(ta.w1.value(), ta.w2.value())
-	if a.dropped == 0 && !p.lists && p.o.NoSequence == "" && p.o.Crossfit == 0 && !shared {
+	if a.dropped == 0 && !p.lists && p.o.NoSequence == "" && p.o.Crossfit == 0 {
 		seq := &ta.ips
 		if key == "dr" && a.noLaw == 0 {
 			seq = &ta.dr

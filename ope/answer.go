@@ -99,6 +99,7 @@ func (e *engine) assumptions() Assumptions {
 	events := "independent events"
 	if e.total.dependent() {
 		events = "independent units of decisions"
+		one += "; it takes the first decision of each unit"
 	}
 	return Assumptions{
 		Sequence: "holds at every n, for loggers and targets that learn, for drift and for missing support; needs " +
@@ -115,8 +116,8 @@ func (e *engine) atEndNeeds() string {
 	if !e.p.o.AtEnd {
 		return ""
 	}
-	return fmt.Sprintf("holds where it was fixed beforehand that %d decisions are looked at, once, and where the contexts and the "+
-		"rewards come from one world that does not change; the logger may learn, the target may not", e.total.n)
+	return fmt.Sprintf("holds where it was fixed beforehand that %d decisions count, and that they are looked at once, and where the contexts and the "+
+		"rewards come from one world that does not change; the logger may learn, the target may not", e.total.once())
 }
 
 func (s *actionSums) seen(k int, law bool) ActionSeen {
@@ -296,7 +297,7 @@ func (e *engine) noSequence() string {
 		return e.p.o.NoSequence
 	case e.total.dropped > 0:
 		return "events were dropped on the way: the sequence needs every event"
-	case e.total.dependent():
+	case e.p.lists && e.total.dependent():
 		return sharedDraw
 	}
 	return ""
@@ -636,7 +637,11 @@ func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 // oneSided is the lower bound of ls and ix, which hold with probability level for a parameter fixed beforehand. For
 // one that was chosen on the same events it is the largest over the grid at δ/|grid|.
 func (e *engine) oneSided(key string, out *Estimate, ta *targetSums, why func(string)) {
-	if no := e.noSequence(); no != "" {
+	no := e.noSequence()
+	if e.total.dependent() {
+		no = sharedError
+	}
+	if no != "" {
 		why("no bound: " + no)
 		return
 	}
@@ -752,7 +757,7 @@ func (e *engine) lawAdvice() string {
 
 // plainDifference is the plain paired mean: exactly 0 where the target has the law of the logger.
 func (e *engine) plainDifference(ta *targetSums) float64 {
-	if ta.like.most(e.total.n) == 0 {
+	if e.same(ta) == 0 {
 		return 0
 	}
 	v, _, _, _ := ta.m.plainEstimate(e.differenceKey())
@@ -778,7 +783,7 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics, learns bool) *Uplift {
 		}
 	}
 	if v, se, _, _ := ta.m.plainEstimate(key); finite(v) {
-		if v = e.plainDifference(ta); v == 0 && ta.like.most(e.total.n) == 0 {
+		if v = e.plainDifference(ta); v == 0 && e.same(ta) == 0 {
 			se = 0
 		}
 		if u := ta.units; u != nil && u.full {
@@ -806,6 +811,10 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics, learns bool) *Uplift {
 	if no != "" {
 		why("no sequence: " + no)
 		return out
+	}
+	if e.total.again > 0 {
+		why(fmt.Sprintf("the intervals that hold are of the first decisions of %d units, the plain numbers of all decisions",
+			e.total.once()))
 	}
 	seq := e.differenceOf(ta)
 	interval, err := seq.at(p.level)
@@ -894,7 +903,7 @@ func (e *engine) pair(x *duel, level float64) Difference {
 	p := e.p
 	d := Difference{First: p.o.Targets[x.first].Name(), Second: p.o.Targets[x.second].Name(),
 		Verdict: "cannot be told apart"}
-	s, err := x.difference(level, e.total.n)
+	s, err := x.difference(level, e.total.once())
 	if err != nil {
 		d.Verdict = err.Error()
 		return d

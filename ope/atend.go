@@ -275,6 +275,6 @@ func (e *engine) differenceAtEnd(ta *targetSums) (*Pair, error) {
 	if lo > hi {
 		return nil, errContradict
 	}
-	x, err := cut(lo, hi, ta.like.most(e.total.n))
+	x, err := cut(lo, hi, ta.like.most(e.total.once()))
 	return &Pair{e.p.scale * x[0], e.p.scale * x[1]}, err
 }

@@ -156,7 +156,7 @@ func (e *engine) candidates() *Candidates {
 	between := map[[2]int]met{}
 	for i := range e.total.pairs {
 		d := &e.total.pairs[i]
-		x, err := d.difference(level, e.total.n)
+		x, err := d.difference(level, e.total.once())
 		between[[2]int{d.first, d.second}] = met{Pair{p.scale * x[0], p.scale * x[1]}, err == nil}
 		between[[2]int{d.second, d.first}] = met{Pair{0 - p.scale*x[1], 0 - p.scale*x[0]}, err == nil}
 	}

@@ -162,6 +162,7 @@ type block struct {
 	start  int
 	laws   [][]float64 // of targets that learn: their laws, one after the other
 	at     []int       // where the law of event i begins
+	again  []bool      // the unit of event i had one before
 	acc    *accumulator
 	err    error
 }
@@ -216,6 +217,7 @@ type engine struct {
 	scratches []scratch
 	next      Point
 	running   [][]Point
+	seen      unitSet  // of all events that were read
 	duels     [][2]int // the pairs of targets that are followed
 	chosen    bool     // they are all: the references are chosen
 	features  []string // of the first context, with By; none where it is hashed
@@ -412,11 +414,12 @@ func (e *engine) teach(b *block) error {
 	for len(b.laws) < len(e.p.o.Targets) {
 		b.laws = append(b.laws, nil)
 	}
-	b.at = b.at[:0]
+	b.at, b.again = b.at[:0], b.again[:0]
 	off := 0
 	for i := range b.events[:b.n] {
 		b.at = append(b.at, off)
 		off += b.events[i].K
+		b.again = append(b.again, e.seen.before(b.events[i].Unit) || b.events[i].Again)
 	}
 	for t, target := range e.p.o.Targets {
 		l, ok := target.(Learner)
@@ -594,6 +597,7 @@ type worker struct {
 	q, pe []float64
 	mq    []float64
 	index int  // of the event, from 0
+	again bool // its unit had one before: no sequence takes it
 	known bool // q is a prediction, and not 0 for want of one
 	// Σ_a π_b(a) q(a) of the event, of 1 − q, and that of q as the rewards are
 	logs, logu, logq float64
@@ -651,8 +655,11 @@ func (w *worker) block(b *block) error {
 	a := b.acc
 	for i := range b.events[:b.n] {
 		ev := &b.events[i]
-		w.index = b.start + i
+		w.index, w.again = b.start+i, b.again[i]
 		a.see(w.p, ev)
+		if w.again {
+			a.again++
+		}
 		if len(ev.Slots) > 0 != w.p.lists {
 			return &EventError{b.start + i + 1, "", errors.New("a list among single decisions, or the other way round")}
 		}
@@ -685,7 +692,7 @@ func (w *worker) block(b *block) error {
 				w.laws[t] = append(w.laws[t][:0], w.pe...)
 			}
 		}
-		if ev.Law != nil {
+		if ev.Law != nil && !w.again {
 			w.alike(a)
 		}
 		if err := w.later(a, ev, b.start+i); err != nil {
@@ -764,13 +771,17 @@ func (w *worker) single(a *accumulator, t int, ev *logged.Event, index int) {
 	}
 	x.dm = dm
 	w.clipped(ev)
-	w.sequences(t, ev)
+	if w.again {
+		ta.unlike = ta.unlike || ev.Law == nil || variation(w.pe, ev.Law) > 0
+	} else {
+		w.sequences(t, ev)
+	}
 	if ta.marginal != nil {
 		w.marginal(ta.marginal, ev)
 	}
 	w.diagnose(ta, ev)
 	second := w.expect(ta, ev)
-	if w.p.o.AtEnd {
+	if w.p.o.AtEnd && !w.again {
 		w.keepEnd(ta, t, ev, second)
 	}
 	ta.heavier(x.v*x.w, index, ev)

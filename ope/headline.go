@@ -257,7 +257,7 @@ func (e *engine) forecast(u *Uplift) *[2]int {
 	if v < 0 {
 		v, near, least, most = -v, -u.Sequence[1], -most, -least
 	}
-	n, reach := float64(e.total.n), v-near
+	n, reach := float64(e.total.once()), v-near
 	to := n * (reach/least*reach/least - 1)
 	if !(least > 0 && reach > 0 && to <= mostGrowth*n) {
 		return nil
@@ -306,7 +306,7 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated, silent bool) string {
 	}
 	switch w := ta.w1.value() / ta.v.value(); {
 	case e.p.lists:
-	case ta.like.most(e.total.n) <= sameLaw:
+	case e.same(ta) <= sameLaw:
 		return "no difference: the target has the law of what ran in every decision"
 	case ta.wMax <= 1+1e-9 && w >= 1-1e-9:
 		return "no difference: on this log the target plays what ran"
@@ -336,7 +336,7 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated, silent bool) string {
 	case hi < 0:
 		return "settled: worse, by " + amount(-hi, -lo, base)
 	case !says(u.Sequence, -e.p.scale, e.p.scale):
-		return fmt.Sprintf("not settled: %d decisions with these weights say nothing yet", e.total.n)
+		return fmt.Sprintf("not settled: %d decisions with these weights say nothing yet", e.total.once())
 	}
 	s := "not settled: " + ends(lo, hi, base)
 	switch m := u.More; {
@@ -353,7 +353,7 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated, silent bool) string {
 // verdictAtEnd is the verdict of the interval for a fixed n, and says so.
 func (e *engine) verdictAtEnd(u *Uplift, base float64) string {
 	lo, hi := u.AtEnd[0], u.AtEnd[1]
-	fixed := fmt.Sprintf(", if %d decisions were fixed beforehand", e.total.n)
+	fixed := fmt.Sprintf(", if %d decisions were fixed beforehand", e.total.once())
 	switch {
 	case lo > 0:
 		return "settled for this n: better, by " + amount(lo, hi, base) + fixed
@@ -394,9 +394,9 @@ func (e *engine) differenceOf(ta *targetSums) *difference {
 	case p.lists:
 		return &difference{&ta.plain, p.scale * float64(e.total.slots), -1, 1, 0, 0, math.Inf(1)}
 	case e.total.noLaw > 0 || e.cross != nil: // the sequence may not use a q from other events
-		return &difference{&ta.plain, p.scale, -1, 1, 0, 0, ta.like.most(e.total.n)}
+		return &difference{&ta.plain, p.scale, -1, 1, 0, 0, ta.like.most(e.total.once())}
 	}
-	return &difference{&ta.uplift, p.scale, -1, 1, 0, 0, ta.like.most(e.total.n)}
+	return &difference{&ta.uplift, p.scale, -1, 1, 0, 0, ta.like.most(e.total.once())}
 }
 
 // at is the interval of a level.

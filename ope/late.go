@@ -48,6 +48,9 @@ func newLate(p *plan) late {
 // later keeps an event, whose terms stand at n already.
 func (w *worker) later(a *accumulator, ev *logged.Event, index int) error {
 	l := &w.late
+	if w.again {
+		return nil
+	}
 	l.bad[l.n] = ev.BadReward
 	if l.law[l.n] = ev.Law != nil; l.law[l.n] {
 		l.lawful = append(l.lawful, l.n)

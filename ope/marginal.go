@@ -113,8 +113,10 @@ func (w *worker) marginal(m *marginal, ev *logged.Event) {
 	for k := range clips {
 		lo[k], up[k] = float64(wt*lower), float64(wt*upper)
 	}
-	m.seqIPS.lower.add(lo[:1])
-	m.seqIPS.upper.add(up[:1])
+	if !w.again {
+		m.seqIPS.lower.add(lo[:1])
+		m.seqIPS.upper.add(up[:1])
+	}
 	further := 0.0 // Σ ŵ(a′) q(a′) on the scale of the rewards
 	if r != nil && len(r.Further) > 0 {
 		clip := func(q float64) float64 { return w.p.clip((q - w.p.min) / w.p.scale) }
@@ -133,11 +135,13 @@ func (w *worker) marginal(m *marginal, ev *logged.Event) {
 			}
 		}
 	}
-	m.seqDR.lower.add(lo[:])
-	m.seqDR.upper.add(up[:])
+	if !w.again {
+		m.seqDR.lower.add(lo[:])
+		m.seqDR.upper.add(up[:])
+	}
 	if ev.Law == nil {
 		m.noLaw++
-	} else {
+	} else if !w.again {
 		for k := range clips {
 			lo[k] -= w.x.b01
 			up[k] -= w.x.b01r

@@ -27,7 +27,8 @@ type Planner struct {
 	first   time.Time
 	last    time.Time
 	differs bool
-	units   bool
+	units   int // decisions of a unit that had one before
+	seen    unitSet
 }
 
 // PlanOptions are what is not in the laws.
@@ -137,6 +138,10 @@ func (p *Planner) Read(src Source, t Target) error {
 			return &EventError{n, "", errors.New("the log does not have the logger's whole law, which a plan needs " +
 				"(--logger uniform supplies it where the logger was uniform)")}
 		}
+		if p.seen.before(ev.Unit) || ev.Again { // no sequence takes it
+			p.units++
+			continue
+		}
 		pe = sized(pe, ev.K)
 		if err := t.Law(pe, &ev, make([]float64, ev.K)); err != nil {
 			return &EventError{n, t.Name(), err}
@@ -147,7 +152,6 @@ func (p *Planner) Read(src Source, t Target) error {
 			}
 		}
 		p.Add(ev.Law, pe)
-		p.units = p.units || ev.Unit != ""
 		if !ev.Time.IsZero() {
 			if p.first.IsZero() || ev.Time.Before(p.first) {
 				p.first = ev.Time
@@ -159,10 +163,10 @@ func (p *Planner) Read(src Source, t Target) error {
 	}
 }
 
-// Units reports whether the decisions that Read took were for units, which no sequence is for.
-func (p *Planner) Units() bool { return p.units }
+// Again is how many decisions Read left out because their unit had one before.
+func (p *Planner) Again() int { return p.units }
 
-// Events is how many decisions were added.
+// Events is how many decisions were added, the first of each unit.
 func (p *Planner) Events() int { return p.n }
 
 // PerDay is the rate of decisions of the log, 0 where it is not known.

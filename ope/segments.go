@@ -515,7 +515,7 @@ var poolRule = fmt.Sprintf("values with fewer than %d decisions, and all beyond 
 // segments are the rows of target t.
 func (e *engine) segments(t int) *Segments {
 	p := e.p
-	rows := append([]Segment{{Name: "all", Events: e.total.n}}, slices.Clone(e.rows)...)
+	rows := append([]Segment{{Name: "all", Events: e.total.once()}}, slices.Clone(e.rows)...)
 	out := &Segments{By: p.o.By.String(), Level: p.level, Each: 1 - (1-p.level)/float64(len(rows)), Rows: rows,
 		Rule: poolRule}
 	ta := &e.total.targets[t]

@@ -319,6 +319,11 @@ func (e *evaluation) serverDoubts(f *filtered, r *ope.Result) {
 		why = "several decisions of one call filled the slots of a list: one list is one event"
 	case l.Activation != "":
 		why = l.Activation
+	case r.Log.Units > 0 && e.trimmed(f) > 0:
+		why = fmt.Sprintf("units may have decided before entry %d, where the trimmed log begins, and their draws were known then",
+			e.trimmed(f))
+	case e.after > 0 && r.Log.Units > 0:
+		why = fmt.Sprintf("units may have decided before entry %d of the log already, and their draws were known then", e.after)
 	}
 	if !l.Declared && !l.Widened && e.in.Rewards == "" {
 		r.Warnings = append(r.Warnings, undeclared(r.Rewards))
@@ -331,6 +336,14 @@ func (e *evaluation) serverDoubts(f *filtered, r *ope.Result) {
 	}
 	r.Coin = nil // its intervals are sequences
 	r.Warnings = append(r.Warnings, "no sequence: "+why)
+}
+
+// trimmed is the entry of the base of a directory's log, 0 where it is whole.
+func (e *evaluation) trimmed(f *filtered) uint64 {
+	if d, ok := f.r.(*directoryReader); ok {
+		return d.j.Base()
+	}
+	return 0
 }
 
 // page writes the page.

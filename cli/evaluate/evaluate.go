@@ -200,6 +200,20 @@ type filtered struct {
 	left        int
 	bare        int // events without candidates
 	coin        *ope.CoinLog
+	units       map[string]bool // of events that were left out: the draws of their later ones were known
+}
+
+// leave notes the unit of an event that is left out.
+func (f *filtered) leave(e *logged.Event) {
+	if e.Unit == "" {
+		return
+	}
+	if f.units == nil {
+		f.units = map[string]bool{}
+	}
+	if !f.units[e.Unit] {
+		f.units[strings.Clone(e.Unit)] = true
+	}
 }
 
 func (f *filtered) Read(e *logged.Event) error {
@@ -209,9 +223,13 @@ func (f *filtered) Read(e *logged.Event) error {
 		}
 		if !f.from.IsZero() && e.Time.Before(f.from) || !f.until.IsZero() && !e.Time.Before(f.until) {
 			f.left++
+			f.leave(e)
 			continue
 		}
-		if f.seen++; f.seen > f.skip {
+		if f.seen++; f.seen <= f.skip {
+			f.leave(e)
+		} else {
+			e.Again = e.Unit != "" && f.units[e.Unit]
 			if len(e.Actions) == 0 && len(e.Slots) == 0 {
 				f.bare++
 			}
@@ -534,14 +552,17 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 	return e.answer(out, r)
 }
 
-// givenLaw refuses --logger for the log of a server, which has propensities and laws of its own.
+// givenLaw refuses --logger and --unit for the log of a server, which has propensities, laws and units of its own.
 func (e *evaluation) givenLaw() error {
 	info, err := os.Stat(e.source)
-	if e.in.Logger == "" || !e.overHTTP() && (err != nil || !info.IsDir()) {
-		return nil
+	switch server := e.overHTTP() || err == nil && info.IsDir(); {
+	case server && e.in.Logger != "":
+		return term.Misuse(fmt.Errorf("--logger %s: the log of a server has its propensities and laws; --logger is for files",
+			e.in.Logger))
+	case server && e.in.Unit != "":
+		return term.Misuse(fmt.Errorf("--unit %s: the log of a server has the units of its model; --unit is for files", e.in.Unit))
 	}
-	return term.Misuse(fmt.Errorf("--logger %s: the log of a server has its propensities and laws; --logger is for files",
-		e.in.Logger))
+	return nil
 }
 
 // complete sets the options that the open log decides.

@@ -123,9 +123,9 @@ func (e *evaluation) addPlan(a *PlanAnswer, name string, p *ope.Planner) error {
 		a.Warnings = append(a.Warnings, fmt.Sprintf("%s: with this rate the laws allow a difference of at most %s",
 			name, figures(t.Most)))
 	}
-	if p.Units() {
-		a.Warnings = append(a.Warnings, name+": decisions of one unit share a draw, and a log with them has no sequence: "+
-			"the plan is for decisions that are drawn one by one")
+	if p.Again() > 0 {
+		a.Warnings = append(a.Warnings, name+": the plan counts units, of which the first decision counts; "+
+			term.Grouped(int64(p.Again()))+" later ones do not")
 	}
 	a.Targets, a.PerDay, a.Decisions = append(a.Targets, t), p.PerDay(), p.Events()
 	return nil

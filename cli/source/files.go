@@ -20,11 +20,11 @@ import (
 
 // Flags are the flags of every command that reads a log of decisions.
 type Flags struct {
-	format, columns, ids, Logger, skipBad, position, unique, Rewards, Model string
-	Actions                                                                 int
-	names                                                                   []string // of actions
-	tolerance                                                               float64
-	lists                                                                   bool
+	format, columns, ids, Logger, Unit, skipBad, position, unique, Rewards, Model string
+	Actions                                                                       int
+	names                                                                         []string // of actions
+	tolerance                                                                     float64
+	lists                                                                         bool
 }
 
 // Add adds the flags to a command.
@@ -38,6 +38,8 @@ func (f *Flags) Add(flags *pflag.FlagSet) {
 		"names in order, where a table has names")
 	flags.StringVar(&f.Logger, "logger", "", "the law of the logger, where it is known and the log has only propensities: "+
 		"uniform, or a file as --target takes it; every propensity is checked against it")
+	flags.StringVar(&f.Unit, "unit", "", "whose decisions depend on each other: a column of a table or a path of the context, such as "+
+		"user.id; default: the key or column unit, where there is one")
 	flags.StringVar(&f.skipBad, "skip-bad", "",
 		"leave bad events out and count them; above 1 % of all it fails, unless all")
 	flags.Lookup("skip-bad").NoOptDefVal = "yes"
@@ -91,7 +93,7 @@ func (f *actionsFlag) Set(text string) error {
 
 // Options turns the flags into reader options.
 func (f *Flags) Options() (logged.Options, error) {
-	o := logged.Options{Format: f.format, IDs: f.ids, Actions: f.Actions, Names: f.names, SkipBad: f.skipBad,
+	o := logged.Options{Format: f.format, IDs: f.ids, Actions: f.Actions, Names: f.names, Unit: f.Unit, SkipBad: f.skipBad,
 		Position: f.position, Model: f.Model, Lists: f.lists,
 		LawTolerance: f.tolerance}
 	var err error
