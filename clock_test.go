@@ -16,8 +16,6 @@ var ofTheMachine = map[string]struct {
 	"serve/api/api.go":            {1, "the deadline of a connection"},
 	"serve/api/hot.go":            {3, "deadlines of a connection and of a request's context, which the runtime keeps"},
 	"serve/api/export.go":         {2, "deadlines of a connection"},
-	"eventlog/build.go":           {1, "a tool that reads files while no server runs"},
-	"eventlog/repair.go":          {1, "a tool that reads files while no server runs"},
 	"eventlog/void.go":            {1, "a tool beside the nodes"},
 	"eventlog/snapshot.go":        {1, "a file that another process of the machine is writing"},
 	"eventlog/natslog/natslog.go": {1, "CheckCredentials, which has no options"},

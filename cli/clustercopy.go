@@ -433,8 +433,7 @@ func importNATS(ctx context.Context, w, stderr io.Writer, dir string, f *natsFla
 	if err != nil {
 		return term.Misuse(err)
 	}
-	old, err := eventlog.OpenJetStream(ctx, source.Dir(dir), eventlog.JetStreamOptions{Keys: keys.Batches(),
-		Logf: engineSays(logger)})
+	old, err := eventlog.OpenDisk(ctx, source.Dir(dir), eventlog.DiskOptions{Logf: engineSays(logger)})
 	if err != nil {
 		return source.OpenError(dir, err)
 	}
@@ -444,7 +443,7 @@ func importNATS(ctx context.Context, w, stderr io.Writer, dir string, f *natsFla
 		return source.OpenError(dir, err)
 	}
 	begun := time.Now()
-	info, err := natslog.Import(ctx, options, old, base, serve.KeysFingerprint(keys).String(),
+	info, err := natslog.Import(ctx, options, old, keys.Batches(), base, serve.KeysFingerprint(keys).String(),
 		func(done, last uint64) {
 			logger.Info("importing", "entry", done, "of", last)
 		})
@@ -467,7 +466,7 @@ func importSource(dir string) (id eventlog.ID, keys eventlog.IDKeys, err error) 
 
 // importBase returns the base of a log that was trimmed, nil for one that is whole. The log must go on from it.
 func importBase(
-	ctx context.Context, dir string, source *eventlog.JetStream, keys eventlog.IDKeys,
+	ctx context.Context, dir string, source *eventlog.Disk, keys eventlog.IDKeys,
 ) (*eventlog.ImportBase, error) {
 	info, err := source.Info(ctx, 0)
 	if err != nil || info.First <= 1 {
@@ -526,8 +525,7 @@ func importCluster(ctx context.Context, w, stderr io.Writer, dir string, f *serv
 			c.config.folder(), dir))
 	}
 	says := func(format string, a ...any) { logger.Warn("log engine", "says", fmt.Sprintf(format, a...)) }
-	old, err := eventlog.OpenJetStream(ctx, source.Dir(dir), eventlog.JetStreamOptions{Keys: keys.Batches(),
-		Logf: says})
+	old, err := eventlog.OpenDisk(ctx, source.Dir(dir), eventlog.DiskOptions{Logf: says})
 	if err != nil {
 		return source.OpenError(dir, err)
 	}
@@ -543,7 +541,7 @@ func importCluster(ctx context.Context, w, stderr io.Writer, dir string, f *serv
 	waiting, stop := context.WithCancel(ctx)
 	go c.wait(waiting)
 	begun := time.Now()
-	info, err := eventlog.ImportLog(ctx, c.node.Conn(), old, base, c.streamOptions(), func(done, last uint64) {
+	info, err := eventlog.ImportLog(ctx, c.node.Conn(), old, keys.Batches(), base, c.streamOptions(), func(done, last uint64) {
 		stop()
 		logger.Info("importing", "entry", done, "of", last)
 	})

@@ -16,7 +16,7 @@ import (
 // TestLogCommand: verify, dump and repair on a log made here, whole and damaged.
 func TestLogCommand(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	l, err := eventlog.OpenJetStream(t.Context(), dir, eventlog.JetStreamOptions{Reserve: -1})
+	l, err := eventlog.OpenDisk(t.Context(), dir, eventlog.DiskOptions{Reserve: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestLogCommand(t *testing.T) {
 	run(2, "no event log here", "log", "verify", t.TempDir())
 	run(2, "troupe log verify", "log", "verify", "a", "b")
 
-	blocks, err := filepath.Glob(filepath.Join(dir, "jetstream/$G/streams/TROUPE_EV_0/msgs/*.blk"))
+	blocks, err := filepath.Glob(filepath.Join(dir, "g0000/*.seg"))
 	if err != nil || len(blocks) != 1 {
 		t.Fatal(blocks, err)
 	}
@@ -76,7 +76,7 @@ func TestLogCommand(t *testing.T) {
 	if err := os.WriteFile(blocks[0], b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(1, "damaged  jetstream/$G/streams/TROUPE_EV_0/msgs/1.blk at byte", "log", "verify", dir)
+	run(1, "damaged  g0000/00000000000000000001.seg at byte", "log", "verify", dir)
 	run(1, `"kind":"damage"`, "log", "dump", dir)
 	run(1, "one entry cannot be saved", "log", "repair", dir)
 	lossy := filepath.Join(t.TempDir(), "lossy")

@@ -140,7 +140,7 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 		"of three to five nodes")
 	fl.StringVar(&f.ca, "ca", "", "with --cluster: "+caHelp)
 	fl.DurationVar(&f.verifyEvery, "verify-every", 7*24*time.Hour,
-		"with --cluster: how long after a read of all files of the replica they are read again; 0: never")
+		"how long after a read of all files of the log they are read again; 0: never")
 	fl.Float64Var(&f.verifyShare, "verify-share", 0.1, "share of the time that such a read may use the disk, at most 1")
 	f.nats.flags(fl)
 	fl.StringVar(&f.models, "models", "", "TOML file with a [[model]] table for each model that must exist")
@@ -439,8 +439,9 @@ func (f *serveFlags) options(logger *slog.Logger) serve.Options {
 		Clock: serverClock,
 		Dir:   f.data, Limits: serve.Limits{Open: f.open, ModelBytes: f.modelBytes,
 			Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}},
-		JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: engineSays(logger)},
-		Logger:    logger, Keep: f.keep, KeepBytes: f.keepBytes, TrimEvery: f.trimEvery,
+		Disk: eventlog.DiskOptions{MaxBytes: f.maxLog, VerifyEvery: f.verifyEvery,
+			Logf: func(format string, a ...any) { logger.Warn(fmt.Sprintf(format, a...)) }},
+		Logger: logger, Keep: f.keep, KeepBytes: f.keepBytes, TrimEvery: f.trimEvery,
 		LayAside: cmp.Or(f.layAside, -1),
 	}
 }

@@ -22,7 +22,7 @@ func BenchmarkDurable(b *testing.B) {
 	}
 	for _, callers := range []int{1, 64, 512} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			l, err := OpenJetStream(b.Context(), b.TempDir(), JetStreamOptions{})
+			l, err := OpenDisk(b.Context(), b.TempDir(), DiskOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func diskSync(b *testing.B) (rate, p50, p99 float64) {
 // 64 callers would, and returns the bytes of the batches. With candidates each decision keeps its 20
 // actions in single precision.
 func benchLog(b *testing.B, dir string, n int, candidates bool) (bytes uint64) {
-	l, err := OpenJetStream(b.Context(), dir, JetStreamOptions{noSync: true})
+	l, err := OpenDisk(b.Context(), dir, DiskOptions{noSync: true})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func BenchmarkRestart(b *testing.B) {
 			}
 		})
 		run("open", func(b *testing.B) {
-			l, err := OpenJetStream(b.Context(), dir, JetStreamOptions{})
+			l, err := OpenDisk(b.Context(), dir, DiskOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -166,7 +166,7 @@ func BenchmarkRestart(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
-		l, err := OpenJetStream(b.Context(), dir, JetStreamOptions{})
+		l, err := OpenDisk(b.Context(), dir, DiskOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -30,13 +30,12 @@ import (
 // nothing, names the file and the offset, and goes on after the damage.
 
 const (
-	blockHead   = 22
-	blockHash   = 8
-	blockMax    = 32 << 20 // the engine's bound of a record
-	erasedBit   = 1 << 63
-	tombBit     = 1 << 62
-	headersBit  = 1 << 31
-	storePrefix = "jetstream/$G/streams" // of a single machine
+	blockHead  = 22
+	blockHash  = 8
+	blockMax   = 32 << 20 // the engine's bound of a record
+	erasedBit  = 1 << 63
+	tombBit    = 1 << 62
+	headersBit = 1 << 31
 )
 
 func streamName(shard uint16) string { return "TROUPE_EV_" + strconv.Itoa(int(shard)) }
@@ -154,13 +153,6 @@ type blockParts struct {
 	size   int64
 	parts  []blockPart
 	err    error // the file cannot be read
-}
-
-// blockSpan says where entries are: up to last, from where the block before it ends; 0 for none.
-type blockSpan struct {
-	name   string
-	number uint32
-	last   uint64
 }
 
 // blockPart is a record, its batch parsed; or, with size 0, damage from offset to at.

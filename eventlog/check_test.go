@@ -17,12 +17,7 @@ import (
 // in time, and no longer: one whose engine has ended, or was started again, never answers.
 func TestAskCheck(t *testing.T) {
 	t.Parallel()
-	srv, nc, err := startEngine(t.Context(), t.TempDir(), false, timing.Clock{}, func(string, string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer srv.Shutdown()
-	defer nc.Close()
+	nc := soleNode(t, t.TempDir()).Conn()
 	for what, c := range map[string]struct {
 		then func(engine *atomic.Pointer[string], alive *nats.Subscription, m *nats.Msg)
 		want error

@@ -37,11 +37,11 @@ func childMain() bool {
 		panic(err)
 	}
 	ctx := context.Background()
-	opt := eventlog.JetStreamOptions{Reserve: -1}
+	opt := eventlog.DiskOptions{Reserve: -1}
 	if mode == "nosync" {
 		opt.SetNoSync()
 	}
-	l, err := eventlog.OpenJetStream(ctx, dir, opt)
+	l, err := eventlog.OpenDisk(ctx, dir, opt)
 	if err != nil {
 		fmt.Println("error", err)
 		return true
@@ -187,7 +187,7 @@ func TestKill(t *testing.T) {
 			t.Fatalf("round %d: %v", round, err)
 		}
 	}
-	l, err := eventlog.OpenJetStream(t.Context(), dir, eventlog.JetStreamOptions{})
+	l, err := eventlog.OpenDisk(t.Context(), dir, eventlog.DiskOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestTwoProcesses(t *testing.T) {
 	dir := t.TempDir()
 	refused := func(holder string) {
 		t.Helper()
-		_, err1 := eventlog.OpenJetStream(t.Context(), dir, eventlog.JetStreamOptions{})
+		_, err1 := eventlog.OpenDisk(t.Context(), dir, eventlog.DiskOptions{})
 		_, err2 := eventlog.Verify(dir, nil)
 		_, err3 := eventlog.Dump(io.Discard, dir, nil, 0)
 		_, err4 := eventlog.Repair(t.Context(), dir, eventlog.RepairOptions{})
@@ -223,7 +223,7 @@ func TestTwoProcesses(t *testing.T) {
 	c := startChild(t, "hold", dir, 0)
 	refused(fmt.Sprintf("process %d on ", c.cmd.Process.Pid))
 	c.kill(0)
-	l, err := eventlog.OpenJetStream(t.Context(), dir, eventlog.JetStreamOptions{})
+	l, err := eventlog.OpenDisk(t.Context(), dir, eventlog.DiskOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

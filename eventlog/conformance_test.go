@@ -38,7 +38,7 @@ func (p patient) Run() int {
 	return p.M.Run()
 }
 
-// diskEngine opens the real engine in a temporary directory. Whatever a test does, what it leaves
+// diskEngine opens a log on disk in a temporary directory. Whatever a test does, what it leaves
 // behind must verify.
 type diskEngine struct{ dir string }
 
@@ -59,14 +59,14 @@ func newDiskEngine(t *testing.T) eventlogtest.Engine {
 
 func (e *diskEngine) Open(t *testing.T, limit uint64) eventlogtest.Log {
 	t.Helper()
-	l, err := eventlog.OpenJetStream(t.Context(), e.dir, eventlog.JetStreamOptions{Shards: 2, MaxBytes: int64(limit), Reserve: 1 << 20, Logf: t.Logf})
+	l, err := eventlog.OpenDisk(t.Context(), e.dir, eventlog.DiskOptions{Shards: 2, MaxBytes: int64(limit), Reserve: 1 << 20, Logf: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-func TestJetStream(t *testing.T) {
+func TestDisk(t *testing.T) {
 	eventlog.Beside(t)
 	eventlogtest.TestLog(t, newDiskEngine)
 }

@@ -3,24 +3,26 @@ package eventlog
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"troupe/eventlog/segment"
 	"troupe/internal/future"
 )
 
-// sampleLog makes a log of two shards in several block files and returns its directory and its dump.
+// sampleLog makes a log of two shards in several segments and returns its directory and its dump.
 func sampleLog(t *testing.T, batches int) (dir, dump string) {
 	t.Helper()
 	dir = t.TempDir()
-	// Blocks have 32 kB when the limit is below 128 kB.
-	opt := JetStreamOptions{Shards: 2, MaxBytes: 120_000, Reserve: -1}
-	l, err := OpenJetStream(t.Context(), dir, opt)
+	opt := DiskOptions{Shards: 2, Reserve: -1, segment: 8000}
+	l, err := OpenDisk(t.Context(), dir, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +122,7 @@ func judge(t *testing.T, dir, dump, file string) (stopped bool) {
 		return false
 	}
 	for _, d := range r.All() {
-		if d.File == file || d.First > 0 || strings.Contains(d.What, filepath.Base(file)) {
+		if file == "" || d.File == file || d.First > 0 || strings.Contains(d.What, filepath.Base(file)) {
 			return true
 		}
 	}
@@ -128,15 +130,20 @@ func judge(t *testing.T, dir, dump, file string) (stopped bool) {
 	return true
 }
 
-// engineAgrees opens the log with the engine and compares what it serves.
-func engineAgrees(t *testing.T, dir, dump string) {
+// opened opens a damaged directory and returns what became of it: the content that dump has, read entry by entry and in
+// turn; a refusal that changed nothing; or an end of reading at the place of the damage. Anything else is an error.
+func opened(t *testing.T, dir, dump, file string) string {
 	t.Helper()
-	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{MaxBytes: 120_000, Reserve: -1})
+	was := fingerprint(t, dir)
+	l, err := OpenDisk(t.Context(), dir, DiskOptions{Reserve: -1, segment: 8000})
 	if err != nil {
-		t.Fatal(err)
+		if !errors.As(err, new(*DamagedError)) || fingerprint(t, dir) != was {
+			t.Fatalf("%s: %v, or a refused directory was changed", file, err)
+		}
+		return "refused"
 	}
 	defer l.Close()
-	var lines strings.Builder
+	var all bytes.Buffer
 	for shard := range l.Shards() {
 		info, err := l.Info(t.Context(), shard)
 		if err != nil {
@@ -144,38 +151,48 @@ func engineAgrees(t *testing.T, dir, dump string) {
 		}
 		for d, err := range Replay(t.Context(), l, NewChain(shard, info.First), info.Last) {
 			if err != nil {
-				t.Fatal(err)
+				var damaged *DamagedError
+				if !errors.As(err, &damaged) || damaged.Report.All()[0].First == 0 {
+					t.Fatalf("%s: reading ended with %v", file, err)
+				}
+				return "stopped"
 			}
-			fmt.Fprintln(&lines, d.Seq, d.Hash)
+			for i, r := range d.Events() {
+				line := Line{Shard: shard, Seq: d.Seq, Time: d.Time, Kind: r.Kind().String(), Record: r}
+				key := d.Key(i)
+				line.Event = &key
+				if err := json.NewEncoder(&all).Encode(line); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	}
-	if n := strings.Count(dump, "\n"); n == 0 || lines.Len() == 0 {
-		t.Fatal("nothing was compared")
+	if all.String() != dump {
+		t.Fatalf("%s: opened, and different", file)
 	}
-	if got := mustDumpLocked(t, dir); got != dump {
-		t.Fatal("the engine changed the content")
-	}
+	return "same"
 }
 
-// mustDumpLocked dumps a directory that this process has open.
-func mustDumpLocked(t *testing.T, dir string) string {
-	t.Helper()
-	return mustDump(t, copyDir(t, dir))
-}
-
-// TestCorruptionSweep: one bit flipped at every k-th byte of every file; truncated, deleted,
-// swapped, zeroed files. Required: the same content, or a stop that names the place; and nothing
-// written to a directory that is refused. k is 401, or 53 with TROUPE_LONG.
+// TestCorruptionSweep: one bit flipped at every k-th byte of every file; truncated, deleted, swapped, zeroed files.
+// Verify must see it or have the same content. Opened, the log must be refused and unchanged, have the same content, or
+// stop at the place when it is read. k is 401, or 53 with TROUPE_LONG, or TROUPE_SWEEP.
 func TestCorruptionSweep(t *testing.T) {
 	beside(t)
+	k := sized(401, 53) // no divisor of any record's length
+	if n, err := strconv.Atoi(os.Getenv("TROUPE_SWEEP")); err == nil {
+		k = n
+	}
 	dir, dump := sampleLog(t, 60)
 	before := fingerprint(t, dir)
-	k := sized(401, 53) // no divisor of any record's length
-	blocks := 0
-	var stops, same, checkedOpen int
+	work := filepath.Join(t.TempDir(), "work")
+	segments, stops, same := 0, 0, 0
+	outcomes := map[string]int{}
 	for _, file := range filesOf(t, dir) {
-		if strings.HasSuffix(file, ".blk") {
-			blocks++
+		if file == lockFile {
+			continue
+		}
+		if strings.HasSuffix(file, ".seg") {
+			segments++
 		}
 		name := filepath.Join(dir, filepath.FromSlash(file))
 		good, err := os.ReadFile(name)
@@ -188,30 +205,30 @@ func TestCorruptionSweep(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		look := func() {
+			t.Helper()
+			seen := judge(t, dir, dump, file)
+			if seen {
+				stops++
+			} else {
+				same++
+			}
+			if err := errors.Join(os.RemoveAll(work), os.CopyFS(work, os.DirFS(dir))); err != nil {
+				t.Fatal(err)
+			}
+			switch got := opened(t, work, dump, file); {
+			case !seen && got != "same":
+				t.Errorf("%s: nothing was damaged, and it was %s", file, got)
+			case seen && got == "same" && !strings.HasSuffix(file, ".end") && !strings.Contains(file, ".seg"):
+				t.Errorf("%s: damaged, and opened", file)
+			default:
+				outcomes[got]++
+			}
+		}
 		try := func(b []byte) {
 			t.Helper()
 			put(b)
-			if judge(t, dir, dump, file) {
-				stops++
-				if stops%100 == 0 { // refused, and untouched
-					damaged := copyDir(t, dir)
-					was := fingerprint(t, damaged)
-					var de *DamagedError
-					if l, err := OpenJetStream(t.Context(), damaged, JetStreamOptions{Reserve: -1}); !errors.As(err, &de) {
-						if err == nil {
-							_ = l.Close()
-						}
-						t.Fatalf("%s: opened: %v", file, err)
-					}
-					if fingerprint(t, damaged) != was {
-						t.Fatalf("%s: a refused directory was changed", file)
-					}
-					checkedOpen++
-				}
-			} else if same++; same%20 == 0 {
-				engineAgrees(t, copyDir(t, dir), dump)
-				checkedOpen++
-			}
+			look()
 		}
 		for i := 0; i < len(good); i += k {
 			b := bytes.Clone(good)
@@ -234,15 +251,16 @@ func TestCorruptionSweep(t *testing.T) {
 		if err := os.Remove(name); err != nil {
 			t.Fatal(err)
 		}
-		judge(t, dir, dump, file)
+		look()
 		put(good)
 	}
-	if blocks < 4 {
-		t.Fatalf("only %d block files", blocks)
+	if segments < 8 {
+		t.Fatalf("only %d segments", segments)
 	}
-	// Two block files of the same stream change places, and of two streams.
-	s0, s1 := filepath.Join(dir, storePrefix, "TROUPE_EV_0/msgs/"), filepath.Join(dir, storePrefix, "TROUPE_EV_1/msgs/")
-	for _, pair := range [][2]string{{s0 + "/1.blk", s0 + "/2.blk"}, {s0 + "/1.blk", s1 + "/1.blk"}, {s0, s1}} {
+	// Two segments change places, of one shard and of two, and two shards.
+	s0, s1 := filepath.Join(dir, segment.GroupDir(0)), filepath.Join(dir, segment.GroupDir(1))
+	seg0, seg1 := must(filepath.Glob(s0+"/*.seg")), must(filepath.Glob(s1+"/*.seg"))
+	for _, pair := range [][2]string{{seg0[0], seg0[1]}, {seg0[0], seg1[0]}, {s0, s1}} {
 		swap := func() {
 			tmp := filepath.Join(dir, "swap")
 			for _, r := range [][2]string{{pair[0], tmp}, {pair[1], pair[0]}, {tmp, pair[1]}} {
@@ -260,7 +278,7 @@ func TestCorruptionSweep(t *testing.T) {
 	if fingerprint(t, dir) != before || mustDump(t, dir) != dump {
 		t.Error("the test did not put everything back")
 	}
-	t.Logf("every %d bytes: %d damages: %d stops, %d without effect; %d of them opened with the engine", k, stops+same, stops, same, checkedOpen)
+	t.Logf("every %d bytes: %d damages: %d stops, %d without effect; opened: %v", k, stops+same, stops, same, outcomes)
 	if same > stops/4 {
 		t.Errorf("%d of %d damages had no effect", same, stops+same)
 	}
@@ -272,16 +290,17 @@ func TestCorruptionSweep(t *testing.T) {
 func TestRepair(t *testing.T) {
 	beside(t)
 	original, dump := sampleLog(t, 40)
-	s0 := filepath.Join(storePrefix, "TROUPE_EV_0")
-	s1 := filepath.Join(storePrefix, "TROUPE_EV_1")
+	group := segment.GroupDir(0)
+	names := must(filepath.Glob(filepath.Join(original, group, "*.seg")))
+	first, last := group+"/"+filepath.Base(names[0]), group+"/"+filepath.Base(names[len(names)-1])
 	inFirst := 0
-	_, err := scan(original, hooks{entry: func(shard uint16, _ uint64, at entryRef, _ []byte) {
-		if shard == 0 && strings.HasSuffix(at.file, "1.blk") {
+	_, err := scan(original, hooks{entry: func(_ uint16, _ uint64, at entryRef, _ []byte) {
+		if at.file == names[0] {
 			inFirst++
 		}
 	}})
-	if err != nil || inFirst < 10 || inFirst > 39 {
-		t.Fatalf("%d entries in the first block, error %v", inFirst, err)
+	if err != nil || inFirst < 5 || inFirst > 39 {
+		t.Fatalf("%d entries in the first segment, error %v", inFirst, err)
 	}
 	edit := func(name string, f func([]byte) []byte) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
@@ -309,14 +328,18 @@ func TestRepair(t *testing.T) {
 		damage func(t *testing.T, dir string)
 		lost   int // entries
 	}{
-		{"bit flip", edit(s0+"/msgs/1.blk", flip(5000)), 1},
-		{"length flip", edit(s0+"/msgs/1.blk", flip(1)), 1},
-		{"tail cut", edit(s0+"/msgs/2.blk", func(b []byte) []byte { return b[:len(b)-100] }), 1},
-		{"first block deleted", remove(s0 + "/msgs/1.blk"), inFirst},
-		{"stream deleted", remove(s1), 37},
-		{"everything deleted", remove("jetstream"), 77},
-		{"description damaged", edit(s1+"/meta.inf", flip(10)), 0},
-		{"witness deleted", remove("witness-1"), 0},
+		{"bit flip", edit(first, flip(5000)), 1},
+		{"length flip", edit(first, flip(65)), 1},
+		{"tail cut", edit(last, func(b []byte) []byte { return b[:len(b)-100] }), 1},
+		{"header damaged", edit(first, flip(9)), 0},
+		{"first segment deleted", remove(first), inFirst},
+		{"end file damaged", edit(strings.Replace(first, ".seg", ".end", 1), flip(10)), 0},
+		{"segments of a shard deleted", func(t *testing.T, dir string) {
+			for _, name := range must(filepath.Glob(filepath.Join(dir, segment.GroupDir(1), "*.[se]*"))) {
+				remove(segment.GroupDir(1)+"/"+filepath.Base(name))(t, dir)
+			}
+		}, 37},
+		{"acknowledged end deleted", remove(segment.GroupDir(0) + "/" + segment.AckedName), 0},
 		{"marker damaged", edit(markerFile, flip(30)), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -401,7 +424,7 @@ func TestRepairInterrupted(t *testing.T) {
 	beside(t)
 	original, dump := sampleLog(t, 40)
 	rebuilt := copyDir(t, original)
-	if err := os.Remove(filepath.Join(rebuilt, storePrefix, "TROUPE_EV_0/msgs/1.blk")); err != nil {
+	if err := os.Remove(must(filepath.Glob(filepath.Join(rebuilt, segment.GroupDir(0), "*.seg")))[0]); err != nil {
 		t.Fatal(err)
 	}
 	// Build the new log and stop before the swap: what finishRepair would begin with.
@@ -425,7 +448,7 @@ func TestRepairInterrupted(t *testing.T) {
 	if err := rebuild(t.Context(), rebuilt, found, plans, &RepairReport{}); err != nil {
 		t.Fatal(err)
 	}
-	moves := []string{"jetstream", markerFile, "witness-0", "witness-1"}
+	moves := []string{markerFile, segment.GroupDir(0), segment.GroupDir(1)}
 	for steps := 0; steps <= 2*len(moves); steps++ {
 		dir := copyDir(t, rebuilt)
 		if err := os.MkdirAll(filepath.Join(dir, "damaged-1"), 0o700); err != nil {
@@ -441,7 +464,7 @@ func TestRepairInterrupted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{}); err == nil {
+		if l, err := OpenDisk(t.Context(), dir, DiskOptions{}); err == nil {
 			_ = l.Close()
 			t.Fatalf("after step %d a log in the middle of a repair was opened", steps)
 		}
@@ -455,18 +478,16 @@ func TestRepairInterrupted(t *testing.T) {
 }
 
 // TestForkedTail: the newest entry is whole, fits the chain, and is not the one that was acknowledged
-// (a block file of another copy that went its own way). Only the witness can see it.
+// (a segment of another copy that went its own way). Only the acknowledged end can show it.
 func TestForkedTail(t *testing.T) {
 	beside(t)
 	ours, _ := sampleLog(t, 20)
 	theirs := copyDir(t, ours)
 	works(t, ours)
 	works(t, theirs)
-	block := filepath.Join(storePrefix, "TROUPE_EV_0/msgs/1.blk")
-	if err := os.Remove(filepath.Join(ours, block)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Join(theirs, block), filepath.Join(ours, block)); err != nil {
+	newest := must(filepath.Glob(filepath.Join(theirs, segment.GroupDir(0), "*.seg")))
+	name := filepath.Base(newest[len(newest)-1])
+	if err := os.Rename(filepath.Join(theirs, segment.GroupDir(0), name), filepath.Join(ours, segment.GroupDir(0), name)); err != nil {
 		t.Fatal(err)
 	}
 	r, err := Verify(ours, nil)
@@ -484,7 +505,7 @@ func TestLaterLog(t *testing.T) {
 	dir := t.TempDir()
 	future.Versions.Store(1)
 	defer future.Versions.Store(0)
-	js := must(OpenJetStream(t.Context(), dir, JetStreamOptions{}))
+	js := must(OpenDisk(t.Context(), dir, DiskOptions{}))
 	c := newCommitter(t, js, CommitterOptions{})
 	if c.Raise(LogVersion - 1); c.Version() != LogVersion {
 		t.Errorf("version %d", c.Version())
@@ -508,10 +529,8 @@ func TestLaterLog(t *testing.T) {
 	future.Versions.Store(0)
 	files := fingerprint(t, dir)
 	for what, f := range map[string]func() error{
-		"open":         func() error { _, err := OpenJetStream(t.Context(), dir, JetStreamOptions{}); return err },
-		"verify":       func() error { _, err := Verify(dir, nil); return err },
-		"repair":       func() error { _, err := Repair(t.Context(), dir, RepairOptions{AcceptLoss: true}); return err },
-		"read replica": func() error { _, err := readReplica(dir, nil, nil); return err },
+		"verify": func() error { _, err := Verify(dir, nil); return err },
+		"repair": func() error { _, err := Repair(t.Context(), dir, RepairOptions{AcceptLoss: true}); return err },
 	} {
 		var later *VersionError
 		if err := f(); !errors.As(err, &later) || later.Seq != after.Seq || later.Version != LogVersion+1 {
@@ -520,5 +539,10 @@ func TestLaterLog(t *testing.T) {
 	}
 	if fingerprint(t, dir) != files {
 		t.Error("files were changed")
+	}
+	js = must(OpenDisk(t.Context(), dir, DiskOptions{}))
+	defer js.Close()
+	if _, err := Tail(t.Context(), js, 0, nil); !errors.As(err, new(*VersionError)) {
+		t.Errorf("read: %v", err)
 	}
 }

@@ -192,7 +192,7 @@ func copied(t *testing.T, entries []Entry) {
 	if err != nil || !r.OK() || r.Shards[0].Declared != 1 || r.Shards[0].Unwritten != 0 || r.Shards[0].Last != uint64(len(entries)) {
 		t.Errorf("the copy: %+v, %v", r, err)
 	}
-	l, err := OpenJetStream(ctx, dir, JetStreamOptions{Keys: testBatchKeys})
+	l, err := OpenDisk(ctx, dir, DiskOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func Example() {
 	dir, err := os.MkdirTemp("", "eventlog")
 	check(err)
 	defer os.RemoveAll(dir)
-	l, err := eventlog.OpenJetStream(ctx, dir, eventlog.JetStreamOptions{})
+	l, err := eventlog.OpenDisk(ctx, dir, eventlog.DiskOptions{})
 	check(err)
 
 	// Tail checks the log and returns its end, behind which the committer writes.
@@ -62,7 +62,7 @@ func ExampleScan() {
 	dir, err := os.MkdirTemp("", "eventlog")
 	check(err)
 	defer os.RemoveAll(dir)
-	l, err := eventlog.OpenJetStream(ctx, dir, eventlog.JetStreamOptions{})
+	l, err := eventlog.OpenDisk(ctx, dir, eventlog.DiskOptions{})
 	check(err)
 	c, err := eventlog.NewCommitter(l, eventlog.CommitterOptions{})
 	check(err)
@@ -149,7 +149,7 @@ func ExampleDump() {
 	dir, err := os.MkdirTemp("", "eventlog")
 	check(err)
 	defer os.RemoveAll(dir)
-	l, err := eventlog.OpenJetStream(ctx, dir, eventlog.JetStreamOptions{})
+	l, err := eventlog.OpenDisk(ctx, dir, eventlog.DiskOptions{})
 	check(err)
 	c, err := eventlog.NewCommitter(l, eventlog.CommitterOptions{Epoch: 0xabc})
 	check(err)

@@ -112,9 +112,7 @@ func describe(ctx context.Context, js jetstream.JetStream) (*jetstream.StreamInf
 
 // StreamSettings are the settings that a stream is made with. 0 is the default.
 func StreamSettings(maxBytes int64) jetstream.StreamConfig {
-	o := JetStreamOptions{MaxBytes: maxBytes}
-	o.defaults()
-	return o.streamConfig(0)
+	return streamConfig(0, maxBytes, defaultDuplicates)
 }
 
 // SettingsDiff names the settings that matter and differ, "" when none do.

@@ -30,7 +30,7 @@ var (
 )
 
 // SetNoSync makes options of an engine that does not sync.
-func (o *JetStreamOptions) SetNoSync() { o.noSync = true }
+func (o *DiskOptions) SetNoSync() { o.noSync = true }
 
 // SetRescueAfter sets how long the engine's own group must have had no leader before it is rescued.
 func (n *Node) SetRescueAfter(d time.Duration) {
@@ -134,7 +134,7 @@ var worked atomic.Int64
 // works opens a log, writes one event to every shard, reads all, and closes.
 func works(t *testing.T, dir string) {
 	t.Helper()
-	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{MaxBytes: 1 << 30, Reserve: -1})
+	l, err := OpenDisk(t.Context(), dir, DiskOptions{MaxBytes: 1 << 30, Reserve: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,8 +84,8 @@ const (
 // state, which is nil for a log that is whole, is stored beside it before the import is complete; the stream's
 // description has its SHA-256. The cluster must have no log yet, or one whose import from the same log was interrupted;
 // then it goes on. The nodes wait for its end (StreamOptions.Await). says, if not nil, is told how far it is, about
-// once a second.
-func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *ImportBase, o StreamOptions,
+// once a second. keys are as in Verify.
+func ImportLog(ctx context.Context, nc *nats.Conn, from *Disk, keys *BatchKeys, state *ImportBase, o StreamOptions,
 	says func(done, last uint64)) (Info, error) {
 	if n := from.Shards(); n != 1 {
 		return Info{}, fmt.Errorf("the log has %d shards, a cluster's has 1", n)
@@ -107,15 +107,15 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 		return source, err
 	}
 	o.Create, o.Await = false, false
-	base := JetStreamOptions{MaxBytes: o.MaxBytes, Duplicates: cmp.Or(o.Duplicates, streamDuplicates), Clock: o.Clock,
-		Logf: o.Logf}
-	base.defaults()
-	if source.Bytes > uint64(base.MaxBytes) {
-		return source, fmt.Errorf("the log has %d bytes, the limit of the new one is %d", source.Bytes, base.MaxBytes)
+	if o.Logf == nil {
+		o.Logf = func(string, ...any) {}
 	}
-	want := base.streamConfig(0)
+	want := streamConfig(0, o.MaxBytes, cmp.Or(o.Duplicates, streamDuplicates))
+	if source.Bytes > uint64(want.MaxBytes) {
+		return source, fmt.Errorf("the log has %d bytes, the limit of the new one is %d", source.Bytes, want.MaxBytes)
+	}
 	want.Replicas, want.FirstSeq = max(o.Replicas, 1), source.First
-	want.Metadata = map[string]string{importOf: from.Report().ID.String()}
+	want.Metadata = map[string]string{importOf: from.ID().String()}
 	maps.Copy(want.Metadata, o.Metadata)
 	s, have, err := importStream(ctx, js, want, o)
 	if err != nil {
@@ -123,7 +123,6 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 	}
 	l := &Stream{nc: nc, js: js, opt: o, streams: []jetstream.Stream{s},
 		seen: make([]atomic.Uint64, 1)}
-	l.opt.Logf = base.Logf
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	defer l.Close()
 	if last, err := imported(have); err == nil && last > 0 {
@@ -148,7 +147,7 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 		var other *otherLogError
 		switch {
 		case err == nil && done == source.Last:
-			if err := l.readBack(ctx, source, from.opt.Keys); err != nil {
+			if err := l.readBack(ctx, source, keys); err != nil {
 				return source, err
 			}
 			if err = l.importState(ctx, state, have.Metadata); err == nil {
@@ -163,7 +162,7 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 		}
 		switch {
 		case err != nil:
-			base.Logf("import: going on after %v", err)
+			o.Logf("import: going on after %v", err)
 			if !o.Clock.Sleep(ctx, wait) {
 				return source, fmt.Errorf("%w: %v", ctx.Err(), err)
 			}

@@ -16,9 +16,9 @@ import (
 )
 
 // singleLog makes the log of a single machine with n entries, of which one is stored twice.
-func singleLog(t *testing.T, dir string, n int) *JetStream {
+func singleLog(t *testing.T, dir string, n int) *Disk {
 	t.Helper()
-	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{})
+	l, err := OpenDisk(t.Context(), dir, DiskOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,10 +88,8 @@ func TestImportLog(t *testing.T) {
 	from := singleLog(t, dir, n)
 	node := soleNode(t, t.TempDir())
 	js := must(jetstream.New(node.Conn()))
-	opt := JetStreamOptions{}
-	opt.defaults()
-	want := opt.streamConfig(0)
-	want.FirstSeq, want.Metadata = 1, map[string]string{importOf: from.Report().ID.String()}
+	want := streamConfig(0, 0, streamDuplicates)
+	want.FirstSeq, want.Metadata = 1, map[string]string{importOf: from.ID().String()}
 	s, _, err := importStream(ctx, js, want, StreamOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -103,11 +101,11 @@ func TestImportLog(t *testing.T) {
 	}
 	incomplete(t, node)
 	other := singleLog(t, t.TempDir(), 20)
-	if _, err := ImportLog(ctx, node.Conn(), other, nil, StreamOptions{}, nil); err == nil || !strings.Contains(err.Error(), "has a log already") {
+	if _, err := ImportLog(ctx, node.Conn(), other, nil, nil, StreamOptions{}, nil); err == nil || !strings.Contains(err.Error(), "has a log already") {
 		t.Errorf("another log: %v", err)
 	}
 	for range 2 { // the second time nothing is left to do
-		if info, err := ImportLog(ctx, node.Conn(), from, nil, StreamOptions{}, nil); err != nil || info.Last != n {
+		if info, err := ImportLog(ctx, node.Conn(), from, nil, nil, StreamOptions{}, nil); err != nil || info.Last != n {
 			t.Fatalf("%+v, %v", info, err)
 		}
 	}
@@ -127,7 +125,7 @@ func TestImportLog(t *testing.T) {
 	if err := c.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ImportLog(ctx, node.Conn(), from, nil, StreamOptions{}, nil); err == nil || !strings.Contains(err.Error(), "it has gone on") {
+	if _, err := ImportLog(ctx, node.Conn(), from, nil, nil, StreamOptions{}, nil); err == nil || !strings.Contains(err.Error(), "it has gone on") {
 		t.Errorf("a log that has gone on: %v", err)
 	}
 
@@ -142,9 +140,6 @@ func TestImportLog(t *testing.T) {
 			if err := b.Add(ctx, must(l.Get(ctx, 0, seq))); err != nil {
 				t.Fatal(err)
 			}
-		}
-		if err := b.settle(ctx); err != nil {
-			t.Fatal(err)
 		}
 		if !b.Has(ctx, must(l.Get(ctx, 0, end))) {
 			t.Errorf("entry %d is not there", end)
@@ -185,16 +180,16 @@ func TestImportTrimmed(t *testing.T) {
 	node := soleNode(t, dir)
 	state := &ImportBase{Seq: 60, State: bytes.Repeat([]byte("state"), basePiece/4)}
 	for _, bad := range []*ImportBase{nil, {Seq: first - 2, State: state.State}, {Seq: n + 1, State: state.State}, {Seq: 60}} {
-		if _, err := ImportLog(ctx, node.Conn(), from, bad, StreamOptions{}, nil); err == nil || !strings.Contains(err.Error(), "needs the state after one of them") {
+		if _, err := ImportLog(ctx, node.Conn(), from, nil, bad, StreamOptions{}, nil); err == nil || !strings.Contains(err.Error(), "needs the state after one of them") {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
 	broken, cancel := context.WithCancel(ctx)
-	if _, err := ImportLog(broken, node.Conn(), from, state, StreamOptions{}, func(uint64, uint64) { cancel() }); err == nil {
+	if _, err := ImportLog(broken, node.Conn(), from, nil, state, StreamOptions{}, func(uint64, uint64) { cancel() }); err == nil {
 		t.Error("the import was not interrupted")
 	}
 	incomplete(t, node)
-	if info, err := ImportLog(ctx, node.Conn(), from, state, StreamOptions{}, nil); err != nil || info.First != first || info.Last != n {
+	if info, err := ImportLog(ctx, node.Conn(), from, nil, state, StreamOptions{}, nil); err != nil || info.First != first || info.Last != n {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	if err := node.Close(); err != nil {
@@ -236,7 +231,7 @@ func TestCheckReplica(t *testing.T) {
 	dir := t.TempDir()
 	from := singleLog(t, t.TempDir(), 200)
 	node := soleNode(t, dir)
-	if _, err := ImportLog(ctx, node.Conn(), from, nil, StreamOptions{}, nil); err != nil {
+	if _, err := ImportLog(ctx, node.Conn(), from, nil, nil, StreamOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := CheckReplica(dir, nil, nil); !errors.As(err, new(*LockedError)) {

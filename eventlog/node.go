@@ -160,6 +160,10 @@ func refuseNode(dir string) error {
 		strings.Join(lines[1:min(3, len(lines))], ", "))}
 }
 
+// engineAnswers is how long the engine in this process may take to answer a new connection. The client's own limit of 2
+// s passes on a machine that is busy.
+const engineAnswers = 30 * time.Second
+
 // openNodeDir checks the marker of a node's directory, or makes it in one that is empty.
 func (o *NodeOptions) openNodeDir() error {
 	files, err := os.ReadDir(o.Dir)

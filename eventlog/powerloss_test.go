@@ -5,6 +5,7 @@ package eventlog_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/eventlog/segment"
 	"troupe/internal/powerfs"
 )
 
@@ -69,13 +71,13 @@ func TestPowerLossControl(t *testing.T) {
 	}
 }
 
-// failing returns a fault of the at-th call on a block file: a sync that answers EIO, as do all later
+// failing returns a fault of the at-th call on a segment: a sync that answers EIO, as do all later
 // ones of that file, or a write that stores half, after which the disk is full.
 func failing(what string, at int) func(powerfs.Op) powerfs.Fault {
 	n, failed := 0, ""
 	return func(op powerfs.Op) powerfs.Fault {
-		if what == "witness" { // half of one is written, then everything is full
-			if op.Kind == powerfs.Write && op.Name == "data/witness-0" && n == 0 {
+		if what == "acked" { // half of one is written, then everything is full
+			if op.Kind == powerfs.Write && strings.HasSuffix(op.Name, "/g0000/acked") && n == 0 {
 				n++
 				return powerfs.Short
 			} else if n > 0 {
@@ -87,7 +89,7 @@ func failing(what string, at int) func(powerfs.Op) powerfs.Fault {
 		if what == "sync" {
 			kind = powerfs.Sync
 		}
-		if op.Kind != kind || !strings.HasSuffix(op.Name, ".blk") {
+		if op.Kind != kind || !strings.HasSuffix(op.Name, ".seg") {
 			return powerfs.None
 		}
 		n++
@@ -105,17 +107,17 @@ func failing(what string, at int) func(powerfs.Op) powerfs.Fault {
 	}
 }
 
-// TestDiskFails: a sync answers EIO, or the disk is full in the middle of a write. From then on
-// nothing is acknowledged, all callers get an error from the log and not by a timeout, and after a loss of
-// power what was acknowledged is there and the log works.
+// TestDiskFails: a sync answers EIO, or the disk is full in the middle of a write. After a failed sync nothing is
+// acknowledged any more; a full disk refuses. All callers get an error from the log and not by a timeout, and after a
+// loss of power what was acknowledged is there and the log works.
 func TestDiskFails(t *testing.T) {
 	eventlog.Beside(t)
 	p := powerfs.Mount(t)
-	dir := p.Dir + "/data"
 	for round, c := range []struct {
 		what string
 		at   int
 	}{{"sync", 1}, {"sync", 2}, {"sync", 7}, {"sync", 40}, {"write", 1}, {"write", 5}, {"write", 30}} {
+		dir := fmt.Sprint(p.Dir, "/data", round)
 		h := eventlogtest.NewHistory()
 		p.Fail(failing(c.what, c.at))
 		child := startChild(t, "load", dir, int64(round)<<32)
@@ -131,15 +133,16 @@ func TestDiskFails(t *testing.T) {
 		unknown := 0
 		for _, line := range failed {
 			switch rest := strings.SplitN(line, " ", 3)[2]; {
-			case strings.HasPrefix(rest, eventlog.ErrUnknown.Error()):
+			case c.what == "sync" && strings.HasPrefix(rest, eventlog.ErrUnknown.Error()):
 				unknown++
-			case c.what == "write" && (strings.HasPrefix(rest, eventlog.ErrUnsettled.Error()) || strings.HasPrefix(rest, eventlog.ErrDown.Error())):
-			case !strings.HasPrefix(rest, eventlog.ErrStopped.Error()):
+			case c.what == "sync" && strings.HasPrefix(rest, eventlog.ErrStopped.Error()):
+			case c.what == "write" && strings.HasPrefix(rest, eventlog.ErrFull.Error()):
+			default:
 				t.Errorf("%s %d: %s", c.what, c.at, line)
 			}
 		}
-		if unknown == 0 {
-			t.Errorf("%s %d: no caller was told that its outcome is unknown", c.what, c.at)
+		if (unknown > 0) != (c.what == "sync") {
+			t.Errorf("%s %d: %d callers were told that their outcome is unknown", c.what, c.at, unknown)
 		}
 		p.Lose(t, nil)
 		if _, err := h.CheckFiles(dir); err != nil {
@@ -159,7 +162,7 @@ func TestUnansweredIsMadeDurable(t *testing.T) {
 	h := eventlogtest.NewHistory()
 	ready, syncs := make(chan *child, 1), 0
 	p.Fail(func(op powerfs.Op) powerfs.Fault {
-		if op.Kind != powerfs.Sync || !strings.HasSuffix(op.Name, ".blk") {
+		if op.Kind != powerfs.Sync || !strings.HasSuffix(op.Name, ".seg") {
 			return powerfs.None
 		}
 		if syncs++; syncs < 5 {
@@ -181,12 +184,16 @@ func TestUnansweredIsMadeDurable(t *testing.T) {
 	_ = c.cmd.Wait()
 	note(t, h, lines)
 	p.Fail(nil)
-	l, err := eventlog.OpenJetStream(t.Context(), dir, eventlog.JetStreamOptions{Reserve: -1, Logf: t.Logf})
+	end, err := segment.ReadAcked(dir+"/g0000", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := l.Report().Shards[0]; r.Last <= r.Acked {
-		t.Fatalf("nothing was left unanswered: %+v", r)
+	l, err := eventlog.OpenDisk(t.Context(), dir, eventlog.DiskOptions{Reserve: -1, Logf: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := l.Info(t.Context(), 0); err != nil || info.Last <= end.Last {
+		t.Fatalf("nothing was left unanswered: %+v, %v", info, err)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -198,20 +205,19 @@ func TestUnansweredIsMadeDurable(t *testing.T) {
 	eventlog.Works(t, dir)
 }
 
-// TestDiskFullPasses: in the middle of a write the disk is full. The log, not a timeout, tells callers that
-// the outcome is unknown, later ones are refused, a reader at the end waits. When there is room the same
-// process goes on by itself: the batch of unknown outcome is in the log once, receipts and the reader go
-// on after it, and after a loss of power all of it is there. After a failed sync nothing goes on.
+// TestDiskFullPasses: in the middle of a write the disk is full. Callers are refused, a reader at the end waits. When
+// there is room the same process goes on by itself: receipts and the reader go on, what was refused is not there, and
+// after a loss of power all of it is. After a failed sync nothing goes on.
 func TestDiskFullPasses(t *testing.T) {
 	eventlog.Beside(t)
 	for _, c := range []struct {
 		what   string
 		passes bool
-	}{{"write", true}, {"witness", true}, {"sync", false}} {
+	}{{"write", true}, {"acked", true}, {"sync", false}} {
 		t.Run(c.what, func(t *testing.T) {
 			p := powerfs.Mount(t)
 			dir := p.Dir + "/data"
-			l, err := eventlog.OpenJetStream(t.Context(), dir, eventlog.JetStreamOptions{Reserve: -1, Logf: t.Logf})
+			l, err := eventlog.OpenDisk(t.Context(), dir, eventlog.DiskOptions{Reserve: -1, Logf: t.Logf})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,50 +236,39 @@ func TestDiskFullPasses(t *testing.T) {
 					read <- d.Seq
 				}
 			}()
+			last := uint64(0)
 			for range 5 {
 				if err := h.Append(t.Context(), com); err != nil {
 					t.Fatal(err)
 				}
+				last++
 			}
-			fail, again := failing(c.what, 1), make(chan bool)
-			full := 0
-			p.Fail(func(op powerfs.Op) powerfs.Fault {
-				f := fail(op)
-				if f == powerfs.Full {
-					if full++; full == 3 { // a new engine has met the full disk, too
-						close(again)
-					}
+			p.Fail(failing(c.what, 1))
+			switch err = h.Append(t.Context(), com); {
+			case c.what == "acked": // it is durable, and the last that is taken
+				if last++; err != nil {
+					t.Error(err)
 				}
-				return f
-			})
-			err = h.Append(t.Context(), com)
-			if c.what == "witness" && err == nil { // it is durable, and the last that is taken
-				err = eventlog.ErrUnknown
-			}
-			if !errors.Is(err, eventlog.ErrUnknown) {
+			case c.what == "write" && !errors.Is(err, eventlog.ErrFull), c.what == "sync" && !errors.Is(err, eventlog.ErrUnknown):
 				t.Error(err)
 			}
-			if err := h.Append(t.Context(), com); err == nil || errors.Is(err, eventlog.ErrUnknown) {
-				t.Errorf("the next one: %v", err)
+			for range 3 {
+				err := h.Append(t.Context(), com)
+				if c.passes && !errors.Is(err, eventlog.ErrFull) || !c.passes && !errors.Is(err, eventlog.ErrStopped) {
+					t.Errorf("the next one: %v", err)
+				}
 			}
-			if c.passes {
-				<-again
-			}
-			if c.what == "write" && !errors.Is(com.Err(), eventlog.ErrUnsettled) || c.what == "witness" && !errors.Is(l.Err(), eventlog.ErrDown) || !c.passes && !errors.Is(l.Err(), eventlog.ErrBroken) {
+			if errors.Is(l.Err(), eventlog.ErrBroken) == c.passes {
 				t.Errorf("the committer says %v, the log %v", com.Err(), l.Err())
 			}
 			p.Fail(nil)
-			if c.passes {
-				eventlog.Until(func() bool { return l.Err() == nil && com.Err() == nil })
-			}
 			for range 5 {
 				if err := h.Append(t.Context(), com); (err == nil) != c.passes {
 					t.Fatalf("there is room again: %v; %v, %v", err, l.Err(), com.Err())
 				}
-			}
-			last := uint64(5)
-			if c.passes {
-				last = 11
+				if c.passes {
+					last++
+				}
 			}
 			for seq := uint64(1); seq <= last; seq++ {
 				if got := <-read; got != seq {

@@ -5,17 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
-	"troupe/timing"
+	"troupe/eventlog/segment"
 )
 
 const (
@@ -127,7 +122,7 @@ func Repair(ctx context.Context, dir string, opt RepairOptions) (*RepairReport, 
 			plans[i].info.Lost[j].Time = opt.Time
 			lost = true
 		}
-		if found.Shards[i].acked == (ackedEnd{}) {
+		if found.Shards[i].acked == (segment.Acked{}) {
 			report.Unrecorded = append(report.Unrecorded, uint16(i))
 		}
 		report.Shards = append(report.Shards, plans[i].info)
@@ -158,8 +153,8 @@ func makePlan(dir string, s *ShardReport, have map[uint64][]entryRef, keys *Batc
 			lowest = seq
 		}
 	}
-	if s.acked == (ackedEnd{}) && lowest > 0 { // no acknowledged-end record: it begins where something is
-		p.info.First = max(lowest, s.trimmed+1)
+	if s.acked == (segment.Acked{}) && lowest > 0 { // no acknowledged end: it begins where something is
+		p.info.First = lowest
 	}
 	reason := func(seq uint64) string {
 		for _, d := range s.Damage {
@@ -178,10 +173,10 @@ func makePlan(dir string, s *ShardReport, have map[uint64][]entryRef, keys *Batc
 			if err != nil {
 				return nil, err
 			}
-			if seq == s.acked.Last && crc32.Checksum(b, castagnoli) != s.acked.Sum {
+			if seq == s.acked.Last && r.link != s.acked.Link {
 				continue
 			}
-			if _, _, err := chain.Next(Entry{seq, b}); err != nil {
+			if _, _, err := chain.Next(Entry{seq, b[idSize:]}); err != nil {
 				chain.err = nil // the chain stands where it stood
 				continue
 			}
@@ -189,7 +184,7 @@ func makePlan(dir string, s *ShardReport, have map[uint64][]entryRef, keys *Batc
 			break
 		}
 		if p.refs = append(p.refs, ref); ref.file != "" {
-			if !strings.HasPrefix(ref.file, streamDir(dir, s.Shard)) {
+			if !strings.HasPrefix(ref.file, filepath.Join(dir, segment.GroupDir(s.Shard))) {
 				p.info.FromCopy++
 			}
 			continue
@@ -229,39 +224,11 @@ func rebuild(ctx context.Context, dir string, found *Report, plans []*plan, repo
 	if err := os.RemoveAll(work); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(work, 0o700); err != nil {
-		return err
-	}
-	srv, nc, err := startEngine(ctx, work, false, timing.Clock{}, func(string, string) {})
-	if err != nil {
-		return err
-	}
-	stopped := false
-	stop := func() {
-		if !stopped {
-			stopped = true
-			nc.Close()
-			srv.Shutdown()
-			srv.WaitForShutdown()
-		}
-	}
-	defer stop()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return err
-	}
-	opt := JetStreamOptions{MaxBytes: 1 << 50}
-	opt.defaults()
 	for _, p := range plans {
-		t, err := p.write(ctx, js, opt.streamConfig(p.info.Shard))
-		if err != nil {
+		if err := p.write(ctx, work); err != nil {
 			return fmt.Errorf("rebuild shard %d: %w", p.info.Shard, err)
 		}
-		if err := createAcked(work, p.info.Shard, t); err != nil {
-			return err
-		}
 	}
-	stop()
 	number := 1
 	for exists(filepath.Join(dir, asideName(number))) || exists(filepath.Join(dir, reportName(number))) {
 		number++
@@ -274,22 +241,17 @@ func rebuild(ctx context.Context, dir string, found *Report, plans []*plan, repo
 	if err := writeFileSync(filepath.Join(work, repairFile), append(text, '\n')); err != nil {
 		return err
 	}
-	m := marker{found.ID, uint16(len(found.Shards))}
-	if m.ID == 0 {
-		if m.ID, err = randomID(); err != nil {
-			return err
-		}
+	m, err := newMarker(uint16(len(found.Shards)))
+	if err != nil {
+		return err
+	}
+	if found.ID != 0 {
+		m.ID = found.ID
 	}
 	if err := writeFileSync(filepath.Join(work, markerFile), []byte(m.text())); err != nil {
 		return err
 	}
-	err = filepath.WalkDir(work, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return syncDir(path) // opens, syncs, closes: good for files too
-	})
-	if err != nil {
+	if err := syncTree(work); err != nil {
 		return err
 	}
 	if err := writeFileSync(filepath.Join(work, repairDone), []byte(strconv.Itoa(number))); err != nil {
@@ -300,33 +262,28 @@ func rebuild(ctx context.Context, dir string, found *Report, plans []*plan, repo
 
 func reportName(n int) string { return "repair-" + strconv.Itoa(n) + ".json" }
 
-// write publishes the entries of a plan.
-func (p *plan) write(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (ackedEnd, error) {
-	t := ackedEnd{First: p.info.First, Last: p.info.Last}
-	if p.info.First > 1 {
-		cfg.FirstSeq = p.info.First
+// write writes the entries of a plan into new files below a directory.
+func (p *plan) write(ctx context.Context, work string) (err error) {
+	group := filepath.Join(work, segment.GroupDir(p.info.Shard))
+	s, _, err := segment.Open(segment.Options{Dir: group, Group: p.info.Shard, First: p.info.First, NoSync: true})
+	if err != nil {
+		return err
 	}
-	if p.info.Last < p.info.First && p.info.First == 1 {
-		return t, nil // empty: the next OpenJetStream makes the stream
-	}
-	if _, err := js.CreateStream(ctx, cfg); err != nil {
-		return t, err
-	}
+	defer func() { err = errors.Join(err, s.Close()) }()
 	losses := p.info.Lost
 	before := Head{} // the entry that a Loss names
 	for i, ref := range p.refs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		seq := p.info.First + uint64(i)
 		var b []byte
-		var err error
-		id := ""
+		var id batchID
 		if ref.file != "" {
 			if b, err = ref.read(); err != nil {
-				return t, err
+				return err
 			}
-			id = "entry/" + strconv.FormatUint(seq, 10) // of one that no node has written
-			if batch, err := ParseBatch(b); err == nil {
-				id = batch.MessageID()
-			}
+			id, b = batchID(b), b[idSize:]
 		} else {
 			for losses[0].Last < seq {
 				losses = losses[1:]
@@ -335,31 +292,22 @@ func (p *plan) write(ctx context.Context, js jetstream.JetStream, cfg jetstream.
 			if i == 0 {
 				after = Head{Seq: seq - 1} // unknown: it was trimmed, or it is the beginning
 			}
-			id = "loss/" + strconv.FormatUint(seq, 10)
+			id = hashID("loss/" + strconv.FormatUint(seq, 10))
 			h := Header{Shard: p.info.Shard, No: 1, After: after.Seq, Prev: after.Hash, Time: losses[0].Time}
 			if p.keys != nil {
 				h.Format = Format3
 			}
-			b, err = p.keys.Append(nil, h, &losses[0])
-			if err != nil {
-				return t, err
+			if b, err = p.keys.Append(nil, h, &losses[0]); err != nil {
+				return err
 			}
 		}
-		ack, err := js.PublishMsg(ctx, &nats.Msg{Subject: subjectName(p.info.Shard), Data: b}, jetstream.WithMsgID(id))
-		if err == nil && ack.Duplicate { // a batch that stood there twice, and still does
-			ack, err = js.PublishMsg(ctx, &nats.Msg{Subject: subjectName(p.info.Shard), Data: b},
-				jetstream.WithMsgID(id+"/"+strconv.FormatUint(seq, 10)))
-		}
-		if err != nil {
-			return t, err
-		}
-		if ack.Sequence != seq {
-			return t, fmt.Errorf("entry %d was given the sequence %d", seq, ack.Sequence)
+		if err := storeCopy(s, seq, id, b); err != nil {
+			return err
 		}
 		before = Head{seq, HashBatch(b)}
-		t.Sum = crc32.Checksum(b, castagnoli)
 	}
-	return t, nil
+	last, link := s.Last()
+	return segment.CreateAcked(group, p.info.Shard, segment.Acked{First: p.info.First, Last: last, Link: link})
 }
 
 // finishRepair puts the new log in the place of the old one. Every step can be repeated, so it may
@@ -378,12 +326,12 @@ func finishRepair(dir string) error {
 	if err := os.MkdirAll(aside, 0o700); err != nil {
 		return err
 	}
-	names := []string{"jetstream", markerFile}
-	ends, err := filepath.Glob(filepath.Join(work, "witness-*"))
+	names := []string{markerFile}
+	groups, err := filepath.Glob(filepath.Join(work, "g[0-9]*"))
 	if err != nil {
 		return err
 	}
-	for _, name := range ends {
+	for _, name := range groups {
 		names = append(names, filepath.Base(name))
 	}
 	for _, name := range names {

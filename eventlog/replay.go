@@ -35,14 +35,6 @@ func Replay(ctx context.Context, log Log, c *Chain, until uint64) iter.Seq2[Deli
 		ctx, cancel := context.WithCancel(ctx)
 		go func(from uint64) {
 			defer close(ahead)
-			if l, ok := log.(storedLog); ok {
-				for p := range l.stored(ctx, c.shard, from, until, c.keys) {
-					ahead <- answer{parsedEntry: p}
-					if from = p.seq + 1; from > until {
-						return
-					}
-				}
-			}
 			for e, err := range log.Read(ctx, c.shard, from) {
 				a := answer{err: err}
 				if a.seq = e.Seq; err == nil {
@@ -78,15 +70,9 @@ func Replay(ctx context.Context, log Log, c *Chain, until uint64) iter.Seq2[Deli
 	}
 }
 
-// storedLog is an optional ability of a Log: it reads entries that were there when it was opened without
-// asking its engine. stored may end anywhere; Read has the rest.
-type storedLog interface {
-	stored(ctx context.Context, shard uint16, from, until uint64, keys *BatchKeys) iter.Seq[parsedEntry]
-}
-
-// recentLog is an optional ability of a Log: its own newest entries come from memory. follow is Read, but
-// the bytes of an entry are valid only until the next one is asked for.
-type recentLog interface {
+// lendingLog is an optional ability of a Log: follow is Read, but the bytes of an entry are valid only until the next
+// one is asked for.
+type lendingLog interface {
 	follow(ctx context.Context, shard uint16, from uint64) iter.Seq2[Entry, error]
 }
 
@@ -107,7 +93,7 @@ func Follow(ctx context.Context, log Log, c *Chain) iter.Seq2[Delivery, error] {
 			return
 		}
 		entries := log.Read(ctx, c.shard, c.last+1)
-		if l, ok := log.(recentLog); ok {
+		if l, ok := log.(lendingLog); ok {
 			entries = l.follow(ctx, c.shard, c.last+1)
 		}
 		var on slate

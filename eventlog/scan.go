@@ -3,31 +3,30 @@ package eventlog
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
+
+	"troupe/eventlog/segment"
 )
 
 // hooks are called with what a scan meets, in the order of the files; each may be nil.
 type hooks struct {
-	// hashes: records are not decoded. Checksums, hashes, numbers and order say whether the log is
-	// what its writers wrote; readers of the records find out whether they wrote records.
-	hashes bool
-	keys   *BatchKeys // of a cluster's log
-	// known is what was acknowledged, by shard, when it is newer than the acknowledged-end records.
-	known  []ackedEnd
+	keys   *BatchKeys                                               // of a cluster's log
 	stop   func() error                                             // an error ends the scan
 	entry  func(shard uint16, seq uint64, at entryRef, data []byte) // every whole entry, in the chain or not
 	batch  func(Delivery)                                           // what the chain accepted
 	damage func(Damage)
 }
 
-// entryRef is where the bytes of an entry are.
+// entryRef is where the bytes of an entry are, with the id of the batch before them.
 type entryRef struct {
 	file   string
 	offset int64
 	size   int
+	link   segment.Link
 }
+
+const interruptedRepair = "a repair was interrupted; repair again to finish it"
 
 // scan reads a data directory under the caller's lock.
 func scan(dir string, h hooks) (*Report, error) {
@@ -41,30 +40,27 @@ func scan(dir string, h hooks) (*Report, error) {
 	if err := refuseNode(dir); err != nil {
 		return nil, err
 	}
-	shards := 0
-	switch text, err := os.ReadFile(filepath.Join(dir, markerFile)); {
-	case err == nil:
-		m, perr := parseMarker(string(text))
-		if perr != nil {
-			damaged(markerFile, perr.Error())
-		}
-		r.ID, shards = m.ID, int(m.Shards)
-	case !errors.Is(err, os.ErrNotExist):
+	m, err := readMarker(dir)
+	var unreadable *segment.DamageError
+	switch missing := errors.Is(err, ErrNoLog); {
+	case missing && exists(filepath.Join(dir, oldDir)):
+		return nil, refuseRemains(dir)
+	case missing && countShards(dir) == 0:
+		return nil, err
+	case missing:
+		damaged(markerFile, "is missing")
+	case errors.As(err, &unreadable):
+		damaged(markerFile, unreadable.What)
+	case err != nil:
 		return nil, err
 	}
+	r.ID = m.ID
+	shards := int(m.Shards)
 	if shards == 0 { // no marker: count what is there
-		for exists(filepath.Join(dir, ackedName(uint16(shards)))) || exists(streamDir(dir, uint16(shards))) {
-			shards++
-		}
-		if shards == 0 && len(r.Damage) == 0 {
-			return nil, fmt.Errorf("%s: %w", dir, ErrNoLog)
-		}
-		if len(r.Damage) == 0 {
-			damaged(markerFile, "is missing")
-		}
+		shards = countShards(dir)
 	}
 	if exists(filepath.Join(dir, repairDir, repairDone)) {
-		damaged(repairDir, "a repair was interrupted; repair again to finish it")
+		damaged(repairDir, interruptedRepair)
 	}
 	for n := range shards {
 		s := shardScan{dir: dir, hooks: h, r: ShardReport{Shard: uint16(n), First: 1}}
@@ -81,110 +77,54 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// streamDir is where the engine keeps the files of a shard: those of a node belong to the account of the log.
-func streamDir(dir string, shard uint16) string {
-	prefix := storePrefix
-	if exists(filepath.Join(dir, nodeMarker)) {
-		prefix = nodeStorePrefix
-	}
-	return filepath.Join(dir, filepath.FromSlash(prefix), streamName(shard))
-}
-
-// shardScan reads the files of one shard and compares every entry with the one that should come next.
-//
-//  1. readAcked: what was acknowledged.
-//  2. the description of the stream.
-//  3. the block files in order, part by part: an entry, a note of the engine, or bytes that are neither.
-//  4. finish: is the end there, and are unreadable bytes at the end damage or an unfinished write.
+// shardScan reads the files of one shard and compares every entry with the one that should come next. Package segment
+// checks checksums, links and the order of the entries; here are the acknowledged end and the chain of the batches.
 type shardScan struct {
 	dir   string
 	hooks hooks
 	r     ShardReport
 
-	recorded bool   // there is an acknowledged-end record
+	recorded bool   // there is an acknowledged end
 	chain    *Chain // nil until the first entry is known
-	want     uint64 // the next entry; 0 until the first one is known
-
-	file, end  string // present block file; the last one that was read, or the directory
-	endOffset  int64  // its length
-	unreadable *unreadable
-	later      *VersionError // of an entry that this program cannot read
-
-	names   []string // of the block files
-	numbers []uint32
+	later    *VersionError
+	failed   error // of hooks.stop
 }
 
-// unreadable is a range of bytes in a block file that are no record, with no record after them so far.
-// It is only an unfinished write if none follows.
-type unreadable struct {
-	file     string
-	from, to int64
-}
+var errScanEnds = errors.New("the scan ends")
+
+func (s *shardScan) group() string { return filepath.Join(s.dir, segment.GroupDir(s.r.Shard)) }
 
 func (s *shardScan) run() error {
 	shard := s.r.Shard
-	// 1. What was acknowledged.
-	if err := s.readAcked(); err != nil {
+	r := &s.r
+	acked, err := segment.ReadAcked(s.group(), shard)
+	var bad *segment.DamageError
+	switch {
+	case errors.As(err, &bad):
+		s.damaged(bad.Damage)
+	case err != nil:
 		return err
+	default:
+		s.recorded, r.acked = true, acked
+		r.First, r.Acked = acked.First, acked.Last
+		s.expect(acked.First)
 	}
-	stream := streamDir(s.dir, shard)
-	if !exists(stream) {
-		s.noStream(stream)
-		return nil
-	}
-	// 2. The description of the stream.
-	if file, err := checkMeta(stream, streamName(shard)); err != nil {
-		s.damaged(file, 0, 0, 0, "%v", err)
-	}
-	// 3. The block files.
-	msgs := filepath.Join(stream, "msgs")
-	names, numbers, err := blockFiles(msgs)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	s.end, s.names, s.numbers = msgs, names, numbers
-	for block := range readBlocks(names, numbers, shard, !s.hooks.hashes, s.hooks.keys) {
-		if block.err == nil && s.hooks.stop != nil {
-			block.err = s.hooks.stop()
-		}
-		if block.err != nil {
-			return block.err
-		}
-		s.file, s.end, s.endOffset = block.name, block.name, block.size
-		s.r.blocks = append(s.r.blocks, blockSpan{name: block.name, number: block.number})
-		for i := range block.parts {
-			if s.part(&block.parts[i]); s.later != nil {
-				return s.later
+	end, err := segment.Walk(s.group(), shard, segment.Visitor{Record: s.record, Damage: s.damaged,
+		Pace: func(int64) error {
+			if s.hooks.stop != nil {
+				s.failed = s.hooks.stop()
 			}
-		}
-	}
-	// 4. The end.
-	s.finish()
-	return nil
-}
-
-// readAcked reads the acknowledged-end record, or takes the newer one that the caller knows.
-func (s *shardScan) readAcked() error {
-	name := filepath.Join(s.dir, ackedName(s.r.Shard))
-	b, err := os.ReadFile(name)
-	if errors.Is(err, os.ErrNotExist) {
-		s.damaged(name, 0, 0, 0, "is missing")
-		return nil
-	} else if err != nil {
+			return s.failed
+		}})
+	switch {
+	case s.later != nil:
+		return s.later
+	case s.failed != nil:
+		return s.failed
+	case err != nil:
 		return err
 	}
-	_, end, err := parseAcked(b, s.r.Shard)
-	if err != nil {
-		s.damaged(name, 0, 0, 0, "%v", err)
-		return nil
-	}
-	if n := int(s.r.Shard); n < len(s.hooks.known) && s.hooks.known[n].Last >= end.Last {
-		end = s.hooks.known[n]
-	}
-	s.recorded, s.r.acked = true, end
-	s.r.First, s.r.Acked = end.First, end.Last
-	s.expect(end.First)
-	return nil
+	return s.finish(end)
 }
 
 // expect begins a new chain with entry seq.
@@ -193,103 +133,84 @@ func (s *shardScan) expect(seq uint64) {
 	if s.chain != nil {
 		c.voided = s.chain.voided
 	}
-	s.chain, s.want = c, seq
+	s.chain = c
 }
 
-func (s *shardScan) noStream(dir string) {
-	s.r.Last = s.r.First - 1
-	if s.recorded && s.r.acked.Last > 0 {
-		s.damaged(dir, 0, s.r.acked.First, s.r.acked.Last, "the whole stream is missing")
-	}
-}
-
-// part takes the next part of a block file.
-func (s *shardScan) part(p *blockPart) {
-	switch {
-	case p.size == 0:
-		if s.unreadable == nil {
-			s.unreadable = &unreadable{s.file, p.offset, p.at}
-		}
-	case p.tomb:
-		s.r.trimmed = max(s.r.trimmed, p.seq)
-	case p.erased && p.seq < max(s.want, 1):
-	default:
-		s.record(p)
-	}
-}
-
-// record takes a record that is, or was, an entry. It checks that it is the next one.
-func (s *shardScan) record(p *blockPart) {
-	if s.want == 0 { // no acknowledged-end record: the log begins where something is
-		s.r.First = p.seq
-		s.expect(p.seq)
-	}
-	if s.hooks.entry != nil && !p.erased && p.seq > 0 {
-		s.hooks.entry(s.r.Shard, p.seq, entryRef{s.file, p.at, len(p.data)}, p.data)
-	}
-	switch {
-	case p.seq < s.r.First: // trimmed away, and not yet removed from the file
-		return
-	case p.seq < s.want:
-		s.damaged(s.file, p.offset, p.seq, p.seq, "it stands here again")
-		return
-	case p.seq > s.want:
-		what, at := "missing", p.offset
-		if u := s.unreadable; u != nil {
-			what, at = fmt.Sprintf("bytes %d to %d of %s are not readable", u.from, u.to, s.rel(u.file)), u.from
-		}
-		s.damaged(s.file, at, s.want, p.seq-1, "%s", what)
-		s.expect(p.seq)
-	case s.unreadable != nil:
-		u := s.unreadable
-		s.damaged(u.file, u.from, 0, 0, "bytes %d to %d are not readable, and no entry is missing", u.from, u.to)
-	}
-	s.unreadable = nil
-	if p.erased {
-		s.damaged(s.file, p.offset, p.seq, p.seq, "it was erased")
-		s.expect(s.want + 1)
-		return
-	}
-	s.entry(p)
-}
-
-// entry takes the next entry. It gives it to the chain and counts it.
-func (s *shardScan) entry(p *blockPart) {
+// record takes a whole record.
+func (s *shardScan) record(file string, offset int64, rec segment.Record) error {
 	r := &s.r
-	r.blocks[len(r.blocks)-1].last = p.seq
-	batch, repeat, err := s.chain.next(p.seq, p.batch, p.parsed)
-	if err != nil && s.chain.forgiveIn(s.names, s.numbers) {
-		batch, repeat, err = s.chain.next(p.seq, p.batch, p.parsed)
+	if rec.Kind != segment.Batch || len(rec.Data) < idSize {
+		s.damaged(segment.Damage{File: file, Offset: offset, First: rec.Index, Last: rec.Index,
+			What: fmt.Sprintf("an entry of kind %d, which no single machine writes", rec.Kind)})
+		return nil
+	}
+	if rec.Index < r.First && s.recorded { // trimmed away, and still in the file
+		return nil
+	}
+	if s.chain == nil { // no acknowledged end: the log begins where something is
+		r.First = rec.Index
+		s.expect(rec.Index)
+	}
+	data := rec.Data[idSize:]
+	if s.hooks.entry != nil {
+		s.hooks.entry(r.Shard, rec.Index, entryRef{filepath.Join(s.group(), file), offset + segment.HeadSize,
+			len(rec.Data), rec.Link}, data)
+	}
+	if rec.Index != s.chain.Last()+1 { // Walk has said that entries are missing
+		s.expect(rec.Index)
+	}
+	if rec.Index == r.acked.Last && s.recorded && rec.Link != r.acked.Link {
+		s.damaged(segment.Damage{File: file, Offset: offset, First: rec.Index, Last: rec.Index,
+			What: "it is not the entry that was acknowledged"})
+	}
+	batch, parsed := parseBatch(data, true, nil, s.hooks.keys)
+	batch, repeat, err := s.chain.next(rec.Index, batch, parsed)
+	if err != nil && s.forgive() {
+		again, parsed := parseBatch(data, true, nil, s.hooks.keys)
+		batch, repeat, err = s.chain.next(rec.Index, again, parsed)
 		r.voided = s.chain.voided
 	}
-	s.want++
 	r.Batches++
-	r.Bytes += uint64(len(p.data))
-	if p.seq >= r.acked.Last {
-		r.sum = crc32.Checksum(p.data, castagnoli)
-	}
-	if p.seq > r.acked.Last && (len(r.tail) == 0 || r.tail[len(r.tail)-1] != s.file) {
-		r.tail = append(r.tail, s.file)
-	}
+	r.Bytes += uint64(len(data))
 	if err != nil {
 		if errors.As(err, &s.later) {
-			return
+			return errScanEnds
 		}
 		what := err.Error()
 		var ce *ChainError
 		if errors.As(err, &ce) {
 			what = ce.What
 		}
-		s.damaged(s.file, p.offset, p.seq, p.seq, "%s", what)
-		s.expect(s.want)
-		return
-	}
-	if p.seq == r.acked.Last && s.recorded && r.sum != r.acked.Sum {
-		s.damaged(s.file, p.offset, p.seq, p.seq, "it is not the entry that was acknowledged")
+		s.damaged(segment.Damage{File: file, Offset: offset, First: rec.Index, Last: rec.Index, What: what})
+		s.expect(rec.Index + 1)
+		return nil
 	}
 	if s.hooks.batch != nil {
-		s.hooks.batch(Delivery{p.seq, batch, repeat})
+		s.hooks.batch(Delivery{rec.Index, batch, repeat})
 	}
+	s.count(batch, repeat)
+	return nil
+}
+
+// forgive looks for a record behind that declares the entry void at which the chain ended.
+func (s *shardScan) forgive() bool {
+	c := s.chain
+	if !c.unusable() {
+		return false
+	}
+	_, err := segment.Walk(s.group(), s.r.Shard, segment.Visitor{Record: func(_ string, _ int64, r segment.Record) error {
+		if r.Kind == segment.Batch && len(r.Data) >= idSize && r.Index > c.last+1 {
+			b, bad := parseBatch(r.Data[idSize:], true, nil, c.keys)
+			c.declarations(r.Index, &b, bad)
+		}
+		return nil
+	}})
+	return err == nil && c.goOn()
+}
+
+// count counts an entry that the chain accepted.
+func (s *shardScan) count(batch Batch, repeat bool) {
+	r := &s.r
 	switch {
 	case batch.Declared > 0:
 		r.Declared++
@@ -310,34 +231,45 @@ func (s *shardScan) entry(p *blockPart) {
 }
 
 // finish judges the end of the log.
-func (s *shardScan) finish() {
+func (s *shardScan) finish(end segment.End) error {
 	r := &s.r
-	r.Last = max(s.want, 1) - 1
-	if u := s.unreadable; u != nil {
-		// Nothing whole follows. If all that was acknowledged is here, this is a write that the
-		// process did not survive; the engine cuts it off.
-		if s.recorded && r.Last >= r.acked.Last && u.file == s.end {
-			r.Torn = u.to - u.from
+	r.Last = end.Last
+	if !s.recorded && s.chain == nil {
+		r.First = end.First
+	}
+	if end.Torn > 0 {
+		// Nothing whole follows. If all that was acknowledged is here, this is a write that the process did not survive;
+		// the next opening cuts it off.
+		if s.recorded && r.Last >= r.acked.Last {
+			r.Torn = end.Torn
 		} else {
-			s.damaged(u.file, u.from, 0, 0, "bytes %d to %d are not readable", u.from, u.to)
+			s.damaged(segment.Damage{File: end.File, Offset: end.Size,
+				What: fmt.Sprintf("bytes %d to %d are not readable", end.Size, end.Size+end.Torn)})
 		}
 	}
-	if s.recorded && r.Last < r.acked.Last {
-		s.damaged(s.end, s.endOffset, r.Last+1, r.acked.Last, "acknowledged, and missing at the end")
+	if s.recorded && r.First < end.First && r.acked.Last >= r.First {
+		s.damaged(segment.Damage{File: ".", First: r.First, Last: min(end.First-1, r.acked.Last),
+			What: "missing at the beginning"})
 	}
+	if s.recorded && r.Last < r.acked.Last {
+		file := end.File
+		if file == "" {
+			file = "."
+		}
+		s.damaged(segment.Damage{File: file, Offset: end.Size, First: r.Last + 1, Last: r.acked.Last,
+			What: "acknowledged, and missing at the end"})
+	}
+	r.Last = max(r.Last, r.First-1)
+	return nil
 }
 
-func (s *shardScan) damaged(file string, offset int64, first, last uint64, format string, a ...any) {
-	d := Damage{s.rel(file), offset, s.r.Shard, first, last, fmt.Sprintf(format, a...)}
+// damaged notes a damage. What concerns trimmed entries only is none.
+func (s *shardScan) damaged(x segment.Damage) {
+	if s.recorded && x.First > 0 && x.Last < s.r.acked.First {
+		return
+	}
+	d := segmentDamage(s.r.Shard, x)
 	if s.r.Damage = append(s.r.Damage, d); s.hooks.damage != nil {
 		s.hooks.damage(d)
 	}
-}
-
-// rel is a name relative to the data directory.
-func (s *shardScan) rel(name string) string {
-	if r, err := filepath.Rel(s.dir, name); err == nil {
-		return filepath.ToSlash(r)
-	}
-	return name
 }

@@ -79,6 +79,7 @@ type Stream struct {
 }
 
 const (
+	pageBytes       = 4 << 20                // in one request, about
 	streamHeartbeat = 500 * time.Millisecond // the least that the client allows
 	streamWait      = 5 * time.Second        // for an answer of the API
 	apiTry          = time.Second            // for one of several tries
@@ -95,18 +96,18 @@ const (
 // OpenStream opens the log on a connection, which stays the caller's. It waits until the servers answer, as long as
 // ctx allows.
 func OpenStream(ctx context.Context, nc *nats.Conn, o StreamOptions) (*Stream, error) {
-	base := JetStreamOptions{Shards: max(o.Shards, 1), MaxBytes: o.MaxBytes,
-		Duplicates: cmp.Or(o.Duplicates, streamDuplicates), Logf: o.Logf}
-	base.defaults()
-	o.Logf = base.Logf
+	shards, duplicates := max(o.Shards, 1), cmp.Or(o.Duplicates, streamDuplicates)
+	if o.Logf == nil {
+		o.Logf = func(string, ...any) {}
+	}
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, err
 	}
-	l := &Stream{nc: nc, js: js, opt: o, seen: make([]atomic.Uint64, base.Shards)}
+	l := &Stream{nc: nc, js: js, opt: o, seen: make([]atomic.Uint64, shards)}
 	l.ctx, l.stop = context.WithCancel(context.Background())
-	for shard := range base.Shards {
-		want := base.streamConfig(shard)
+	for shard := range shards {
+		want := streamConfig(shard, o.MaxBytes, duplicates)
 		want.Replicas = max(o.Replicas, 1)
 		want.Metadata = o.Metadata
 		s, err := l.openShard(ctx, want)
@@ -688,7 +689,7 @@ func (l *Stream) consume(ctx context.Context, shard uint16, from uint64, deliver
 		defer cancel()
 		_ = l.js.DeleteConsumer(c, streamName(shard), consumer.CachedInfo().Name)
 	}()
-	messages, err := consumer.Messages(jetstream.PullMaxBytes(2*readBytes),
+	messages, err := consumer.Messages(jetstream.PullMaxBytes(2*pageBytes),
 		jetstream.PullHeartbeat(streamHeartbeat), jetstream.PullExpiry(30*time.Second))
 	if err != nil {
 		give(arrival{err: fmt.Errorf("consumer: %w", err)})

@@ -417,7 +417,7 @@ func TestOtherKind(t *testing.T) {
 			return err
 		},
 		"cluster c, node a": func() error {
-			_, err := eventlog.OpenJetStream(t.Context(), node, eventlog.JetStreamOptions{})
+			_, err := eventlog.OpenDisk(t.Context(), node, eventlog.DiskOptions{})
 			return err
 		},
 		"a replica of a cluster's log": func() error { _, err := eventlog.Verify(node, nil); return err },

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"troupe/eventlog/segment"
 )
 
 // Damage is a place where a data directory is not what was acknowledged.
@@ -33,7 +35,7 @@ type ShardReport struct {
 	Shard   uint16 `json:"shard"`
 	First   uint64 `json:"first"`   // oldest entry; Last+1 when empty
 	Last    uint64 `json:"last"`    // newest entry
-	Acked   uint64 `json:"acked"`   // newest entry of the acknowledged-end record
+	Acked   uint64 `json:"acked"`   // newest entry of the acknowledged end
 	Batches uint64 `json:"batches"` // entries that were checked
 	Events  uint64 `json:"events"`  // records in them, repeats not counted
 	Repeats uint64 `json:"repeats"` // entries stored twice, harmless
@@ -48,12 +50,8 @@ type ShardReport struct {
 	// Damage is empty when everything that was acknowledged is there.
 	Damage []Damage `json:"damage,omitempty"`
 
-	acked   ackedEnd // the record that the files were compared with, zero when there is none
-	sum     uint32   // CRC-32C of the entry at Last, if that is not before acked.Last
-	tail    []string // block files with entries behind acked.Last
-	blocks  []blockSpan
-	trimmed uint64 // highest sequence that the engine notes as removed
-	voided  *voided
+	acked  segment.Acked // what the files were compared with, zero when there is none
+	voided *voided
 }
 
 // Report is what Verify found.
@@ -109,7 +107,7 @@ func (e *LockedError) Error() string {
 // ErrNoLog: the directory holds no event log.
 var ErrNoLog = errors.New("no event log here")
 
-// Verify reads a whole data directory, without the engine and without writing, and reports what is
+// Verify reads a whole data directory, without writing, and reports what is
 // there and what is damaged. The error is about the attempt: no such log, in use (*LockedError), a
 // file that cannot be read. A damaged log is a report whose OK is false. keys are those of the cluster that the log was
 // written by, and are not needed for that of a single machine.

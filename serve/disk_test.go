@@ -75,7 +75,7 @@ func TestPowerLossControl(t *testing.T) {
 	p := powerfs.Mount(t)
 	dir := p.Dir + "/data"
 	p.Fail(func(op powerfs.Op) powerfs.Fault {
-		if op.Kind == powerfs.Sync && strings.HasSuffix(op.Name, ".blk") {
+		if op.Kind == powerfs.Sync && strings.HasSuffix(op.Name, ".seg") {
 			return powerfs.Lie
 		}
 		return powerfs.None
@@ -170,7 +170,7 @@ func scriptChild() bool {
 
 func scriptOptions(dir string) Options {
 	return Options{
-		Dir: dir, SnapshotEvery: 8, SnapshotAfter: -1, ExpireEvery: -1, Wait: time.Second, JetStream: eventlog.JetStreamOptions{Reserve: -1},
+		Dir: dir, SnapshotEvery: 8, SnapshotAfter: -1, ExpireEvery: -1, Wait: time.Second, Disk: eventlog.DiskOptions{Reserve: -1},
 		Committer: eventlog.CommitterOptions{Try: 200 * time.Millisecond, Patience: 400 * time.Millisecond},
 	}
 }
@@ -443,10 +443,8 @@ func TestBitFlips(t *testing.T) {
 		switch {
 		case strings.HasPrefix(name, "snapshots/"):
 			return "snapshots"
-		case strings.HasSuffix(name, ".blk"):
-			return "log/….blk"
-		case strings.HasPrefix(name, "log/jetstream/"):
-			return "log/jetstream, other"
+		case strings.HasSuffix(name, ".seg"):
+			return "log/….seg"
 		}
 		return name
 	}

@@ -52,6 +52,11 @@ func (s *Server) Health() Health {
 	if errors.As(err, &gap) || errors.As(err, &chain) || errors.As(err, &files) {
 		h.Damage = errors.Unwrap(err).Error()
 	}
+	if s.own != nil && h.Damage == "" {
+		if d := s.own.Damaged(); d != nil {
+			h.Damage = d.String()
+		}
+	}
 	h.Cluster = s.member.healthOf(g.nodes)
 	switch {
 	case err != nil:

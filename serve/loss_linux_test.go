@@ -57,7 +57,7 @@ func TestAnyLostEntry(t *testing.T) {
 	}
 	last := s.progress.applied.Load()
 	var entries [][]byte
-	log := must(eventlog.OpenJetStream(ctx, filepath.Join(base, "log"), eventlog.JetStreamOptions{}))
+	log := must(eventlog.OpenDisk(ctx, filepath.Join(base, "log"), eventlog.DiskOptions{}))
 	for n := uint64(1); n <= last; n++ {
 		entries = append(entries, must(log.Get(ctx, 0, n)).Data)
 	}
@@ -98,7 +98,7 @@ func TestAnyLostEntry(t *testing.T) {
 		if err := scratch.Copy(dir, base); err != nil {
 			t.Fatal(err)
 		}
-		files := must(filepath.Glob(filepath.Join(dir, "log", "jetstream", "*", "streams", "*", "msgs", "*.blk")))
+		files := must(filepath.Glob(filepath.Join(dir, "log", "g0000", "*.seg")))
 		hit := false
 		for _, file := range files {
 			b := must(os.ReadFile(file))

@@ -39,11 +39,11 @@ type Options struct {
 	// Dir is the data directory: the log in it, snapshots and the keys of event ids. It is made if
 	// need be.
 	Dir string
-	// Log is used instead of a JetStream log in Dir; Close does not close it. Without Dir nothing
+	// Log is used instead of the log in Dir; Close does not close it. Without Dir nothing
 	// is kept but what is in Log, there are no snapshots, and Keys is needed.
 	Log eventlog.Log
-	// JetStream configures the log in Dir. Shards is always 1.
-	JetStream eventlog.JetStreamOptions
+	// Disk configures the log in Dir. Shards is always 1.
+	Disk eventlog.DiskOptions
 	// Cluster makes this server a node of a cluster, nil for a single machine.
 	Cluster *Cluster
 	// Keys sign event ids. Empty means the file keys.json in Dir, made at the first start.

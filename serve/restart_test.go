@@ -218,7 +218,7 @@ func TestRestart(t *testing.T) {
 				t.Fatal(scanErr)
 			}
 			begin, cpu := time.Now(), processorTime()
-			log, err := eventlog.OpenJetStream(ctx, filepath.Join(dir, "log"), eventlog.JetStreamOptions{Shards: 1})
+			log, err := eventlog.OpenDisk(ctx, filepath.Join(dir, "log"), eventlog.DiskOptions{Shards: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

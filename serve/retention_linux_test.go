@@ -20,7 +20,7 @@ func TestTrimLosesPower(t *testing.T) {
 	ctx := context.Background()
 	clock := &fakeClock{}
 	edit := func(o *Options) {
-		o.Log, o.Dir, o.TrimEvery, o.Keep, o.SnapshotAfter, o.JetStream.Reserve = nil, p.Dir+"/data", -1, time.Hour, -1, -1
+		o.Log, o.Dir, o.TrimEvery, o.Keep, o.SnapshotAfter, o.Disk.Reserve = nil, p.Dir+"/data", -1, time.Hour, -1, -1
 		o.Committer = eventlog.CommitterOptions{Try: 200 * time.Millisecond, Patience: 400 * time.Millisecond}
 	}
 	trimmed, whole := 0, 0

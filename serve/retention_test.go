@@ -49,7 +49,7 @@ func TestTrim(t *testing.T) {
 				if o.Dir, o.TrimEvery = dir, -1; by == "age" {
 					o.Keep = time.Hour
 				} else {
-					o.KeepBytes, o.JetStream.Reserve = 8000, -1
+					o.KeepBytes, o.Disk.Reserve = 8000, -1
 				}
 			}
 			if by == "age" {

@@ -39,7 +39,7 @@ type Server struct {
 	trimmer   *trimmer
 	member    *member
 
-	own     *eventlog.JetStream // closed by Close; nil when the log was given
+	own     *eventlog.Disk // closed by Close; nil when the log was given
 	keys    eventlog.IDKeys
 	batches *eventlog.BatchKeys // of keys
 	recent  *recent.Decisions
@@ -167,14 +167,9 @@ func (s *Server) wire() {
 // given.
 func (s *Server) openLog(ctx context.Context) (err error) {
 	if s.log == nil {
-		js := s.opt.JetStream
-		js.Shards, js.Clock = 1, s.opt.Clock
-		if len(s.keys.Keys) > 0 {
-			js.Keys = s.keys.Batches()
-		} else {
-			js.Keys = BatchKeys(s.opt.Dir)
-		}
-		if s.own, err = eventlog.OpenJetStream(ctx, filepath.Join(s.opt.Dir, "log"), js); err != nil {
+		disk := s.opt.Disk
+		disk.Shards, disk.Clock = 1, s.opt.Clock
+		if s.own, err = eventlog.OpenDisk(ctx, filepath.Join(s.opt.Dir, "log"), disk); err != nil {
 			return err
 		}
 		s.log = s.own

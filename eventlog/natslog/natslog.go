@@ -447,9 +447,10 @@ func Open(ctx context.Context, o Options) (_ *Log, err error) {
 }
 
 // Import makes the log on a NATS cluster from that of a single machine, as ImportLog does: its servers report
-// well, or a name of VouchedBy stands for them, before and after. o.Dir, o.Node and o.Create are not used. keys names
+// well, or a name of VouchedBy stands for them, before and after. o.Dir, o.Node and o.Create are not used. batches are as in eventlog.Verify. keys names
 // the keys of the event ids in the log, for ImportedKeys.
-func Import(ctx context.Context, o Options, from *eventlog.JetStream, state *eventlog.ImportBase, keys string,
+func Import(ctx context.Context, o Options, from *eventlog.Disk, batches *eventlog.BatchKeys,
+	state *eventlog.ImportBase, keys string,
 	says func(done, last uint64)) (info eventlog.Info, err error) {
 	o.defaults()
 	d, err := o.dial()
@@ -470,7 +471,7 @@ func Import(ctx context.Context, o Options, from *eventlog.JetStream, state *eve
 		return info, err
 	}
 	importing, allowed := r.allowed(ctx)
-	info, err = eventlog.ImportLog(importing, r.nc, from, state, eventlog.StreamOptions{Replicas: o.Replicas,
+	info, err = eventlog.ImportLog(importing, r.nc, from, batches, state, eventlog.StreamOptions{Replicas: o.Replicas,
 		MaxBytes: o.MaxBytes, Remote: true, Logf: o.Logf, Clock: o.Clock,
 		Metadata: map[string]string{logName: id.String(), eventlog.ForeignKeys: keys}}, says)
 	if err := allowed(); err != nil {

@@ -403,6 +403,23 @@ func (h *file) Fsync(context.Context, uint32) syscall.Errno {
 	return fs.ToErrno(h.p.persist(h.path, h.ino, true))
 }
 
+// Allocate makes a file longer, with zeros. The length is durable after a sync.
+func (h *file) Allocate(_ context.Context, off, size uint64, _ uint32) syscall.Errno {
+	switch h.p.ask(Write, h.path) {
+	case EIO:
+		return syscall.EIO
+	case Full, Short:
+		return syscall.ENOSPC
+	}
+	h.p.mu.Lock()
+	defer h.p.mu.Unlock()
+	st, err := h.f.Stat()
+	if err == nil && st.Size() < int64(off+size) {
+		err = h.f.Truncate(int64(off + size))
+	}
+	return fs.ToErrno(err)
+}
+
 func (h *file) Flush(context.Context) syscall.Errno { return 0 }
 
 func (h *file) Release(context.Context) syscall.Errno { return fs.ToErrno(h.f.Close()) }

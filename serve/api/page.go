@@ -308,7 +308,10 @@ func hourOf(minutes []minute, now time.Time) *hour {
 // alarms are the sentences for the operator: what is wrong and what to do.
 func alarms(h *serve.Health, models []serve.Model) []string {
 	var out []string
-	if h.Damage != "" {
+	if h.Damage != "" && h.Ready {
+		out = append(out, "A file of the log is not what was written: "+h.Damage+". The models are not affected, and the "+
+			"server goes on. Keep a backup, stop the server when you can, and run troupe log repair on the data directory.")
+	} else if h.Damage != "" {
 		out = append(out, "The log is not what was written: "+h.Damage+". The server is read-only. Stop it and run "+
 			"troupe log verify on the data directory.")
 	} else if !h.Ready {
