@@ -31,7 +31,6 @@
 package budget
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -46,21 +45,32 @@ type Limit struct {
 	Carry bool    // a day begins with what the day before has left, or has spent too much
 }
 
-// Check returns an error unless exactly one of Mean and Total is positive, and finite.
+// Error refuses a field of a Limit.
+type Error struct {
+	Field string // mean, total or carry; "" for the limit itself
+	Text  string // what was found and what was expected
+}
+
+func (e *Error) Error() string {
+	if e.Field == "" {
+		return e.Text
+	}
+	return e.Field + " " + e.Text
+}
+
+// Check returns an *Error unless exactly one of Mean and Total is positive, and finite.
 func (l Limit) Check() error {
 	switch {
 	case l.Mean != 0 && l.Total != 0:
-		return fmt.Errorf("has mean = %v and total = %v, expected one of them", l.Mean, l.Total)
+		return &Error{"total", fmt.Sprintf("is %v beside mean = %v, expected one of them", l.Total, l.Mean)}
 	case l.Mean == 0 && l.Total == 0:
-		return errors.New("is empty, expected mean, money for a decision, or total, money for a day")
-	case !good(l.Mean) || !good(l.Total):
-		bad := l.Mean
-		if good(bad) {
-			bad = l.Total
-		}
-		return fmt.Errorf("is %v, expected a number from %v to %v", bad, Least, Most)
+		return &Error{"", "is empty, expected mean, money for a decision, or total, money for a day"}
+	case !good(l.Mean):
+		return &Error{"mean", fmt.Sprintf("is %v, expected money for a decision, from %v to %v", l.Mean, Least, Most)}
+	case !good(l.Total):
+		return &Error{"total", fmt.Sprintf("is %v, expected money for a day, from %v to %v", l.Total, Least, Most)}
 	case l.Carry && l.Total == 0:
-		return errors.New("has carry, which goes with total")
+		return &Error{"carry", "is true, and goes with total"}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -144,10 +145,14 @@ func TestNumbers(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	for _, l := range []Limit{{}, {Mean: 1, Total: 1}, {Mean: -1}, {Mean: math.NaN()}, {Total: math.Inf(1)},
-		{Mean: 1, Carry: true}, {Mean: 1e-300}} {
-		if l.Check() == nil {
-			t.Errorf("%+v is taken", l)
+	for _, c := range []struct {
+		limit Limit
+		field string
+	}{{Limit{}, ""}, {Limit{Mean: 1, Total: 1}, "total"}, {Limit{Mean: -1}, "mean"}, {Limit{Mean: math.NaN()}, "mean"},
+		{Limit{Total: math.Inf(1)}, "total"}, {Limit{Mean: 1, Carry: true}, "carry"}, {Limit{Mean: 1e-300}, "mean"}} {
+		var fault *Error
+		if !errors.As(c.limit.Check(), &fault) || fault.Field != c.field {
+			t.Errorf("%+v: %v, want an error of %q", c.limit, fault, c.field)
 		}
 	}
 	for _, v := range []float64{-1, math.NaN(), math.Inf(1), 1e16} {

@@ -75,6 +75,14 @@ func (n Noise) check() error {
 	return nil
 }
 
+// deviation refuses a standard deviation that is not positive.
+func deviation(v float64) error {
+	if v == 0 {
+		return wrong("sigma", "is 0, expected a positive number; kind = \"none\" is no noise")
+	}
+	return positive("sigma", v)
+}
+
 func positive(key string, v float64) error {
 	if !(v > 0) || math.IsInf(v, 0) {
 		return wrong(key, "is %v, expected a positive number", v)
@@ -101,7 +109,7 @@ type Gaussian struct {
 func (*Gaussian) Doc() string { return "normal noise N(0, σ²)" }
 
 // Check implements Law.
-func (g *Gaussian) Check() error { return positive("sigma", g.Std) }
+func (g *Gaussian) Check() error { return deviation(g.Std) }
 
 // Pay implements Law.
 func (g *Gaussian) Pay(mean float64, draw rng.Source) float64 {
@@ -165,7 +173,7 @@ type Rademacher struct {
 func (*Rademacher) Doc() string { return "a sign: +sigma or -sigma with probability 1/2" }
 
 // Check implements Law.
-func (r *Rademacher) Check() error { return positive("sigma", r.Std) }
+func (r *Rademacher) Check() error { return deviation(r.Std) }
 
 // Pay implements Law.
 func (r *Rademacher) Pay(mean float64, draw rng.Source) float64 {

@@ -58,7 +58,11 @@ func (s *dsjsonSource) event(v value, e *Event) (skip string, bad_ *Error) {
 	if err := s.keys(v, e, &skip); err != nil || skip != "" {
 		return skip, err
 	}
-	if !s.plain && s.a.raw == nil && s.outcomes.raw == nil {
+	labelled := s.cost.raw != nil || s.prob.raw != nil || s.index.raw != nil || s.outcomes.raw != nil
+	if !s.plain && !labelled && s.a.raw == nil {
+		if s.c.raw != nil {
+			return "without a label", nil
+		}
 		return "no event: a dangling reward or another line of the joiner", nil
 	}
 	context := s.c

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -253,15 +254,8 @@ func (r *Reader) open(in io.Reader, f *os.File) error {
 	if len(bytes.TrimSpace(head)) == 0 {
 		return &Error{Found: Empty, Want: "at least one event", fatal: true}
 	}
-	for _, mark := range []string{"\xff\xfe", "\xfe\xff"} {
-		if bytes.HasPrefix(head, []byte(mark)) {
-			return &Error{Found: "UTF-16 text", Want: "UTF-8 (iconv -f UTF-16 -t UTF-8 " + r.name + " > OUT)", fatal: true}
-		}
-	}
-	if text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n"); bytes.HasPrefix(text, []byte("[")) &&
-		bytes.HasPrefix(bytes.TrimLeft(text[1:], " \t\r\n"), []byte("{")) {
-		return &Error{Found: "one JSON array", Want: "one object a line (jq -c '.[]' " + r.name + " > OUT; in pandas " +
-			"to_json(orient=\"records\", lines=True))", fatal: true}
+	if err := r.mistaken(head); err != nil {
+		return err
 	}
 	found := recognise(head)
 	if found != "parquet" && found != "npz" && bytes.IndexByte(head, 0) >= 0 {
@@ -290,6 +284,45 @@ func (r *Reader) open(in io.Reader, f *os.File) error {
 		return err
 	}
 	return r.sourceOf(format, b)
+}
+
+// mistaken refuses what other programs write and no format is, with the command that mends it.
+func (r *Reader) mistaken(head []byte) error {
+	refuse := func(found, want string) error { return &Error{Found: found, Want: want, fatal: true} }
+	if from := utf16(head); from != "" {
+		return refuse("UTF-16 text", "UTF-8 (iconv -f "+from+" -t UTF-8 "+r.name+" > OUT)")
+	}
+	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
+	switch {
+	case bytes.HasPrefix(text, []byte("[")) && bytes.HasPrefix(bytes.TrimLeft(text[1:], " \t\r\n"), []byte("{")):
+		return refuse("one JSON array", "one object a line (jq -c '.[]' "+r.name+" > OUT; in pandas "+
+			"to_json(orient=\"records\", lines=True))")
+	case bytes.HasPrefix(text, []byte("# ")), text[0] == '#' && recognise(text) == "":
+		return refuse("a first line that begins with #", "a header or an event (grep -v '^#' "+r.name+" > OUT)")
+	}
+	return nil
+}
+
+// utf16 returns the name of the encoding of a text in UTF-16, which has a mark at its beginning or, where it is ASCII, a
+// zero in every second byte; "" for others.
+func utf16(head []byte) string {
+	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
+		return "UTF-16"
+	}
+	head = head[:min(len(head), 64)]
+	for first, name := range []string{"UTF-16BE", "UTF-16LE"} {
+		zeros := 0
+		for i, c := range head {
+			if (c == 0) != (i%2 == first) {
+				break
+			}
+			zeros++
+		}
+		if zeros == len(head) {
+			return name
+		}
+	}
+	return ""
 }
 
 // unpack looks through gzip and zstd. It returns what is inside, its beginning, and by what it was packed.
@@ -326,6 +359,9 @@ func (r *Reader) formatOf(found, unpacked string) (string, error) {
 		}
 	}
 	switch {
+	case found == continuous:
+		return "", &Error{Found: "labels of continuous actions (ca)", Want: "labels of one of K actions; troupe evaluate " +
+			"--knob reads numbers as actions, from a table with a column each for action, density and reward", fatal: true}
 	case found == "records":
 		return "", &Error{Found: "records of GET …/log, where decisions and rewards are rows of their own",
 			Want: "decisions with what became of them: GET …/decisions, troupe log export, or troupe evaluate " +
@@ -370,6 +406,9 @@ func (r *Reader) sourceOf(format string, b *bufio.Reader) error {
 	return err
 }
 
+// continuous is found, and not read, where Vowpal Wabbit's labels are of actions that are numbers.
+const continuous = "continuous"
+
 // titles are the formats in words.
 var titles = map[string]string{
 	"jsonl": "JSON lines of events", "parquet": "Parquet", "export": "rows of troupe log export", "csv": "a CSV table",
@@ -413,33 +452,72 @@ func recognise(head []byte) string {
 	return ""
 }
 
+// recogniseJSON decides by the keys of the first line, each at its place: what a context or an action is called says nothing.
 func recogniseJSON(line []byte) string {
-	has := func(key string) bool { // as a key: a text may be the same
-		for rest := line; ; {
-			at := bytes.Index(rest, []byte(`"`+key+`"`))
-			if at < 0 {
-				return false
-			}
-			if rest = bytes.TrimLeft(rest[at+len(key)+2:], " \t"); len(rest) > 0 && rest[0] == ':' {
-				return true
-			}
-		}
-	}
+	k := keysOf(line)
+	label := func(name string) bool { return len(name) >= 6 && strings.EqualFold(name[:6], "_label") }
+	inside := k.c["_multi"] || k.c["_slots"]
 	switch {
-	case has("_label_cost") || has("_labelIndex") || has("_label_probability") || has("_label") || has("_outcomes") ||
-		has("_multi"):
-		if has("c") && (has("a") || has("_outcomes") || has("p")) {
+	case k.top["_label_ca"]:
+		return continuous
+	case k.top["_multi"] || inside || k.top["_outcomes"] || slices.ContainsFunc(slices.Collect(maps.Keys(k.top)), label):
+		if k.top["c"] && !k.top["_multi"] && (inside || k.top["a"] || k.top["_outcomes"] || k.top["p"]) {
 			return "dsjson"
 		}
 		return "vw-json"
-	case has("seq") && has("kind") && !has("propensity") && (has("act") || has("event") && !has("reward_state")):
+	case k.all["seq"] && k.all["kind"] && !k.all["propensity"] &&
+		(k.all["act"] || k.all["event"] && !k.all["reward_state"]):
 		return "records" // of the server's API
-	case has("basis_seq") && has("num") && has("den"):
+	case k.all["basis_seq"] && k.all["num"] && k.all["den"]:
 		return "export"
-	case has("EventId") && (has("a") || has("c") || has("RewardValue") || has("ActionTaken")):
+	case k.top["EventId"] && (k.top["a"] || k.top["c"] || k.top["RewardValue"] || k.top["ActionTaken"]):
 		return "dsjson"
 	}
 	return "jsonl"
+}
+
+// lineKeys are the keys of an object: its own, those of its member c, which may be a list of one object, and those at any
+// depth.
+type lineKeys struct{ top, c, all map[string]bool }
+
+// keysOf looks for the keys of a line of JSON, which may be cut at its end.
+func keysOf(line []byte) lineKeys {
+	k := lineKeys{map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	var open []byte // the braces and brackets that are open
+	within := ""    // the key of the top that was last
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; c {
+		case '{', '[':
+			open = append(open, c)
+		case '}', ']':
+			open = open[:max(len(open)-1, 0)]
+		case '"':
+			end := i + 1
+			for end < len(line) && line[end] != '"' {
+				if line[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			if end++; end > len(line) {
+				return k // cut inside a text
+			}
+			if !bytes.HasPrefix(bytes.TrimLeft(line[end:], " \t\r\n"), []byte(":")) {
+				i = end - 1
+				continue
+			}
+			name := string(line[i+1 : end-1])
+			k.all[name] = true
+			switch {
+			case len(open) == 1:
+				k.top[name], within = true, name
+			case within == "c" && (len(open) == 2 || len(open) == 3 && open[1] == '['):
+				k.c[name] = true
+			}
+			i = end - 1
+		}
+	}
+	return k
 }
 
 // recogniseVW tells blocks from one-line examples: in a block a line with a label is followed by another
@@ -462,6 +540,9 @@ func recogniseVW(text []byte) string {
 			return "vw"
 		}
 		before, _, _ := bytes.Cut(line, []byte("|"))
+		if bytes.HasPrefix(before, []byte("ca ")) {
+			return continuous
+		}
 		label := slices.ContainsFunc(bytes.Fields(before), func(word []byte) bool {
 			return word[0] != '\'' && bytes.IndexByte(word, ':') >= 0 // a tag may have one too
 		})

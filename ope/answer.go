@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"troupe/internal/decimal"
 )
 
 // normalQuantile is z with Φ(z) = p.
@@ -632,7 +634,7 @@ func slopeWords(name string, grid []float64, best int) string {
 	return s + "the ones before it differ by no more than their widths, the next one does"
 }
 
-func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+func short(v float64) string { return decimal.Short(v, 4) }
 
 // oneSided is the lower bound of ls and ix, which hold with probability level for a parameter fixed beforehand. For
 // one that was chosen on the same events it is the largest over the grid at δ/|grid|.
@@ -956,10 +958,10 @@ func (e *engine) warn(r *Result) {
 				*d.Unsupported))
 		}
 		if m := target.Diagnostics.Marginal; m != nil && m.WeightMean < 0.9 && target.Diagnostics.WeightMean > 0.95 {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: the weights without the members have mean %.2g, those "+
-				"of the record %.2g: %d redraws hardly see some actions, and intervals without the members are wide; "+
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: the weights without the members have mean %s, those "+
+				"of the record %s: %d redraws hardly see some actions, and intervals without the members are wide; "+
 				"more --redraws make them narrower",
-				target.Name, m.WeightMean, target.Diagnostics.WeightMean, m.Redraws))
+				target.Name, decimal.Short(m.WeightMean, 2), decimal.Short(target.Diagnostics.WeightMean, 2), m.Redraws))
 		}
 		if c := target.Contradicted; c != nil && *c != e.untruth {
 			r.Warnings = append(r.Warnings, target.Name+": "+*c)
@@ -978,10 +980,10 @@ func (e *engine) warn(r *Result) {
 	}
 }
 
-// percent prints two digits, and no exponent.
+// percent prints two digits, and from 100 on all before the point.
 func percent(v float64) string {
 	if v >= 99.5 && v < 1e6 {
 		return fmt.Sprintf("%.0f %%", v)
 	}
-	return fmt.Sprintf("%.2g %%", v)
+	return decimal.Short(v, 2) + " %"
 }

@@ -207,7 +207,7 @@ func TestUntrue(t *testing.T) {
 		all = append(all, e)
 	}
 	res := answerOf(t, all, Options{Targets: []Target{Column{}, Uniform{}}, Estimators: Keys()})
-	if len(res.Warnings) == 0 || !strings.Contains(res.Warnings[0], "action 0: it was played 400 times, and 1e+03 were promised") {
+	if len(res.Warnings) == 0 || !strings.Contains(res.Warnings[0], "action 0: it was played 400 times, and 1000 were promised") {
 		t.Errorf("%q", res.Warnings)
 	}
 	if res.Candidates != nil || res.Pairs != nil || res.Ranking != nil {

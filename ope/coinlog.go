@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
+	"troupe/internal/decimal"
 	"troupe/logged"
 )
 
@@ -131,7 +131,7 @@ func (c *CoinLog) Result(level float64) (r *CoinResult, warning string) {
 		r.Actions = nil
 	}
 	if c.n > 0 && math.Abs(c.paid-c.stated) > .02*c.stated {
-		three := func(v float64) string { return strconv.FormatFloat(v/float64(c.n), 'g', 3, 64) }
+		three := func(v float64) string { return decimal.Short(v/float64(c.n), 3) }
 		warning = fmt.Sprintf("decisions cost %s in the mean, and requests stated %s: the comparison with a coin "+
 			"takes what was stated", three(c.paid), three(c.stated))
 	}

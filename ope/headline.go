@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"troupe/internal/decimal"
 	"troupe/logged"
 )
 
@@ -317,7 +318,7 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated, silent bool) string {
 			word = "worse"
 		}
 		size := math.Abs(*u.Value)
-		looks := fmt.Sprintf("%.3g %s", size, word)
+		looks := decimal.Short(size, 3) + " " + word
 		if base > 0 && size/base < 10 {
 			looks = percent(100*size/base) + " " + word
 		}
@@ -369,7 +370,7 @@ func ends(lo, hi, base float64) string {
 		if base > 0 && max(-lo, hi)/base < 10 {
 			return percent(100 * v / base)
 		}
-		return fmt.Sprintf("%.2g", v)
+		return decimal.Short(v, 2)
 	}
 	return fmt.Sprintf("between %s worse and %s better", one(max(-lo, 0)), one(max(hi, 0)))
 }

@@ -10,6 +10,7 @@ import (
 
 	"troupe/bandit"
 	"troupe/feature"
+	"troupe/internal/decimal"
 	"troupe/logged"
 	"troupe/spec"
 )
@@ -102,7 +103,7 @@ func (b *By) String() string {
 			sep = "="
 		}
 		if s += sep; finite(e) {
-			s += short(e)
+			s += decimal.Text(e)
 		}
 	}
 	return s
@@ -244,11 +245,11 @@ func (b *By) name(key string) string {
 	i, _ := strconv.Atoi(key[1:])
 	switch lo, hi := b.Edges[i], b.Edges[i+1]; {
 	case math.IsInf(lo, -1):
-		return b.Path + " below " + short(hi)
+		return b.Path + " below " + decimal.Text(hi)
 	case math.IsInf(hi, 1):
-		return b.Path + " from " + short(lo)
+		return b.Path + " from " + decimal.Text(lo)
 	default:
-		return fmt.Sprintf("%s %s to %s", b.Path, short(lo), short(hi))
+		return fmt.Sprintf("%s %s to %s", b.Path, decimal.Text(lo), decimal.Text(hi))
 	}
 }
 

@@ -3,6 +3,8 @@ package ope
 import (
 	"fmt"
 	"math"
+
+	"troupe/internal/decimal"
 )
 
 // falseAlarm is the probability that a log whose propensities are true is said to contradict them, at any look.
@@ -57,8 +59,8 @@ func (e *engine) untrue(actions []ActionSeen) string {
 		return ""
 	}
 	x := actions[worst]
-	return fmt.Sprintf("the logged propensities do not tell the truth about action %s: it was played %d times, and %.3g "+
-		"were promised (z = %.1f)", x.Name, x.Played, x.Promised, x.Z)
+	return fmt.Sprintf("the logged propensities do not tell the truth about action %s: it was played %d times, and %s "+
+		"were promised (z = %.1f)", x.Name, x.Played, decimal.Short(x.Promised, 3), x.Z)
 }
 
 // heavy says that the weights of a target cannot have a mean of at most 1, as they have where the propensities are true,

@@ -103,8 +103,9 @@ func NewBudgeted(o BudgetedOptions, p Problem) (*Budgeted, error) {
 	b := &Budgeted{base: base, pareto: o.Rule == "pareto", model: o.Costs == "model"}
 	if o.Budget != 0 {
 		b.limit = budget.Limit{Mean: o.Budget}
-		if err := b.limit.Check(); err != nil {
-			return nil, spec.Errorf("budget", "%v", err)
+		var fault *budget.Error
+		if errors.As(b.limit.Check(), &fault) {
+			return nil, spec.Errorf("budget", "%s", fault.Text)
 		}
 	}
 	if b.model {
@@ -150,7 +151,7 @@ func (b *Budgeted) open(set bandit.ActionSet) (all, within bandit.Priced, err er
 		limit.Mean = costed.Budget()
 	}
 	if err := limit.Check(); err != nil {
-		return nil, nil, fmt.Errorf("policy: budgeted: the budget %v", err)
+		return nil, nil, fmt.Errorf("policy: budgeted: budget: %w", err)
 	}
 	b.choice.limit = limit
 	for len(b.paid) < k {

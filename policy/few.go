@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"troupe/internal/decimal"
 	"troupe/internal/logs"
 	"troupe/theory"
 )
@@ -55,12 +56,12 @@ func fewWarning(p Problem, f frozenMembers) []string {
 	}
 	centre := ""
 	if level > 0 && f.lambda > 0.1 {
-		centre = fmt.Sprintf("; the other arms pay %.2g times the noise on average, and λ = %.2g pulls an arm towards 0: "+
-			"centre the rewards, or take λ ≤ 0.1", level, f.lambda)
+		centre = fmt.Sprintf("; the other arms pay %s times the noise on average, and λ = %s pulls an arm towards 0: "+
+			"centre the rewards, or take λ ≤ 0.1", decimal.Short(level, 2), decimal.Short(f.lambda, 2))
 	}
-	return []string{fmt.Sprintf("few frozen members at a constant scale on %d arms: in %d rounds about %.2g %% of the runs play "+
+	return []string{fmt.Sprintf("few frozen members at a constant scale on %d arms: in %d rounds about %s %% of the runs play "+
 		"the others half of the time or more (price-of-few, section 8), and their linear regret outweighs all others in the "+
-		"mean; %s%s", p.Arms, p.Horizon, 100*share, f.instead, centre)}
+		"mean; %s%s", p.Arms, p.Horizon, decimal.Short(100*share, 2), f.instead, centre)}
 }
 
 // lost returns the share of runs that lose the best of some means in T rounds, its gap and the level of the others in

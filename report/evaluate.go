@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"troupe/internal/decimal"
 	"troupe/ope"
 	"troupe/report/chart"
 	"troupe/report/coin"
@@ -188,7 +189,7 @@ func coinViews(c *ope.CoinResult) (out []coinView) {
 		for _, p := range append([]ope.CoinPoint{c.Policy}, c.Actions...) {
 			row := evaluateRow{Name: cmp.Or(p.Action, "the decisions"), Large: p.Missing(c.Events)}
 			if row.Large == "" {
-				row.Value, row.Sure = fmt.Sprintf("%.3g", p.Cost), "–"
+				row.Value, row.Sure = decimal.Short(p.Cost, 3), "–"
 				if p.Reward != nil {
 					row.Sure = chart.Number(*p.Reward, dec)
 				}
@@ -278,10 +279,10 @@ func evaluateView(r *ope.Result, t *ope.Evaluated, i, dec int) evaluateTarget {
 		v.Verdict = t.Verdict + "."
 	}
 	v.Overlap = fmt.Sprintf("Overlap is %s: %s effective decisions of %s, %s effective rewarded ones; the largest "+
-		"weight is %.3g, the mean weight %.3g, and %s of the weights are zero. The ten largest contributions are %s "+
+		"weight is %s, the mean weight %s, and %s of the weights are zero. The ten largest contributions are %s "+
 		"of the weighted reward.",
-		t.Overlap, chart.Number(d.ESS, 0), chart.Count(r.Log.Events), chart.Number(d.ESSRewarded, 0), d.WeightMax,
-		d.WeightMean, chart.Percent(d.WeightZero), chart.Percent(t.TopTen))
+		t.Overlap, chart.Number(d.ESS, 0), chart.Count(r.Log.Events), chart.Number(d.ESSRewarded, 0),
+		decimal.Short(d.WeightMax, 3), decimal.Short(d.WeightMean, 3), chart.Percent(d.WeightZero), chart.Percent(t.TopTen))
 	if d.Unsupported != nil && *d.Unsupported > 0 {
 		v.Overlap += fmt.Sprintf(" The target plays actions without support with probability %.3g.", *d.Unsupported)
 	}

@@ -8,9 +8,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
+	"troupe/internal/decimal"
 	"troupe/ope"
 	"troupe/report/chart"
 	"troupe/report/forest"
@@ -90,7 +90,7 @@ func smoothedBy(t *ope.KnobTarget) string {
 }
 
 // digits prints a number with four digits.
-func digits(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+func digits(v float64) string { return decimal.Short(v, 4) }
 
 // shownDigits prints a point, a dash where there is none.
 func shownDigits(v *float64) string {

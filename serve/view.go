@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/internal/decimal"
 	"troupe/serve/fold"
 	"troupe/serve/model"
 )
@@ -135,7 +136,7 @@ func modelWarnings(m *fold.Model, seen *observed) []string {
 	if c := m.Noticed(); c.Seen > 0 && m.Counts.Learned < c.Seen+noticedFor {
 		text := fmt.Sprintf("the rewards changed between about event %d and event %d (posterior %.2f)", c.At, c.Seen, c.Posterior)
 		if c.Before != c.After {
-			text += fmt.Sprintf("; their mean was %.3g and is %.3g since", c.Before, c.After)
+			text += fmt.Sprintf("; their mean was %s and is %s since", decimal.Short(c.Before, 3), decimal.Short(c.After, 3))
 		}
 		out = append(out, text+"; what was learned since then plays, and actions are tried again: look whether the world "+
 			"or what the client sends has changed")

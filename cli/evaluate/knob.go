@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"troupe/cli/term"
+	"troupe/internal/decimal"
 	"troupe/ope"
 	"troupe/report"
 	"troupe/spec"
@@ -252,7 +253,7 @@ func printKnobs(w io.Writer, r *ope.KnobResult, source, page string) {
 	line := func(label, text string) {
 		fmt.Fprintf(w, "%s %s\n", term.PadRight(term.Shorten(label, 9), 9), term.Wrap(text, 10))
 	}
-	short := func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+	short := func(v float64) string { return decimal.Short(v, 4) }
 	decimals := knobDecimals(r)
 	text := fmt.Sprintf("%s evaluated; what ran earned %s", term.Many(r.Events, "decision"), short(r.Logged))
 	if r.Unit > 0 {

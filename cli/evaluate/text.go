@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"troupe/cli/term"
+	"troupe/internal/decimal"
 	"troupe/ope"
 )
 
@@ -128,7 +129,7 @@ func overlapLine(t *ope.Evaluated, r *ope.Result) string {
 	case *d.Unsupported == 0:
 		s += ", nothing unsupported"
 	default:
-		s += fmt.Sprintf(", %.2g %% unsupported", 100**d.Unsupported)
+		s += ", " + decimal.Short(100**d.Unsupported, 2) + " % unsupported"
 	}
 	if m := d.Marginal; m != nil {
 		s += fmt.Sprintf("; without the members of each decision %s effective, largest weight %s", figures(m.ESS),
@@ -139,13 +140,10 @@ func overlapLine(t *ope.Evaluated, r *ope.Result) string {
 
 // figures prints a count or a weight with three digits.
 func figures(v float64) string {
-	switch {
-	case v >= 999.5:
+	if v >= 999.5 {
 		return term.Grouped(int64(math.Round(v)))
-	case v >= 99.5:
-		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
+	return decimal.Short(v, 3)
 }
 
 // decimalsOf is how many decimals the numbers need: two digits of the narrowest interval.

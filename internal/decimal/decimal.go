@@ -1,5 +1,5 @@
 // Package decimal reads the numbers of JSON: where one ends, and its value, correctly rounded. It is the one grammar of
-// numbers for all that reads requests.
+// numbers for all that reads requests. Text and Short print numbers for a reader.
 package decimal
 
 import (

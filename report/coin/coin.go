@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"troupe/internal/decimal"
 	"troupe/ope"
 	"troupe/report/chart"
 )
@@ -178,8 +179,8 @@ func (p *picture) point(q ope.CoinPoint, color string, r float64) {
 	if q.Reward != nil {
 		reward = fmt.Sprintf("%.3f, ", *q.Reward)
 	}
-	title := "<title>" + template.HTMLEscapeString(fmt.Sprintf("%s: cost %.3g, reward %sbetween %.3f and %.3f",
-		cmp.Or(q.Action, "the decisions"), q.Cost, reward, q.Lower, q.Upper)) + "</title>"
+	title := "<title>" + template.HTMLEscapeString(fmt.Sprintf("%s: cost %s, reward %sbetween %.3f and %.3f",
+		cmp.Or(q.Action, "the decisions"), decimal.Short(q.Cost, 3), reward, q.Lower, q.Upper)) + "</title>"
 	fmt.Fprintf(p, `<path d="M%.1f %.1fV%.1fM%.1f %.1fh8M%.1f %.1fh8" stroke="%s" stroke-width="1.5" fill="none">`, x, p.y(q.Lower),
 		p.y(q.Upper), x-4, p.y(q.Lower), x-4, p.y(q.Upper), color)
 	if q.Reward == nil {

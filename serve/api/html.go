@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"troupe/internal/decimal"
 )
 
 var (
@@ -98,4 +100,4 @@ func writeForm(w http.ResponseWriter, status int, page []byte) {
 }
 
 // short prints a value with four digits.
-func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+func short(v float64) string { return decimal.Short(v, 4) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"troupe/internal/decimal"
 	"troupe/ope"
 )
 
@@ -79,7 +80,7 @@ func planText(h *modelHistory, t *terms, last *estimates) []string {
 		text += fmt.Sprintf(", %s at the rate of these", lasting(time.Duration(x.Decisions)*time.Duration(per)))
 	}
 	if x.Least != nil {
-		text += fmt.Sprintf("; half as many would do with %.2g %% of uniform decisions more", 100**x.Share)
+		text += fmt.Sprintf("; half as many would do with %s %% of uniform decisions more", decimal.Short(100**x.Share, 2))
 	}
 	return []string{text + "."}
 }
@@ -87,9 +88,9 @@ func planText(h *modelHistory, t *terms, last *estimates) []string {
 // lasting says a time in its largest unit.
 func lasting(d time.Duration) string {
 	if h := d.Hours(); h >= 48 {
-		return fmt.Sprintf("%.2g days", h/24)
+		return decimal.Short(h/24, 2) + " days"
 	} else if h >= 2 {
-		return fmt.Sprintf("%.2g hours", h)
+		return decimal.Short(h, 2) + " hours"
 	}
-	return fmt.Sprintf("%.2g minutes", d.Minutes())
+	return decimal.Short(d.Minutes(), 2) + " minutes"
 }

@@ -45,7 +45,12 @@ func TestRefusalsSayWhatToSend(t *testing.T) {
 		{"POST", "/v1/models", `{"id":"x","budget":{"mean":0}}`, 422, "budget.mean", "is 0, expected money"},
 		{"POST", "/v1/models", `{"id":"x","budget":{"total":0}}`, 422, "budget.total", "is 0, expected money"},
 		{"POST", "/v1/models", `{"id":"x","budget":{}}`, 422, "budget", "is empty"},
-		{"POST", "/v1/models", `{"id":"x","reward":{"min":-1e308,"max":1e308}}`, 422, "reward.max", "is too far from min"},
+		{"POST", "/v1/models", `{"id":"x","budget":{"mean":-1}}`, 422, "budget.mean", "is -1, expected money for a decision, from 1e-15 to 1e+15"},
+		{"POST", "/v1/models", `{"id":"x","budget":{"mean":1e16}}`, 422, "budget.mean", "is 1e+16, expected money for a decision"},
+		{"POST", "/v1/models", `{"id":"x","budget":{"total":-2}}`, 422, "budget.total", "is -2, expected money for a day"},
+		{"POST", "/v1/models", `{"id":"x","budget":{"mean":1,"total":2}}`, 422, "budget.total", "is 2 beside mean = 1, expected one of them"},
+		{"POST", "/v1/models", `{"id":"x","budget":{"mean":1,"carry":true}}`, 422, "budget.carry", "goes with total"},
+		{"POST", "/v1/models", `{"id":"x","reward":{"min":-1e308,"max":1e308}}`, 422, "reward.max", "is 1e+308, too far from min"},
 		{"POST", "/v1/models", `{"id":"x","policy":{"kind":"x"}}`, 422, "policy.kind", `unknown kind "x"; expected one of `},
 		{"POST", "/v1/models", `{"id":"x","policy":{"kind":"efects"}}`, 422, "policy.kind", `did you mean "effects"?`},
 		{"POST", "/v1/models", `{"id":"x","policy":{"kind":"hashed"}}`, 422, "policy.kind", `which is not there any more: leave policy out`},
@@ -55,7 +60,7 @@ func TestRefusalsSayWhatToSend(t *testing.T) {
 		{"POST", "/v1/models", `{"id":"x","dim":2,"policy":{"kind":"ensemble","lambda":1e-308}}`, 422, "policy", "cannot decide with these options"},
 		{"POST", "/v1/models", `{"id":"x","dim":2,"policy":{"kind":"ensemble","lambda":1e-30}}`, 422, "policy.lambda", "expected 0 or a number whose size is from 1e-15 to 1e15"},
 		{"PATCH", "/v1/models/m", `{"policy":{"kind":"sparse"}}`, 422, "policy", "cannot change; clone the model with another policy"},
-		{"PATCH", "/v1/models/m", `{"reward":{"min":0,"max":1}}`, 422, "reward", "the range cannot change from [0, 1], which rewards outside widen,; the policy"},
+		{"PATCH", "/v1/models/m", `{"reward":{"min":0,"max":1}}`, 422, "reward", "the range cannot change from [0, 1], which a reward outside of it widens; the policy"},
 		{"PUT", "/v1/models/m", `{"reward":{"min":0,"max":1}}`, 422, "reward", "make another model with this range"},
 	} {
 		a := e.do(c.method, c.path, c.body, "If-Match", "*")

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"errors"
+
 	"troupe/budget"
 	"troupe/spec"
 )
@@ -53,8 +55,12 @@ func (b *Budget) DecodeSpec(v any, path string) error {
 				budget.Least, budget.Most)
 		}
 	}
-	if err := b.Limit().Check(); err != nil {
-		return spec.Errorf(path, "%v", err)
+	var fault *budget.Error
+	if errors.As(b.Limit().Check(), &fault) {
+		if fault.Field != "" {
+			path = spec.Join(path, fault.Field)
+		}
+		return spec.Errorf(path, "%s", fault.Text)
 	}
 	_, per := b.Most()
 	switch {

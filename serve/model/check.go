@@ -19,7 +19,7 @@ func (c Config) check(limits Limits) error {
 		return err
 	}
 	if width := c.Reward.Max - c.Reward.Min; width > math.MaxFloat64/4 {
-		return Invalid("config.reward.max", c.Reward.Max, "is too far from min, which is %v: expected a range of at most %.3g",
+		return Invalid("config.reward.max", c.Reward.Max, "too far from min, which is %v: expected a range of at most %.3g",
 			c.Reward.Min, math.MaxFloat64/4)
 	}
 	if c.Reward.Min >= c.Reward.Max {

@@ -49,7 +49,7 @@ type Reward struct {
 // span describes the range.
 func (r *Reward) span() string {
 	if r.Adapt {
-		return fmt.Sprintf("[%v, %v], which rewards outside widen,", r.Min, r.Max)
+		return fmt.Sprintf("[%v, %v], which a reward outside of it widens", r.Min, r.Max)
 	}
 	return fmt.Sprintf("[%v, %v]", r.Min, r.Max)
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"troupe/internal/decimal"
 	"troupe/serve/api"
 	"troupe/serve/joined"
 )
@@ -333,8 +334,8 @@ func (s *policySums) doubt() string {
 		return fmt.Sprintf("averageReward is biased and has no interval: the policy plays actions that the logged "+
 			"one could not, with probability %.3g", s.unsupported/s.n)
 	case s.lawless > 0 && s.n >= fewDecisions && (mean < 0.8 || mean > 1.25):
-		return fmt.Sprintf("averageReward may be biased: the mean weight is %.3g, expected about 1, so the logged "+
-			"policy seldom or never plays as this one", mean)
+		return fmt.Sprintf("averageReward may be biased: the mean weight is %s, expected about 1, so the logged "+
+			"policy seldom or never plays as this one", decimal.Short(mean, 3))
 	case effective < 10:
 		return fmt.Sprintf("the log has %.3g effective decisions with a reward: the interval covers much less than "+
 			"95 %%", effective)
