@@ -45,7 +45,7 @@ type serveFlags struct {
 	personalizer        string
 	cert, key, clientCA string
 	ca                  string // of the certificates that callers of the other nodes see
-	hosts               []string
+	hosts, origins      []string
 	plaintext           bool
 	logLevel, logFormat string
 	maxBody, maxLog     int64
@@ -151,6 +151,8 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.key, "tls-key", "", "key file of the certificate (PEM)")
 	fl.StringVar(&f.clientCA, "tls-client-ca", "", "authorities whose client certificates stand for keys (PEM)")
 	fl.StringSliceVar(&f.hosts, "host", nil, "name under which the server is called, beside loopback (may be repeated)")
+	fl.StringSliceVar(&f.origins, "cors", nil, "origin of pages of another site that may decide and reward from a browser, such "+
+		"as https://shop.example.org, with a key that has no other scope (may be repeated)")
 	fl.BoolVar(&f.plaintext, "plaintext", false, "listen beyond loopback without TLS, because a proxy ends it")
 	fl.StringVar(&f.logLevel, "log-level", "info", "what is logged: error, warn, info, or debug, which has every request")
 	fl.StringVar(&f.logFormat, "log-format", "text", "text: key=value; json: an object in each line")
@@ -465,7 +467,7 @@ func (f *serveFlags) edge(server *serve.Server, keys *api.Keys, logger *slog.Log
 			connections)
 	}
 	return api.New(server, api.Options{
-		Data: data, Connections: connections,
+		Data: data, Connections: connections, Origins: f.origins,
 		Keys: keys, Hosts: hosts, Adapters: []api.Adapter{personalizer.New(f.personalizer)}, MaxBody: f.maxBody, MaxActions: f.actions,
 		Concurrent: f.concurrent, Timeout: f.timeout, Version: version, Logger: logger,
 		Clock: serverClock,
@@ -516,6 +518,14 @@ func (f *serveFlags) check() error {
 		if h == "" || strings.ContainsAny(h, "/ []") || strings.Contains(h, ":") && net.ParseIP(h) == nil {
 			return wrong("host", "%s: expected a name without scheme, port and path, such as api.example.org", h)
 		}
+	}
+	for _, origin := range f.origins {
+		if err := api.CheckOrigin(origin); err != nil {
+			return wrong("cors", "%w", err)
+		}
+	}
+	if len(f.origins) > 0 && f.keys == "" {
+		return wrong("cors", "needs --keys: without keys every page of the list could do everything")
 	}
 	if f.personalizer != "" {
 		var e *model.Error

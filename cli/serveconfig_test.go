@@ -131,7 +131,7 @@ func TestServeSettingsOfEveryFlag(t *testing.T) {
 	plain, _, _ := serveSettings(t, nil)
 	defaults.config = ""
 	for _, f := range []*serveFlags{plain, defaults} { // an empty list may be nil
-		for _, list := range []*[]string{&f.hosts, &f.nats.urls, &f.nats.nodes} {
+		for _, list := range []*[]string{&f.hosts, &f.origins, &f.nats.urls, &f.nats.nodes} {
 			*list = append([]string{}, *list...)
 		}
 	}

@@ -52,6 +52,14 @@ type API struct {
 func New(svc serve.Service, o Options) (*API, error) {
 	setErrors()
 	o.setDefaults()
+	for i, origin := range o.Origins {
+		if err := CheckOrigin(origin); err != nil {
+			return nil, fmt.Errorf("api: Origins[%d] is %w", i, err)
+		}
+	}
+	if len(o.Origins) > 0 && o.Keys == nil {
+		return nil, errors.New("api: Origins needs Keys: without them every page of the list could do everything")
+	}
 	a := &API{opts: o, requests: make(chan struct{}, o.Concurrent), feedback: make(chan struct{}, o.Concurrent),
 		gate: newGate(o.Clock), shutdown: make(chan struct{}), mux: http.NewServeMux(),
 		origin: http.NewCrossOriginProtection(), faults: &faults{o.Logger, o.Adapters},
@@ -162,6 +170,15 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		describe()
 	}
 	defer a.answered(one)
+	if len(a.opts.Origins) > 0 {
+		out.Header()["Vary"] = varyOrigin
+		if info.page = origins(a.opts.Origins).allows(r, kind); info.page {
+			greetPage(out.Header(), r)
+		}
+		if a.preflight(one, kind) {
+			return
+		}
+	}
 	if p := a.admit(r, info); p != nil {
 		info.says(p)
 		a.faults.fail(out, r, p)
@@ -183,7 +200,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		one.pattern = ""
 		describe()
 	}
-	a.serveRoute(out, r)
+	a.serveRoute(out, r, info)
 }
 
 // greet gives a request its id, and its answer the headers that all have.
@@ -294,7 +311,7 @@ func (a *API) leave(one *exchange) {
 }
 
 // serveRoute answers by the routes of the OpenAPI document.
-func (a *API) serveRoute(out *response, r *http.Request) {
+func (a *API) serveRoute(out *response, r *http.Request, info *request) {
 	if !clean(r.URL.EscapedPath()) {
 		// A ServeMux would send the client elsewhere, to a path that is route's and not ours.
 		detail := "the path has an empty segment, or . or .. as one"
@@ -316,7 +333,7 @@ func (a *API) serveRoute(out *response, r *http.Request) {
 		return
 	}
 	r.Pattern = pattern // of the log, also when the request is refused
-	if a.origin.Check(r) != nil {
+	if !info.page && a.origin.Check(r) != nil {
 		a.faults.fail(out, r, problem("forbidden", "", "a page of another site may not change anything here"))
 		return
 	}
@@ -392,7 +409,7 @@ func open(r *http.Request) bool {
 // admit checks host, key and rate.
 func (a *API) admit(r *http.Request, info *request) *Problem {
 	info.holder = anonymous
-	if a.opts.Hosts != nil && !slices.Contains(a.opts.Hosts, hostName(r.Host)) {
+	if a.foreignHost(r) {
 		return problem("wrong_host", "", "the header Host names another server")
 	}
 	keys := a.keys.Load()
@@ -411,11 +428,19 @@ func (a *API) admit(r *http.Request, info *request) *Problem {
 		return problem("unauthorized", "", "")
 	}
 	info.holder = h
+	if info.page && !h.harmless() {
+		return problem("forbidden", "", "a key in a page of another site may have the scopes decide and reward only")
+	}
 	if h.limiter != nil && !h.limiter.Allow() {
 		wait := time.Duration(float64(time.Second) / float64(h.limiter.Limit()))
 		return problem("too_busy", "", "more requests than the key may send").After(wait)
 	}
 	return nil
+}
+
+// foreignHost reports whether a request calls the server by a name that is not its own.
+func (a *API) foreignHost(r *http.Request) bool {
+	return a.opts.Hosts != nil && !slices.Contains(a.opts.Hosts, hostName(r.Host))
 }
 
 func hostName(host string) string {

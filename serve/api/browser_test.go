@@ -7,6 +7,7 @@ package api
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -229,4 +230,40 @@ func TestLivePageInBrowser(t *testing.T) {
 func (e *edge) paused(t *testing.T) bool {
 	t.Helper()
 	return field[bool](t, e.do("GET", "/v1/models/news", ""), "paused")
+}
+
+// A page of another origin decides and rewards in a real browser where --cors has its origin, and neither there with a key
+// that may do more, nor anywhere else.
+func TestBrowserCORS(t *testing.T) {
+	ctx := browser(t)
+	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/html") }))
+	t.Cleanup(pages.Close)
+	e, secrets := corsEdge(t, newFake("news"))
+	e.opts.Origins = []string{pages.URL}
+	api := httptest.NewServer(e)
+	t.Cleanup(api.Close)
+	// what a page sees of a call: the status and a member of the answer, or that the browser refused
+	call := func(path, body, key string) string {
+		return `fetch("` + api.URL + path + `", {method: "POST", headers: {"Content-Type": "application/json", "Authorization": "Bearer ` + key +
+			`", "Idempotency-Key": "k"}, body: '` + body + `'}).then(async a => a.status + " " + ((await a.json()).code || a.headers.has("x-request-id")), () => "refused")`
+	}
+	decide := `{"actions":[{"id":"a"}]}`
+	for _, c := range []struct{ from, script, want string }{
+		{pages.URL, call("/v1/models/news:decide", decide, secrets["page"]), "200 true"},
+		{pages.URL, call("/v1/events/EVENT1:reward", `{"value":1}`, secrets["page"]), "200 true"},
+		{pages.URL, call("/v1/models/news:decide", decide, secrets["boss"]), "403 forbidden"},
+		{pages.URL, call("/v1/models", `{"id":"x"}`, secrets["boss"]), "refused"},
+		{strings.Replace(pages.URL, "127.0.0.1", "localhost", 1), call("/v1/models/news:decide", decide, secrets["page"]), "refused"},
+	} {
+		if err := chromedp.Do(ctx, chromedp.Navigate(c.from)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := chromedp.Run(ctx, chromedp.Evaluate[string](c.script, chromedp.EvalAwaitPromise))
+		if err != nil || got != c.want {
+			t.Errorf("from %s: %s: %q, expected %q (%v)", c.from, c.script, got, c.want, err)
+		}
+	}
+	if n := len(e.fake.decides); n != 1 {
+		t.Errorf("%d decisions, expected one", n)
+	}
 }

@@ -15,6 +15,7 @@ import (
 type request struct {
 	id     string
 	holder *holder
+	page   bool   // of a page of another site, which Options.Origins has
 	model  string // set when it is known, for the log
 
 	problem string // code of the answer, for the log

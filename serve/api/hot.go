@@ -54,7 +54,7 @@ type hotCalls struct {
 func (a *hotCalls) serve(w http.ResponseWriter, r *http.Request, info *request, route hotRoute, name string,
 	left time.Duration) bool {
 	key, ok := plainHeaders(r.Header, hotPaths[route].key)
-	if !ok || r.ContentLength > a.opts.MaxBody || a.origin.Check(r) != nil {
+	if !ok || r.ContentLength > a.opts.MaxBody || !info.page && a.origin.Check(r) != nil {
 		return false
 	}
 	s := scratches.Get().(*scratch)

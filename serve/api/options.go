@@ -15,6 +15,9 @@ type Options struct {
 	// LoopbackHosts are right for a server on loopback: a page of another site that makes a browser
 	// resolve its own name to 127.0.0.1 is refused.
 	Hosts []string
+	// Origins are the pages of other sites that may call from a browser, as in the header Origin (CheckOrigin). They may
+	// decide and reward, with a key that has no other scope; so there must be Keys. nil means none.
+	Origins []string
 	// Adapters are other APIs in front of the same service, for the clients of other products. Close closes them.
 	Adapters []Adapter
 	// MaxBody bounds the bytes of a body, default 1 MiB.
