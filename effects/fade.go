@@ -78,6 +78,7 @@ func (s *sums) fade(g float64) {
 		for i := range b.b {
 			b.b[i] *= g
 		}
+		b.digest()
 	}
 	for at, p := range s.tail.pages {
 		if p.shared != nil {

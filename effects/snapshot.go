@@ -125,7 +125,8 @@ func (s *state) check() error {
 	return nil
 }
 
-// codec writes values, or reads them: one function states the order of both. Numbers that are not finite are refused.
+// codec writes values, or reads them: one function states the order of both. While it writes it changes none of them: a
+// version that decides at the same time shares some. Numbers that are not finite are refused.
 type codec struct {
 	b     []byte
 	write bool
@@ -180,7 +181,9 @@ func (c *codec) bool(x *bool) {
 	if *x {
 		n = 1
 	}
-	uint64s(c, &n)
+	if uint64s(c, &n); c.write {
+		return // x may be shared with a version that decides
+	}
 	if *x = n == 1; n > 1 {
 		c.fail("a truth value is neither 0 nor 1")
 	}
@@ -299,8 +302,9 @@ func (s *state) codeNumbers(c *codec) {
 	list2(c, &keys, func(k *fieldKey) {
 		uint64s(c, k)
 		v := s.numbers[*k]
-		c.floats(&v)
-		s.numbers[*k] = v
+		if c.floats(&v); !c.write {
+			s.numbers[*k] = v
+		}
 	})
 }
 
@@ -334,7 +338,7 @@ func (s *sums) code(c *codec) {
 		for _, v := range []*[]float64{&b.a, &b.b, &b.post.m, &b.post.p} {
 			c.floats(v)
 		}
-		if c.err == nil && len(b.post.p) == triangle(len(b.post.m)) {
+		if !c.write && c.err == nil && len(b.post.p) == triangle(len(b.post.m)) {
 			b.digest()
 		}
 	})

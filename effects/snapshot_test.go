@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"troupe/rng"
@@ -154,4 +155,25 @@ func FuzzRestore(f *testing.F) {
 			s.step(t, c)
 		}
 	})
+}
+
+// TestSnapshotOnlyReads: a snapshot is written while a version that shares parts of the state decides, and another
+// snapshot is written beside it. The race detector sees the fault, a write of what is written.
+func TestSnapshotOnlyReads(t *testing.T) {
+	key := rng.NewKey(3).Stream(rng.Init)
+	for _, events := range []int{5, 400} { // before there are scales of numbers, and after
+		s := &stream{r: rand.New(rand.NewPCG(7, 7)), joint: true}
+		m, version := New(Options{}, key), New(Options{}, key)
+		for range events {
+			s.step(t, m)
+		}
+		version.Adopt(m.Share())
+		context, actions := s.request()
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() { m.AppendSnapshot(nil) })
+		}
+		wg.Go(func() { version.Votes(context, actions, nil, 1) })
+		wg.Wait()
+	}
 }

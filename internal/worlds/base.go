@@ -10,7 +10,7 @@ import (
 // baseKinds are streams of ordinary applications: 25 kinds.
 var baseKinds = []Kind{
 	{"segments", "8 segments × 6 actions, clicks; an age that does not matter", Base, "", segments},
-	{"budget", "five offers with a price in each request, and a budget; the best price is a share of the budget", Base, "", budgets},
+	{"budget", "five offers, prices in the request, and a budget; the best price is a share of it", Base, "", budgets},
 	{"hours", "5 actions, each best at an hour of the day", Base, "", hours},
 	{"users", "300 users with a taste of their own beside what all like", Base, "", users},
 	{"nested", "nested fields of which two matter, a missing one, ids, numbers of size 1e6 and 1e-3", Base, "", nested},
