@@ -10,9 +10,9 @@
 // So all players meet the same world, and what one of them plays does not move what another one is paid. A world of
 // fewer decisions is the beginning of a longer one, except in the kinds whose change depends on the length.
 //
-// Four families: Base are the kinds on which constants may be chosen, on some seeds; Wide have many numbers, many
+// Five families: Base are the kinds on which constants may be chosen, on some seeds; Wide have many numbers, many
 // actions or items that come and go; Change have means that move; Held are kinds for the last measurement, on which
-// nothing may be chosen. Parameters of a world are drawn from its seed: means, scales, peaks, tastes.
+// nothing may be chosen, and Later those that were written after the model stood. Parameters of a world are drawn from its seed: means, scales, peaks, tastes.
 //
 // Nothing here is used by a server. The package is safe for concurrent use; a World is not changed after New, and a
 // player belongs to one goroutine.

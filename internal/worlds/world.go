@@ -46,6 +46,7 @@ const (
 	Wide   Family = "wide"
 	Change Family = "change"
 	Held   Family = "held"
+	Later  Family = "later"
 )
 
 // Kind is a kind of worlds.
@@ -61,7 +62,7 @@ type Kind struct {
 func (k Kind) Client() string { return cmp.Or(k.client, "now") }
 
 // Kinds returns all kinds, in the order of the families.
-func Kinds() []Kind { return slices.Concat(baseKinds, wideKinds, changeKinds, heldKinds) }
+func Kinds() []Kind { return slices.Concat(baseKinds, wideKinds, changeKinds, heldKinds, laterKinds) }
 
 // Select returns the kinds that a list with commas names: names of kinds, of families, or all.
 func Select(list string) ([]Kind, error) {
@@ -77,7 +78,7 @@ func Select(list string) ([]Kind, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("kinds: %q is neither a kind nor a family (base, wide, change, held, all); the kinds are %s",
+			return nil, fmt.Errorf("kinds: %q is neither a kind nor a family (base, wide, change, held, later, all); the kinds are %s",
 				name, strings.Join(names(all), ", "))
 		}
 	}

@@ -89,7 +89,7 @@ func run(args []string, out, errs io.Writer) int {
 func parse(args []string, errs io.Writer) (*config, error) {
 	f := flag.NewFlagSet("play", flag.ContinueOnError)
 	f.SetOutput(errs)
-	kinds := f.String("kinds", "base", "kinds or families (base, wide, change, held, all), with commas")
+	kinds := f.String("kinds", "base", "kinds or families (base, wide, change, held, later, all), with commas")
 	names := f.String("players", "table,lints,effects", "players, with commas: "+strings.Join(playerNames(), ", "))
 	clients := f.String("clients", "", "how rewards arrive, with commas, for instance now,late/wild=1e6@200; empty: as each kind says")
 	n := f.Int("worlds", 12, "worlds of each kind")
