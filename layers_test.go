@@ -37,7 +37,7 @@ var layers = map[string]string{
 	"internal/mutate":       "internal/stats",
 	"internal/future":       "",
 	"internal/worlds":       "rng",
-	"internal/worlds/play":  "rng bandit effects policy feature serve/model internal/worlds",
+	"internal/worlds/play":  "rng bandit effects policy feature dataset internal/worlds",
 	"internal/members":      "rng internal/linalg internal/cpu",
 	"internal/lockstep":     "rng bandit internal/linalg",
 	"actionset":             "rng bandit spec internal/linalg",

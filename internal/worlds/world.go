@@ -93,6 +93,14 @@ func names(kinds []Kind) []string {
 	return out
 }
 
+// OfRows is a kind whose decisions are rows in random order, and then again.
+func OfRows(name string, rows []Decision) Kind {
+	return Kind{Name: name, make: func(g *gen) func(int) Decision {
+		order := g.Perm(len(rows))
+		return func(t int) Decision { return rows[order[t%len(rows)]] }
+	}}
+}
+
 // New returns the world of a kind by its name. Worlds with other seeds are independent.
 func New(kind string, seed uint64, T int) (*World, error) {
 	for _, k := range Kinds() {

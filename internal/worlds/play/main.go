@@ -90,6 +90,7 @@ func parse(args []string, errs io.Writer) (*config, error) {
 	f := flag.NewFlagSet("play", flag.ContinueOnError)
 	f.SetOutput(errs)
 	kinds := f.String("kinds", "base", "kinds or families (base, wide, change, held, later, all), with commas")
+	data := f.String("data", "", "instead of kinds: files of data sets with commas, FILE or FILE:CLASS, whose rows are the decisions")
 	names := f.String("players", "table,lints,effects", "players, with commas: "+strings.Join(playerNames(), ", "))
 	clients := f.String("clients", "", "how rewards arrive, with commas, for instance now,late/wild=1e6@200; empty: as each kind says")
 	n := f.Int("worlds", 12, "worlds of each kind")
@@ -109,7 +110,20 @@ func parse(args []string, errs io.Writer) (*config, error) {
 	}
 	c := &config{T: *T, jobs: *jobs, each: *each, clients: strings.Split(*clients, ",")}
 	var err error
-	if c.kinds, err = worlds.Select(*kinds); err != nil {
+	if *data == "" {
+		c.kinds, err = worlds.Select(*kinds)
+	}
+	for file := range strings.SplitSeq(*data, ",") {
+		if file == "" {
+			continue
+		}
+		kind, err := dataKind(file)
+		if err != nil {
+			return nil, fmt.Errorf("data: %w", err)
+		}
+		c.kinds = append(c.kinds, kind)
+	}
+	if err != nil {
 		return nil, err
 	}
 	for name := range strings.SplitSeq(*names, ",") {

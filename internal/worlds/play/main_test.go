@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -36,9 +39,29 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestData: the rows of a file are the decisions; the share is that of the right answers above chance.
+func TestData(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("city,class\n")
+	for i := range 400 {
+		fmt.Fprintf(&text, "c%d,%s\n", i%4, []string{"red", "green"}[i%2])
+	}
+	file := filepath.Join(t.TempDir(), "taste.csv")
+	if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := played(t, "-data", file, "-players", "effects,uniform", "-worlds", "2", "-T", "800", "-marks", "800")
+	for _, want := range []string{`(?m)^taste.csv +effects +\.[89]\d ± `, `(?m)^taste.csv +uniform +(−?\.0\d) ± `} {
+		if !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("no line %s in\n%s", want, got)
+		}
+	}
+}
+
 func TestMisuse(t *testing.T) {
 	for flag, args := range map[string][]string{
 		"kinds:":   {"-kinds", "nothing"},
+		"data:":    {"-data", "nothing.csv"},
 		"players:": {"-players", "anyone"},
 		"client:":  {"-clients", "now,tomorrow"},
 		"worlds,":  {"-worlds", "0"},
