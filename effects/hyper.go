@@ -1,5 +1,7 @@
 package effects
 
+import "math"
+
 // Draws is how many draws a law counts.
 const Draws = 64
 
@@ -11,11 +13,11 @@ const (
 	firstFit   = 6  // events before the first estimate
 	growth     = 1.25
 	rounds     = 1
-	leastShare = 1e-7   // a group's variance is at least so much of the variance of the rewards,
-	leastNoise = 1e-3   // that of the noise at least so much,
-	mostShare  = 4      // and both at most so much: with few events the fixed point of a group may diverge
-	narrow     = 1. / 3 // scale of a draw
-	wideShare  = .05    // share of the draws of scale 1
+	leastShare = 1e-7 // a group's variance is at least so much of the variance of the rewards,
+	leastNoise = 1e-3 // that of the noise at least so much,
+	mostShare  = 4    // and both at most so much: with few events the fixed point of a group may diverge
+	narrow     = .45  // scale of a draw, by scaleOf
+	wideShare  = .05  // share of the draws of scale 1, by scaleOf
 	cut        = 2.5
 	maxCoords  = 160
 	crossed    = .6
@@ -26,6 +28,10 @@ const (
 	voters   = Draws
 	maxJoint = 256
 )
+
+// scaleOf is by how much the scales of draws are smaller where d values say what is expected: d^(−¼). The uncertainty of
+// the sum of d coefficients is explored less than that of one.
+func scaleOf(d int) float64 { return 1 / math.Sqrt(math.Sqrt(float64(d))) }
 
 // hyper is what is estimated from all blocks together. Rewards are relative to the offset of the model.
 type hyper struct {

@@ -51,7 +51,7 @@ func (m *Model) Votes(context []Atom, actions [][]Atom, prices func(i int) float
 			if prices != nil {
 				z -= prices(i)
 			}
-			d.z[c*count+i], d.s[c*count+i] = z, sqrt(q)
+			d.z[c*count+i], d.s[c*count+i] = z, float64(scaleOf(len(v.at)+len(v.tail))*sqrt(q))
 		}
 	}
 	d.votes = d.votes[:0]
