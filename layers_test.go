@@ -66,7 +66,7 @@ var layers = map[string]string{
 	"serve/choose":          "rng bandit budget theory actionset policy feature eventlog internal/linalg serve/model serve/candidates serve/fold",
 	"serve":                 "internal/decimal rng bandit budget effects policy feature eventlog serve/model serve/candidates serve/fold serve/choose serve/fault serve/recent serve/decide serve/joined serve/shelf timing internal/compact internal/secret",
 	"serve/api":             "internal/decimal serve serve/model spec eventlog internal/rows logged ope report/chart report/coin report/forest serve/joined playground/page timing",
-	"serve/personalizer":    "internal/decimal serve serve/api serve/joined",
+	"serve/personalizer":    "internal/decimal ope serve serve/api serve/joined",
 	"client":                "",
 	"process":               "rng bandit spec actionset policy env",
 	"env":                   "rng bandit spec budget actionset dataset feature internal/linalg internal/logs internal/lockstep",

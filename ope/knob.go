@@ -81,10 +81,10 @@ type KnobBandwidth struct {
 	Sequence   Pair     `json:"sequence"`
 	Difference *float64 `json:"difference"` // to what ran: mean[(w − 1) r], moved to the nearest end of Uplift; nil: not Shown
 	Uplift     Pair     `json:"uplift"`     // interval of the difference
-	IPW        float64  `json:"ipw"`        // mean[w r], obp's KernelizedIPW
-	Outside    bool     `json:"outside"`    // IPW is outside of Sequence
-	SE         float64  `json:"se"`
-	SNIPW      *float64 `json:"snipw"` // Σ w r/Σ w
+	IPW        *float64 `json:"ipw"`        // mean[w r], obp's KernelizedIPW; nil: not Shown
+	Outside    bool     `json:"outside"`    // IPW is shown and outside of Sequence
+	SE         *float64 `json:"se"`         // of IPW; nil: not Shown
+	SNIPW      *float64 `json:"snipw"`      // Σ w r/Σ w; nil: not Shown
 	ESS        float64  `json:"ess"`
 	WeightMean float64  `json:"weight_mean"` // 1 where the logger plays all that the smoothed target may
 	WeightMax  float64  `json:"weight_max"`
@@ -354,29 +354,28 @@ func (r *KnobResult) target(name string, hs []float64, sums []knobSums) (KnobTar
 	var values, widths []float64
 	for i, h := range hs {
 		s := &sums[i]
-		b := KnobBandwidth{Bandwidth: h, WeightMean: s.part.w1.value() / n, WeightMax: s.most, IPW: s.wr.value() / n}
-		b.SE = math.Sqrt(max(s.wr2.value()/n-float64(b.IPW*b.IPW), 0) / (n - 1))
-		if w := s.part.w1.value(); w > 0 {
-			b.SNIPW = ptr(s.wr.value() / w)
-			b.ESS = effective(w, s.part.w2.value())
-		}
+		b := KnobBandwidth{Bandwidth: h, WeightMean: s.part.w1.value() / n, WeightMax: s.most,
+			ESS: effective(s.part.w1.value(), s.part.w2.value())}
+		ipw := s.wr.value() / n
+		se := math.Sqrt(max(s.wr2.value()/n-float64(ipw*ipw), 0) / (n - 1))
 		lo, hi, err := s.own.value(r.Each)
 		if err != nil {
 			return out, err
 		}
 		b.Sequence = Pair{low + float64(scale*lo), low + float64(scale*hi)}
-		b.Outside = b.IPW < b.Sequence[0] || b.IPW > b.Sequence[1]
 		if lo, hi, err = s.part.different.difference(r.Each); err != nil {
 			return out, err
 		}
 		b.Uplift = Pair{scale * lo, scale * hi}
-		if b.Difference = s.part.value(r.Events, b.Uplift); b.Difference != nil {
-			b.Value = ptr(within(b.IPW, b.Sequence))
+		b.Difference = s.part.value(r.Events, b.Uplift)
+		if Shown(b.ESS) {
+			b.IPW, b.SE, b.SNIPW, b.Value = &ipw, &se, ptr(s.wr.value()/s.part.w1.value()), ptr(within(ipw, b.Sequence))
+			b.Outside = ipw < b.Sequence[0] || ipw > b.Sequence[1]
 		}
 		out.Bandwidths = append(out.Bandwidths, b)
 		if b.ESS >= leastKnobESS {
-			at, values = append(at, i), append(values, b.IPW)
-			widths = append(widths, studentQuantile(slopeLevel, n-1)*b.SE)
+			at, values = append(at, i), append(values, ipw)
+			widths = append(widths, studentQuantile(slopeLevel, n-1)*se)
 		}
 	}
 	if at == nil {

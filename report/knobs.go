@@ -109,14 +109,11 @@ func knobView(r *ope.KnobResult, i int) knobsView {
 	for k := range t.Bandwidths {
 		b := &t.Bandwidths[k]
 		row := knobsRow{digits(b.Bandwidth), shownDigits(b.Value), digitPair(b.Sequence), shownDigits(b.Difference),
-			digitPair(b.Uplift), "–", chart.Number(b.ESS, 0), digits(b.WeightMean)}
+			digitPair(b.Uplift), shownDigits(b.IPW), chart.Number(b.ESS, 0), digits(b.WeightMean)}
 		if t.Chosen != nil && *t.Chosen == k {
 			row.Bandwidth = "◆ " + row.Bandwidth
 		}
-		if ope.Shown(b.ESS) {
-			row.IPW = digits(b.IPW)
-		}
-		if b.Outside && ope.Shown(b.ESS) {
+		if b.Outside {
 			row.IPW, outside = row.IPW+"*", true
 		}
 		v.Rows = append(v.Rows, row)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"troupe/internal/decimal"
+	"troupe/ope"
 	"troupe/serve/api"
 	"troupe/serve/joined"
 )
@@ -336,7 +337,7 @@ func (s *policySums) doubt() string {
 	case s.lawless > 0 && s.n >= fewDecisions && (mean < 0.8 || mean > 1.25):
 		return fmt.Sprintf("averageReward may be biased: the mean weight is %s, expected about 1, so the logged "+
 			"policy seldom or never plays as this one", decimal.Short(mean, 3))
-	case effective < 10:
+	case !ope.Shown(effective):
 		return fmt.Sprintf("the log has %.3g effective decisions with a reward: the interval covers much less than "+
 			"95 %%", effective)
 	}
