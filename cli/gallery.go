@@ -26,6 +26,7 @@ const galleryMark = ".troupe-gallery"
 // gallery is one call of `troupe gallery`.
 type gallery struct {
 	out, title, line string
+	image            string // of a link to the index
 	work             string // the site, until it is whole
 	entries          []report.GalleryEntry
 	names            map[string]bool // of directories of the site
@@ -189,10 +190,14 @@ func (g *gallery) write() error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		if _, err := report.Write(e.Run, dir, report.Options{NoFigures: true}); err != nil {
+		paths, err := report.Write(e.Run, dir, report.Options{NoFigures: true, Preview: true})
+		if err != nil {
 			return fmt.Errorf("%s: %w", e.Run.Dir, err)
 		}
 		e.Page = name + "/report.html"
+		if e.Picture, e.Looks = paths.Picture, paths.Looks; g.image == "" && paths.Preview != "" {
+			g.image = name + "/" + report.PreviewFile
+		}
 		if i > 0 && g.entries[i-1].Run.Manifest.Experiment == e.Run.Manifest.Experiment {
 			if err := g.compare(&g.entries[i-1], e, dir); err != nil {
 				return err
@@ -210,7 +215,7 @@ func (g *gallery) write() error {
 	}
 	var b bytes.Buffer
 	if err := report.WriteGallery(&b, g.entries, report.GalleryMeta{Title: g.title, Command: g.line,
-		Left: g.left}); err != nil {
+		Image: g.image, Left: g.left}); err != nil {
 		return err
 	}
 	return chart.WriteFile(filepath.Join(g.work, "index.html"), b.Bytes())
@@ -287,7 +292,8 @@ func (g *gallery) compare(a, b *report.GalleryEntry, dir string) error {
 		return err
 	}
 	head, _ := c.Verdict()
-	b.Compared = append(b.Compared, report.GalleryPair{With: "the run of " + a.Run.Manifest.Started,
+	with, _ := c.Names()
+	b.Compared = append(b.Compared, report.GalleryPair{With: with,
 		Page: filepath.Base(dir) + "/compare.html", Verdict: head.String()})
 	return chart.WriteFile(filepath.Join(dir, "compare.html"), page.Bytes())
 }

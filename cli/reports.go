@@ -90,7 +90,7 @@ own directory: DIR/only, or --out.`,
 		return out, cobra.ShellCompDirectiveNoFileComp
 	})
 	c.Flags().StringVarP(&f.out, "out", "o", "",
-		"directory of page, figures and tables (default DIR), or page of a comparison (default DIR2/compare.html)")
+		"directory of page, figures and tables (default DIR); of a comparison its directory, or its page, which ends in .html (default DIR2/compare.html)")
 	c.Flags().StringVar(&f.color, "color", "auto", "auto, always or never")
 	c.Flags().BoolVar(&f.explain, "explain", false, "also print how sure the answer is, in detail")
 	return c
@@ -107,7 +107,7 @@ func (f *reportFlags) compare(t term.Terminal, one, two string) error {
 	if len(f.only) > 0 {
 		return term.Misuse(errors.New("--only is for the figures of one directory, or of two with --together"))
 	}
-	return compare(t, one, two, f.out, f.kinds)
+	return compare(t, one, two, f.out, f.explain, f.kinds)
 }
 
 // load reads the run of one directory or of two, and chooses from it. to is where its page goes.
@@ -260,7 +260,7 @@ func sizesOf(names []string) ([]chart.Size, error) {
 }
 
 // compare prints and writes what changed between two runs.
-func compare(t term.Terminal, dirA, dirB, page string, kinds sim.Catalogue) error {
+func compare(t term.Terminal, dirA, dirB, page string, explain bool, kinds sim.Catalogue) error {
 	for _, dir := range []string{dirA, dirB} {
 		if err := collect(dir, kinds); err != nil {
 			return err
@@ -270,10 +270,17 @@ func compare(t term.Terminal, dirA, dirB, page string, kinds sim.Catalogue) erro
 	if err != nil {
 		return err
 	}
-	if page == "" {
+	switch {
+	case page == "":
 		page = filepath.Join(dirB, "compare.html")
+	case filepath.Ext(page) == "": // a directory, as for one run
+		if err := os.MkdirAll(page, 0o755); err != nil {
+			return term.Misuse(fmt.Errorf("--out %s: cannot be a directory for the page: %w", page, err))
+		}
+		page = filepath.Join(page, "compare.html")
 	}
-	fmt.Fprintf(t.W, "A  %s\nB  %s\n\n", dirA, dirB)
+	answer := c.Answer()
+	fmt.Fprintf(t.W, "%s\n\nfirst   %s\nsecond  %s\n\n", t.Bold(t.Wrap(answer.Head.String(), 0)), dirA, dirB)
 	if len(c.Rows) > 0 {
 		table := c.Table()
 		if t.Plain {
@@ -284,12 +291,15 @@ func compare(t term.Terminal, dirA, dirB, page string, kinds sim.Catalogue) erro
 		}
 		fmt.Fprintln(t.W)
 	}
-	head, lead := c.Verdict()
-	text := head.String()
-	for _, p := range lead {
-		text += " " + p.String()
+	lead := []report.Prose{answer.Lead}
+	if explain {
+		lead = append(lead, answer.Careful...)
 	}
-	fmt.Fprintln(t.W, term.Wrap(t.Words(text), 0))
+	for _, p := range lead {
+		if len(p) > 0 {
+			fmt.Fprintln(t.W, t.Wrap(p.String(), 0))
+		}
+	}
 	var b bytes.Buffer
 	if err := c.WriteHTML(&b); err != nil {
 		return err

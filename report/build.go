@@ -23,6 +23,7 @@ type Options struct {
 	// drawn in the log–log figures, beside those of package theory, which the page shows on demand
 	Bounds    []Bound
 	NoFigures bool         // leave out figures/ and tables/
+	Preview   bool         // write the picture of a link all the same
 	Sizes     []chart.Size // also write figures/NAME/ in these sizes; figures/ itself has the first of Sizes
 }
 
@@ -32,6 +33,10 @@ type Paths struct {
 	Figures []string // figures/*.svg, *.pdf, *.png, *.pgf, *.csv
 	Tables  []string // tables/*.csv, *.tex
 	Floats  string   // paper.tex
+	Preview string   // figures/preview.png, the picture of a link to the page; "" without
+
+	Picture *chart.Figure // that picture; nil where no replication is complete
+	Looks   []chart.Look  // of its marks
 }
 
 // document is everything a report shows, before it is written in any format.
@@ -137,9 +142,43 @@ func Write(run *Run, dir string, opts Options) (Paths, error) {
 			return paths, err
 		}
 	}
+	paths.Picture, paths.Looks = d.picture(), d.looks
+	if paths.Picture != nil && (opts.Preview || !opts.NoFigures) {
+		var b bytes.Buffer
+		if err := paths.Picture.WritePreview(&b, d.looks); err != nil {
+			return paths, err
+		}
+		paths.Preview = filepath.Join(dir, filepath.FromSlash(PreviewFile))
+		if err := os.MkdirAll(filepath.Dir(paths.Preview), 0o777); err != nil {
+			return paths, err
+		}
+		if err := chart.WriteFile(paths.Preview, b.Bytes()); err != nil {
+			return paths, err
+		}
+	}
 	// The page last: its links point at files that exist.
 	paths.Page = filepath.Join(dir, "report.html")
 	return paths, chart.WriteFile(paths.Page, buf.Bytes())
+}
+
+// PreviewFile is the picture of a link to the page, relative to it.
+const PreviewFile = "figures/preview.png"
+
+// picture is the figure that stands for the run, on a card and in the preview of a link: episodes until solved, the regret
+// against a swept number, or against time; nil where no environment has a replication.
+func (d *document) picture() *chart.Figure {
+	if len(d.deep) > 0 {
+		return d.deep[0]
+	}
+	for _, e := range d.envs {
+		if e.a.finding() != nil && len(e.sweeps) > 0 {
+			return e.sweeps[0]
+		}
+	}
+	if len(d.envs) > 0 {
+		return d.envs[0].lin
+	}
+	return nil
 }
 
 // compose computes everything once.

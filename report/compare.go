@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +10,7 @@ import (
 	"troupe/internal/infer"
 	"troupe/internal/stats"
 	"troupe/report/chart"
+	"troupe/report/headline"
 	"troupe/rng"
 )
 
@@ -236,38 +236,120 @@ func (c *Comparison) change(env, pol string, ea, eb *EnvData, p, q int) (Change,
 	return ch, infer.Contrast{X: xb, Y: xa}
 }
 
-// Verdict says the result in sentences.
-func (c *Comparison) Verdict() (head Prose, lead []Prose) {
+// Names are what a reader calls the two runs: by their seeds, their versions, or their order.
+func (c *Comparison) Names() (first, second string) {
+	a, b := &c.A.Manifest, &c.B.Manifest
 	switch {
-	case len(c.Rows) == 0:
-		return say("The runs have nothing in common."),
-			[]Prose{say("No environment and policy has a replication and a checkpoint in both.")}
-	case c.SameSpec && c.SameSeed && c.Differ == 0:
-		return say("Same spec: all ", chart.Count(c.Numbers), " numbers are the same."), nil
-	case c.SameSpec && c.SameSeed:
-		head = say("Same spec: ", chart.Count(c.Differ), " of ", chart.Count(c.Numbers), " numbers differ.")
-		lead = append(lead, say("The first is the "+c.First+"."))
-	case c.Differ == 0:
-		head = say("All ", chart.Count(c.Numbers), " numbers that both runs have are the same.")
-	default:
-		head = say("The runs differ in ", chart.Count(c.Differ), " of ", chart.Count(c.Numbers), " numbers.")
+	case a.Seed != b.Seed:
+		return fmt.Sprintf("seed %d", a.Seed), fmt.Sprintf("seed %d", b.Seed)
+	case a.Troupe != b.Troupe:
+		return "troupe " + a.Troupe, "troupe " + b.Troupe
 	}
+	return "the first run", "the second run"
+}
+
+// Answer says whether anything changed: the answer, what was compared and what could hide, and the sentences for who asks
+// how sure it is.
+func (c *Comparison) Answer() Answer {
+	pair := &headline.Pair{SameSeed: c.SameSeed, Equal: c.Numbers > 0 && c.Differ == 0}
+	pair.First, pair.Second = c.Names()
+	if c.Estimand != infer.Mean {
+		pair.Noun = nounOf(c.Estimand)
+	}
+	several := len(c.A.Manifest.Environments) > 1
+	var widest *Change
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		x := headline.Change{Policy: r.Policy, Lo: r.Lo, Hi: r.Hi, OK: r.OK, Runs: r.R, Same: r.Same}
+		if several {
+			x.Environment = r.Env
+		}
+		pair.Changes = append(pair.Changes, x)
+		if r.word() == unseen && (widest == nil || r.hidden() > widest.hidden()) {
+			widest = r
+		}
+	}
+	out := Answer{Head: headline.Compare(pair)}
+	if len(c.Rows) == 0 {
+		return out
+	}
+	what := "Two runs"
+	if e := c.A.Manifest.Experiment; e != "" && e == c.B.Manifest.Experiment {
+		what += " of " + e
+	}
+	least := c.Rows[0].R
+	for _, r := range c.Rows {
+		least = min(least, r.R)
+	}
+	what += ", " + many(least, "replication") + " each"
 	if !c.SameSeed {
-		lead = append(lead, say(fmt.Sprintf("The seeds differ (%d and %d), so the runs do not share instances.",
-			c.A.Manifest.Seed, c.B.Manifest.Seed)))
+		what += ", on different instances"
+	}
+	out.Lead = say(what + ".")
+	switch {
+	case pair.Equal:
+		out.Lead = say(what+": all ", chart.Count(c.Numbers), " numbers that both have are the same.")
+	case widest != nil:
+		where := say(name(widest.Policy))
+		if several {
+			where = say(where, " in ", name(widest.Env))
+		}
+		out.Lead = say(out.Lead, " The largest change that could hide is ", chart.Amount(widest.hidden(), widest.Dec), " (", where, ").")
 	}
 	if a, b := c.A.estimand(), c.B.estimand(); a != b {
-		lead = append(lead, say(fmt.Sprintf("The runs fix different estimands (%v and %v), so their means are "+
-			"compared.", a, b)))
+		out.Lead = say(out.Lead, fmt.Sprintf(" The runs fix different estimands (%v and %v), so their means are compared.", a, b))
+	}
+	out.Careful = c.careful()
+	return out
+}
+
+// hidden is the largest change that the interval leaves.
+func (r *Change) hidden() float64 { return math.Max(math.Abs(r.Lo), math.Abs(r.Hi)) }
+
+// What is said of a change.
+const (
+	unseen     = "no change seen"
+	equalWords = "the same"
+	fewWords   = "too few runs"
+)
+
+// word says what a row shows.
+func (r *Change) word() string {
+	switch {
+	case r.Same == r.R:
+		return equalWords
+	case !r.OK:
+		return fewWords
+	case r.Lo > 0:
+		return "lost more"
+	case r.Hi < 0:
+		return "lost less"
+	}
+	return unseen
+}
+
+// Verdict is the answer as a headline and all sentences under it.
+func (c *Comparison) Verdict() (head Prose, lead []Prose) { return c.Answer().all() }
+
+// careful are the sentences for who asks how sure the answer is.
+func (c *Comparison) careful() (out []Prose) {
+	if c.Differ > 0 {
+		out = append(out, say(chart.Count(c.Differ), " of ", chart.Count(c.Numbers), " numbers differ."))
+		if c.SameSeed {
+			out[0] = say(out[0], " The first is the "+c.First+".")
+		}
+	}
+	if !c.SameSeed {
+		out = append(out, say("The seeds differ, so the runs do not share instances, and their differences are those of independent runs."))
 	}
 	several := len(c.A.Manifest.Environments) > 1
 	var changed []Prose
-	open, few, rare, oneIn, loss := 0, 0, 0, 0.0, 0.0
+	few, rare, oneIn, loss := 0, 0, 0.0, 0.0
 	for _, r := range c.Rows {
-		switch {
-		case !r.OK:
+		switch word := r.word(); {
+		case word == fewWords:
 			few++
-		case r.Lo > 0 || r.Hi < 0:
+		case word != unseen && word != equalWords:
 			p := r.changed(c.Estimand)
 			if several {
 				p = say(p, " in ", r.Env)
@@ -276,39 +358,30 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 			if r.Rare.Reverses {
 				rare, oneIn, loss = rare+1, math.Max(oneIn, r.Rare.OneIn), math.Max(loss, r.loss)
 			}
-		case r.Same < r.R:
-			open++
 		}
 	}
 	for i, p := range changed {
 		if i == 4 && len(changed) > 5 {
-			lead = append(lead, say(fmt.Sprintf("%d more have intervals that exclude zero; see the table.",
-				len(changed)-4)))
+			out = append(out, say(fmt.Sprintf("%d more have intervals that leave out zero; see the table.", len(changed)-4)))
 			break
 		}
-		lead = append(lead, say(p, "."))
+		out = append(out, say(p, "."))
 	}
 	if rare > 0 {
 		which := "this change"
 		if len(changed) > 1 {
 			which = fmt.Sprintf("%d of these changes", rare)
 		}
-		lead = append(lead, say("One run in ", about(int(oneIn)), " that loses ", chart.Amount(loss, 0),
+		out = append(out, say("One run in ", about(int(oneIn)), " that loses ", chart.Amount(loss, 0),
 			" would reverse "+which+", and the replications do not exclude such runs."))
 	}
-	if open > 0 {
-		lead = append(lead, say(fmt.Sprintf("In %s the two runs cannot be told apart; the intervals of the table say "+
-			"how large a change may be (95%s%%, all rows at once).", many(open, "row"), chart.Narrow)))
-	}
 	if few > 0 {
-		lead = append(lead, say(many(few, "row"), plural(few, " has", " have"),
-			" too few replications for an interval."))
+		out = append(out, say(many(few, "row"), plural(few, " has", " have"), " too few replications for an interval."))
 	}
 	if n := len(c.OnlyA) + len(c.OnlyB); n > 0 {
-		lead = append(lead, say(many(n, "pair"), " of environment and policy ", plural(n, "is", "are"),
-			" in one run only."))
+		out = append(out, say(many(n, "pair"), " of environment and policy ", plural(n, "is", "are"), " in one run only."))
 	}
-	return head, lead
+	return append(out, say("The intervals hold for all rows at once (95%)."))
 }
 
 // changed says by how much a policy lost more or less in B.
@@ -321,7 +394,7 @@ func (r *Change) changed(e infer.Estimand) Prose {
 	if e != infer.Mean {
 		p = say("The ", nounOf(e), " of ", name(r.Policy), " is ")
 	}
-	return say(p, chart.Amount(math.Abs(r.Mean), r.Dec), " ", word, " in B [", chart.Amount(lo, r.Dec), ", ",
+	return say(p, chart.Amount(math.Abs(r.Mean), r.Dec), " ", word, " in the second run [", chart.Amount(lo, r.Dec), ", ",
 		chart.Amount(hi, r.Dec), "]")
 }
 
@@ -339,22 +412,29 @@ func (c *Comparison) Table() *chart.Table {
 	for _, r := range c.Rows {
 		dec = max(dec, r.Dec)
 	}
-	title, note := "Regret in B minus regret in A", "The intervals hold together for all rows (largest "+
-		"studentised change "+
-		"over resampled replications, 95 %)."
+	title, note := "Regret in the second run minus regret in the first", "The intervals hold together for all rows (largest "+
+		"studentised change over resampled replications, 95%)."
 	if c.Estimand != infer.Mean {
-		title = upperFirst(nounOf(c.Estimand)) + " in B minus that in A"
-		note = meaning(c.Estimand) + " The intervals hold together for all rows (95 %)."
+		title = upperFirst(nounOf(c.Estimand)) + " in the second run minus that in the first"
+		note = meaning(c.Estimand) + " The intervals hold together for all rows (95%)."
 	}
+	first, second := c.Names()
+	if c.A.Manifest.Seed == c.B.Manifest.Seed {
+		first, second = "first", "second"
+	}
+	several := len(c.A.Manifest.Environments) > 1
 	short := shortOf(c.Estimand)
 	t := &chart.Table{ID: "compare", Title: title + c.paired(), Note: note,
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
 			{Key: "environment", Head: "Environment", Text: true},
-			{Key: "replications", Head: "n"}, {Key: "same", Head: "same"},
-			{Key: "mean_a", Head: short + " A", Dec: dec, Extra: true}, {Key: "mean_b", Head: short + " B", Dec: dec},
+			{Key: "replications", Head: "n", Only: "csv"}, {Key: "same", Head: "same", Only: "csv"},
+			{Key: "mean_a", Head: short + ", " + first, Dec: dec}, {Key: "mean_b", Head: short + ", " + second, Dec: dec},
 			{Key: "change", Head: "change", Dec: dec, Plus: true},
-			{Key: "lo", Head: "95 %, all rows", Dec: dec}, {Key: "hi", Dec: dec, Range: true},
-			{Key: "round", Only: "csv"}}}
+			{Key: "lo", Head: "95%, all rows", Dec: dec}, {Key: "hi", Dec: dec, Range: true},
+			{Key: "round", Only: "csv"}, {Key: "word", Head: "in words", Text: true, Extra: true}}}
+	if !several {
+		t.Cols[1].Only = "csv"
+	}
 	for _, r := range c.Rows {
 		row := chart.Row{Look: r.look, Cells: []chart.Cell{chart.TextCell(r.Policy), chart.TextCell(r.Env),
 			chart.Num(float64(r.R)), chart.Num(float64(r.Same)), chart.Num(r.MeanA), chart.Num(r.MeanB),
@@ -364,7 +444,7 @@ func (c *Comparison) Table() *chart.Table {
 		} else {
 			row.Cells = append(row.Cells, chart.Empty(), chart.Empty())
 		}
-		row.Cells = append(row.Cells, chart.Num(float64(r.Round)))
+		row.Cells = append(row.Cells, chart.Num(float64(r.Round)), chart.TextCell(r.word()))
 		t.Rows = append(t.Rows, row)
 	}
 	return t
@@ -372,8 +452,8 @@ func (c *Comparison) Table() *chart.Table {
 
 // Figure draws the changes, one row each.
 func (c *Comparison) Figure() *chart.Figure {
-	f := &chart.Figure{ID: "compare", Title: "Change from A to B", Strips: true,
-		How: "Difference in " + nounOf(c.Estimand) + ", B minus A" + c.paired() + "; right of zero B lost more."}
+	f := &chart.Figure{ID: "compare", Title: "Change in " + nounOf(c.Estimand), Strips: true,
+		How: "The second run minus the first" + c.paired() + ": right of zero the second lost more. 95%, all rows at once."}
 	p := &chart.Panel{Look: -1, Y: chart.Axis{Lo: float64(len(c.Rows)), Hi: 0}}
 	lo, hi := 0.0, 0.0
 	for i, r := range c.Rows {
@@ -386,7 +466,7 @@ func (c *Comparison) Figure() *chart.Figure {
 		if len(c.A.Manifest.Environments) > 1 {
 			label += ", " + r.Env
 		}
-		p.Rows = append(p.Rows, chart.RowLabel{Look: r.look, Label: label, Note: chart.Signed(r.Mean, r.Dec)})
+		p.Rows = append(p.Rows, chart.RowLabel{Look: r.look, Label: label, Note: r.word()})
 		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Across, Look: r.look, Name: label, X: []float64{r.Mean},
 			Y: []float64{float64(i) + 0.5}, Lo: []float64{l}, Hi: []float64{h}})
 	}
@@ -399,42 +479,56 @@ func (c *Comparison) Figure() *chart.Figure {
 
 // WriteHTML writes the comparison as a page.
 func (c *Comparison) WriteHTML(w io.Writer) error {
-	s := &Sheet{Title: "two runs compared", Foot: "Made by troupe from two result directories."}
-	s.Head, s.Lead = c.Verdict()
-	for _, x := range []struct {
-		letter string
-		run    *Run
-	}{{"A", c.A}, {"B", c.B}} {
-		m := x.run.Manifest
-		commit := "commit unknown"
-		if _, err := hex.DecodeString(m.Commit); err == nil && m.Commit != "" {
-			commit = fmt.Sprintf("%.12s", m.Commit)
-		}
-		s.Facts = append(s.Facts, fmt.Sprintf("%s: %s, %s, %s, seed %d", x.letter, when(m.Started), commit, m.Go,
-			m.Seed))
+	answer := c.Answer()
+	s := &Sheet{Title: "two runs", Head: answer.Head, Lead: []Prose{answer.Lead}, Foot: "Made by troupe from two result directories."}
+	if e := c.A.Manifest.Experiment; e != "" && e == c.B.Manifest.Experiment {
+		s.Title = "two runs of " + e
 	}
 	if len(c.Rows) > 0 {
-		s.Sections = append(s.Sections, Section{ID: "change", Title: "Change from A to B", How: c.Figure().How,
-			Figure: c.Figure(), Table: c.Table()})
+		f := c.Figure()
+		s.Sections = append(s.Sections, Section{ID: "change", Title: f.Title, How: f.How, Figure: f, Table: c.Table()})
 	}
+	rows := manifestChanges(c.A, c.B)
+	if t := differs(rows, false); len(t.Rows) > 0 {
+		s.Sections = append(s.Sections, Section{ID: "differs", Title: "What is different in the runs", Table: t})
+	}
+	s.Careful = answer.Careful
 	var only bytes.Buffer
 	for _, l := range c.OnlyA {
-		fmt.Fprintf(&only, "only in A   %s\n", l)
+		fmt.Fprintf(&only, "only in the first   %s\n", l)
 	}
 	for _, l := range c.OnlyB {
-		fmt.Fprintf(&only, "only in B   %s\n", l)
+		fmt.Fprintf(&only, "only in the second  %s\n", l)
 	}
 	if only.Len() > 0 {
-		s.Sections = append(s.Sections, Section{ID: "only", Title: "In one run only", Pre: only.String()})
+		s.Sections = append(s.Sections, Section{ID: "only", Title: "In one run only", Pre: only.String(), Fold: true})
 	}
-	if diff := manifestChanges(c.A, c.B); diff != "" {
-		s.Sections = append(s.Sections, Section{ID: "manifest", Title: "What else differs", Pre: diff})
+	if t := differs(rows, true); len(t.Rows) > 0 {
+		s.Sections = append(s.Sections, Section{ID: "manifest", Title: "Start, duration, hashes", Table: t, Fold: true})
 	}
 	return s.WriteHTML(w, c.looks)
 }
 
+// differs is the table of what differs in the manifests: what a reader asks for, or the rest.
+func differs(rows []manifestChange, rest bool) *chart.Table {
+	t := &chart.Table{ID: "differs", Cols: []chart.Column{{Key: "what", Head: " ", Text: true}, {Key: "first", Head: "First", Text: true},
+		{Key: "second", Head: "Second", Text: true}}}
+	for _, r := range rows {
+		if r.detail == rest {
+			t.Rows = append(t.Rows, chart.Row{Look: -1, Cells: []chart.Cell{chart.TextCell(r.key), chart.TextCell(r.a), chart.TextCell(r.b)}})
+		}
+	}
+	return t
+}
+
+// manifestChange is a line of two manifests that differs.
+type manifestChange struct {
+	key, a, b string
+	detail    bool // differs between any two runs, or is for a machine
+}
+
 // manifestChanges lists the lines of the manifests that differ.
-func manifestChanges(a, b *Run) string {
+func manifestChanges(a, b *Run) (out []manifestChange) {
 	ra, rb := manifestRows(a.Manifest), manifestRows(b.Manifest)
 	find := func(rows [][2]string, key string) string {
 		if i := slices.IndexFunc(rows, func(r [2]string) bool { return r[0] == key }); i >= 0 {
@@ -442,7 +536,7 @@ func manifestChanges(a, b *Run) string {
 		}
 		return "–"
 	}
-	var out bytes.Buffer
+	details := []string{"Build ID", "Started", "Duration", "Spec SHA-256", "Results SHA-256"}
 	seen := map[string]bool{}
 	for _, r := range append(slices.Clone(ra), rb...) {
 		if seen[r[0]] {
@@ -450,8 +544,11 @@ func manifestChanges(a, b *Run) string {
 		}
 		seen[r[0]] = true
 		if x, y := find(ra, r[0]), find(rb, r[0]); x != y {
-			fmt.Fprintf(&out, "%-16s A  %s\n%-16s B  %s\n", r[0], x, "", y)
+			out = append(out, manifestChange{r[0], x, y, slices.Contains(details, r[0])})
 		}
 	}
-	return out.String()
+	if m, n := a.Manifest, b.Manifest; m.Replications != n.Replications {
+		out = append(out, manifestChange{"Replications", chart.Count(m.Replications), chart.Count(n.Replications), false})
+	}
+	return out
 }

@@ -33,7 +33,7 @@ func TestCompare(t *testing.T) {
 		if err := c.WriteHTML(&page); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(page.String(), "B minus A") {
+		if !strings.Contains(page.String(), "second run minus the first") {
 			t.Error("the page does not say which way the difference goes")
 		}
 		if out := os.Getenv("TROUPE_SAMPLES"); out != "" {
@@ -41,7 +41,7 @@ func TestCompare(t *testing.T) {
 		}
 		return chart.AsciiNumbers.Replace(strings.Join(all, " "))
 	}
-	if got, want := headline(), "Same spec: all 6720 numbers are the same."; got != want {
+	if got, want := headline(), "Both runs are equal, number for number. Two runs of tour, 40 replications each: all 6720 numbers that both have are the same. The intervals hold for all rows at once (95%)."; got != want {
 		t.Errorf("same files:\n got %s\nwant %s", got, want)
 	}
 
@@ -49,7 +49,7 @@ func TestCompare(t *testing.T) {
 	other[3].a *= 1.5 // ts loses half as much again in the other code
 	write(t, b, envs, other, 40, 1000, 12)
 	got := headline()
-	for _, want := range []string{"Same spec: 800 of 6720 numbers differ.", "The first is the regret of ts in arms-50, replication 1, round 6", "ts lost 37.1 more in B [33.9, 40.3]"} {
+	for _, want := range []string{"ts changed in 40 of 40 replications. The other six are equal, number for number.", "800 of 6720 numbers differ. The first is the regret of ts in arms-50, replication 1, round 6", "ts lost 37.1 more in the second run [33.9, 40.3]"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("other code: %q is not in\n%s", want, got)
 		}
@@ -84,7 +84,7 @@ func TestCompareRare(t *testing.T) {
 	if got := words(80, func(i int) float64 { return 1 + 0.01*float64(i%7) }); !strings.Contains(got, clause) || !strings.Contains(got, "One run in ") {
 		t.Errorf("a change of 1 beside losses of 90: %q", got)
 	}
-	if got := words(0, func(i int) float64 { return 40 + 0.1*float64(i%7) }); strings.Contains(got, clause) || !strings.Contains(got, "more in B") {
+	if got := words(0, func(i int) float64 { return 40 + 0.1*float64(i%7) }); strings.Contains(got, clause) || !strings.Contains(got, "more in the second run") {
 		t.Errorf("a change of 40 beside losses of 50: %q", got)
 	}
 }

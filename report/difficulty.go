@@ -315,7 +315,7 @@ func (d *Difficulty) WriteHTML(w io.Writer) error {
 	s := &Sheet{Title: cmp.Or(m.Experiment, "experiment") + ": score by kind of difficulty",
 		Head: say("Which policies may be first, by kind of difficulty (95", chart.Narrow,
 			"%, all pairs and kinds at once)."), Foot: "Made by troupe from a result directory.",
-		Facts: []string{galleryFacts(&m)}}
+		Facts: []string{factsLine(&m)}}
 	for _, k := range d.Kinds {
 		switch first := d.First[k]; {
 		case k == fewMembers:

@@ -65,7 +65,7 @@ func TestCompareMany(t *testing.T) {
 		}
 	}
 	head, lead := s.Verdict()
-	if head.String() != "1 of 2 runs differ from the first by more than chance explains." ||
+	if head.String() != "One of 2 runs differs from the first by more than chance." ||
 		lead[0].String() != "Against one, two has the same numbers in all 6 rows." {
 		t.Errorf("%s %s", head, lead)
 	}

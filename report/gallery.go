@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"troupe/report/chart"
+	"troupe/report/headline"
 	"troupe/sim"
 )
 
@@ -25,6 +26,8 @@ type GalleryEntry struct {
 	Compared []GalleryPair
 	// Difficulty is the page with its score by kind of difficulty, "" for none.
 	Difficulty string
+	Picture    *chart.Figure // of its card, nil for none; Write returns it
+	Looks      []chart.Look  // of the marks of Picture
 }
 
 // GalleryPair is a page that compares a run with another one of the same experiment.
@@ -39,16 +42,20 @@ type GalleryPair struct {
 type GalleryMeta struct {
 	Title   string
 	Command string
+	Image   string   // of the preview of a link, a file beside the index; "" for none
 	Left    []string // what was left out, and why
 }
 
 // galleryRun is a run on the index.
 type galleryRun struct {
-	Name, Page, Class, Facts, Score string
-	Difficulty                      string
-	Claims                          []Prose
-	Verdict                         Prose
-	Compared                        []GalleryPair
+	Name, Page, Class, Score string
+	Facts                    []fact // bold where runs of one name differ
+	Picture                  template.HTML
+	Shows                    string // what the picture shows
+	Difficulty               string
+	Claims                   []Prose
+	Verdict                  Prose
+	Compared                 []GalleryPair
 }
 
 // galleryList is a filter of the index.
@@ -74,13 +81,20 @@ func WriteGallery(w io.Writer, entries []GalleryEntry, meta GalleryMeta) error {
 		Runs    []galleryRun
 		Command string
 	}{shell: newShell(cmp.Or(meta.Title, "gallery"), nil, 0, 0), Left: meta.Left, Command: meta.Command}
-	view.Title = cmp.Or(meta.Title, "gallery")
-	view.Head = many(len(entries), "run") + " of experiments with their verdicts"
+	view.Head = cmp.Or(meta.Title, headline.Gallery(len(entries)).String())
+	view.Title, view.Image = view.Head, meta.Image
+	view.About = "Experiments with their answers and figures. Each page was made from the numbers of its run."
 	for _, e := range entries {
 		m := &e.Run.Manifest
-		r := galleryRun{Name: cmp.Or(m.Experiment, "experiment"), Page: e.Page, Facts: galleryFacts(m),
+		r := galleryRun{Name: cmp.Or(m.Experiment, "experiment"), Page: e.Page, Facts: galleryFacts(m, entries),
 			Compared: e.Compared, Difficulty: e.Difficulty, Claims: ClaimsSaid(e.Run)}
-		r.Verdict, r.Score = e.Run.verdict()
+		if len(r.Claims) > 0 {
+			r.Claims = r.Claims[:1] // the headline; the others are on the page
+		}
+		r.Verdict = e.Run.Answer().Head
+		if f := e.Picture; f != nil {
+			r.Picture, r.Shows = f.Thumbnail(e.Looks), strings.ToLower(f.Title)
+		}
 		var classes []string
 		for _, p := range m.Policies {
 			classes = append(classes, lists[0].class(p.Kind))
@@ -121,43 +135,41 @@ func (l *galleryList) class(text string) string {
 	return l.Options[i].Value
 }
 
-// verdict is the headline of a run, and for a suite which policies may be first.
-func (run *Run) verdict() (head Prose, score string) {
-	var all []*Analysis
-	for e := range run.Envs {
-		if a := Analyze(run, e); a != nil {
-			all = append(all, a)
-		}
-	}
-	if len(all) == 0 {
-		return say("No replication is complete in all policies."), ""
-	}
-	head, _ = Headline(all)
-	if s, _ := Scores(run); s != nil && len(s.Rows) > 0 && s.Rows[0].OK {
-		var first []string
-		for _, r := range s.Rows {
-			if r.First {
-				first = append(first, r.Policy)
-			}
-		}
-		score = fmt.Sprintf("suite/%s %s: highest score %.3f, %s; may be first: %s.", s.Suite, s.Hash, s.Rows[0].Mean,
-			s.Rows[0].Policy, strings.Join(first, ", "))
-	}
-	return head, score
+// factsLine is the line of numbers of a run.
+func factsLine(m *sim.Manifest) string {
+	return fmt.Sprintf("%s, %s of %s %ss, seed %d, %s", many(len(m.Environments), "environment"), many(m.Replications, "replication"),
+		horizons(m), m.Unit(), m.Seed, when(m.Started))
 }
 
-// galleryFacts is the line of numbers of a run.
-func galleryFacts(m *sim.Manifest) string {
-	rounds := "rounds"
-	if m.Episodic {
-		rounds = "episodes"
+// galleryFacts are the numbers of a run, those in bold in which runs of its name differ.
+func galleryFacts(m *sim.Manifest, entries []GalleryEntry) []fact {
+	differ := func(of func(x *sim.Manifest) string) bool {
+		return slices.ContainsFunc(entries, func(e GalleryEntry) bool {
+			return e.Run.Manifest.Experiment == m.Experiment && of(&e.Run.Manifest) != of(m)
+		})
 	}
-	facts := []string{many(len(m.Environments), "environment"), chart.Count(len(m.Policies)) + " " +
-		plural(len(m.Policies), "policy", "policies"),
-		fmt.Sprintf("%s %s", horizons(m), rounds), many(m.Replications, "replication"),
-		fmt.Sprintf("seed %d", m.Seed), when(m.Started), fmt.Sprintf("troupe %s, engine %d", m.Troupe, m.Engine)}
+	var facts []fact
+	add := func(always bool, of func(x *sim.Manifest) string) {
+		switch {
+		case differ(of):
+			facts = append(facts, fact{Bold: of(m)})
+		case always:
+			facts = append(facts, fact{Text: of(m)})
+		}
+	}
+	add(len(m.Environments) > 1, func(x *sim.Manifest) string { return many(len(x.Environments), "environment") })
+	add(true, func(x *sim.Manifest) string {
+		return chart.Count(len(x.Policies)) + " " + plural(len(x.Policies), "policy", "policies")
+	})
+	add(true, func(x *sim.Manifest) string { return many(x.Replications, "replication") })
+	add(true, func(x *sim.Manifest) string { return horizons(x) + " " + x.Unit() + "s" })
+	add(false, func(x *sim.Manifest) string { return fmt.Sprintf("seed %d", x.Seed) })
+	add(false, func(x *sim.Manifest) string { return fmt.Sprintf("troupe %s, engine %d", x.Troupe, x.Engine) })
+	if len(facts) == 0 || !slices.ContainsFunc(facts, func(f fact) bool { return f.Bold != "" }) {
+		add(false, func(x *sim.Manifest) string { return when(x.Started) })
+	}
 	if m.Status != sim.Complete {
-		facts = append(facts, fmt.Sprintf("%s: %s of %s cells", m.Status, chart.Count(m.Done), chart.Count(m.Cells)))
+		facts = append(facts, fact{Bold: fmt.Sprintf("%s: %s of %s cells", m.Status, chart.Count(m.Done), chart.Count(m.Cells))})
 	}
-	return strings.Join(slices.DeleteFunc(facts, func(s string) bool { return s == "" }), " · ")
+	return slices.DeleteFunc(facts, func(f fact) bool { return f.Bold+f.Text == "" })
 }

@@ -6,6 +6,7 @@ import (
 
 	"troupe/internal/infer"
 	"troupe/report/chart"
+	"troupe/report/headline"
 )
 
 // Series is several runs of one experiment, compared with the first.
@@ -62,11 +63,7 @@ func (s *Series) Verdict() (head Prose, lead []Prose) {
 		}
 		lead = append(lead, say("Against ", name(s.names[0]), ", ", name(s.names[i+1]), " "+c.counted()+"."))
 	}
-	if changed == 0 {
-		return say("No run differs from the first by more than chance explains."), lead
-	}
-	return say(fmt.Sprintf("%d of %s differ from the first by more than chance explains.", changed,
-		many(len(s.Each), "run"))), lead
+	return headline.Many(changed, len(s.Each)), lead
 }
 
 // Table has a row for each environment and policy that the first run shares with another one, and for each run its

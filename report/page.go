@@ -277,6 +277,9 @@ func (d *document) writePage(w io.Writer) error {
 	p.Noun = upperFirst(nounOf(d.run.estimand()))
 	p.Answer = d.run.Answer()
 	p.Title, p.About = p.Head.String(), p.Lead.String()
+	if d.picture() != nil {
+		p.Image = PreviewFile
+	}
 	p.Facts = d.facts()
 	for i, pol := range m.Policies {
 		p.Chips = append(p.Chips, chip{N: i, Name: pol.Name, Short: chart.Shorten(pol.Name, chart.NameWidth),

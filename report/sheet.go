@@ -14,6 +14,7 @@ type Sheet struct {
 	When     string
 	Head     Prose
 	Lead     []Prose
+	Careful  []Prose // folded: how sure this is
 	Facts    []string
 	Sections []Section
 	Foot     string
@@ -25,6 +26,7 @@ type Section struct {
 	Figure         *chart.Figure
 	Table          *chart.Table
 	Pre            string // text as it is, for commands and specs
+	Fold           bool   // it is closed at first, and stands after the others
 }
 
 var sheetTemplate = parsed(pageFiles, "sheet.html")
@@ -36,6 +38,7 @@ func (s *Sheet) WriteHTML(w io.Writer, looks []chart.Look) error {
 		ID, Title, How, Pre string
 		Figure, Table       template.HTML
 		Note                string
+		Fold                bool
 	}
 	names := make([]string, len(looks))
 	for i := range names {
@@ -46,15 +49,19 @@ func (s *Sheet) WriteHTML(w io.Writer, looks []chart.Look) error {
 		About, Image string
 		Style        template.CSS
 		*Sheet
-		Parts []section
+		Parts, Folds []section
 	}{Tab: s.Title + " · troupe", Style: newShell("", looks, 0, 0).Style, Sheet: s}
 	if len(s.Lead) > 0 {
 		view.About = s.Lead[0].String()
 	}
 	for _, x := range s.Sections {
-		p := section{ID: x.ID, Title: x.Title, How: x.How, Pre: x.Pre, Figure: x.Figure.HTML()}
+		p := section{ID: x.ID, Title: x.Title, How: x.How, Pre: x.Pre, Figure: x.Figure.HTML(), Fold: x.Fold}
 		if x.Table != nil {
 			p.Table, p.Note = x.Table.HTML(names), x.Table.Note
+		}
+		if x.Fold {
+			view.Folds = append(view.Folds, p)
+			continue
 		}
 		view.Parts = append(view.Parts, p)
 	}

@@ -450,3 +450,26 @@ func ForestCell(ax Axis, d Estimate, look int, lowest bool) template.HTML {
 	b.WriteString("</svg>")
 	return template.HTML(b.String()) // numbers and classes of ours only
 }
+
+// Thumbnail paints the curves of the first panel small, without words: for a card. looks are those of the marks.
+func (f *Figure) Thumbnail(looks []Look) template.HTML {
+	s := &svg{p: f.Panels[0]}
+	s.b.WriteString(`<svg class="thumb" viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true"><path class="base" d="M0 998H1000"/>`)
+	for _, m := range s.p.Marks {
+		if m.Kind != Line || m.Look < 0 || m.Look >= len(looks) {
+			continue
+		}
+		l := looks[m.Look]
+		dash := ""
+		if l.Dash != nil {
+			var d []string
+			for _, v := range l.Dash {
+				d = append(d, Coord(v))
+			}
+			dash = ";stroke-dasharray:" + strings.Join(d, " ")
+		}
+		fmt.Fprintf(&s.b, `<path class="line" style="--c:light-dark(%s,%s)%s" d="%s"/>`, l.Light, l.Dark, dash, s.polyline(m.X, m.Y))
+	}
+	s.b.WriteString("</svg>")
+	return template.HTML(s.b.String()) // numbers and colours are ours
+}

@@ -535,6 +535,17 @@ func (f *Figure) WritePNG(w io.Writer, looks []Look, size Size) error {
 	return newPainter(looks, size).png(f, w)
 }
 
+// preview is the size of the picture that a link shows: 1,200 by 630 dots.
+var preview = Size{"preview", "1200 × 630 dots", 6 / 1.4 * vg.Inch, 3.15 / 1.4 * vg.Inch, 1.4, 4}
+
+// WritePreview writes a figure of one panel as PNG of 1,200 by 630 dots, for the preview of a link.
+func (f *Figure) WritePreview(w io.Writer, looks []Look) error {
+	one := *f
+	one.Low, one.Strips = false, false // as high as the picture
+	one.Panels = f.Panels[:1]
+	return newPainter(looks, preview).png(&one, w)
+}
+
 // WriteFile writes a file so that readers see the old or the new content, never half of it.
 func WriteFile(path string, data []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")

@@ -276,13 +276,12 @@ type Pair struct {
 // where its interval leaves zero out.
 func Compare(p *Pair) Prose {
 	between := " between " + p.First + " and " + p.Second
-	var changed, equal, open, few []Change
+	var changed, equal, open []Change
 	for _, c := range p.Changes {
 		switch {
 		case c.Same == c.Runs:
 			equal = append(equal, c)
-		case !c.OK:
-			few = append(few, c)
+		case !c.OK: // too few replications
 		case c.Lo > 0 || c.Hi < 0:
 			changed = append(changed, c)
 		default:
