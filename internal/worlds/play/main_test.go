@@ -81,7 +81,7 @@ func TestMisuse(t *testing.T) {
 func TestWild(t *testing.T) {
 	got := played(t, "-kinds", "ids", "-players", "uniform,table", "-clients", "now,late", "-worlds", "3", "-T", "1400", "-wild", "1e6@1,-10@150")
 	for _, want := range []string{
-		`(?m)^kind +client +player +1e6@1 +-10@150 +stated$`,
+		`(?m)^kind +client +player +1e6@1 +-10@150 +stated +without it$`,
 		`(?m)^uniform: one wild value costs \.00 in the mean of 4 cells, \.00 in the worst; 0 cells`,
 		`(?m)^table: one wild value costs \.[3-9]\d in the mean of 4 cells`,
 	} {

@@ -18,9 +18,60 @@ const after = 1000
 // allowed is what a wild value may cost.
 const allowed = .05
 
-// matrix plays each kind, client and player without and with each wild value, and prints the share in the decisions
-// after its arrival: what the client sends otherwise, and what is played, is the same world.
+// outcome is what one wild value did in one cell of the matrix: kind × client × player × value.
+type outcome struct {
+	kind, client, player, value string
+
+	without, with float64 // means over the worlds of the share in the decisions after its arrival
+	fall, se      float64 // mean of what it cost in each world, with its standard error
+}
+
+// row is a kind with a client and a player: its outcomes, in the order of the values, and the changes that were stated.
+type row struct {
+	outcomes []outcome
+	stated   int // with a wild value
+	quiet    int // without one
+}
+
+// rows plays the matrix: each kind, client and player without and with each wild value. What the client sends otherwise, and
+// what is played, is the same world.
+func (c *config) rows() (out []row, err error) {
+	for _, client := range c.clients {
+		cells, err := c.wildCells(client)
+		if err != nil {
+			return nil, err
+		}
+		for k, players := range cells {
+			for p := range players {
+				x := &players[p]
+				r := row{}
+				for w, value := range c.wild {
+					falls := make([]float64, len(c.seeds))
+					for i := range falls {
+						falls[i] = x.without[w][i] - x.with[w][i]
+					}
+					o := outcome{kind: c.kinds[k].Name, client: client, player: playerNames()[c.players[p]], value: value}
+					o.without, _ = mean(x.without[w])
+					o.with, _ = mean(x.with[w])
+					o.fall, o.se = mean(falls)
+					r.outcomes = append(r.outcomes, o)
+				}
+				for i := range c.seeds {
+					r.stated, r.quiet = r.stated+x.stated[i], r.quiet+x.quiet[i]
+				}
+				out = append(out, r)
+			}
+		}
+	}
+	return out, nil
+}
+
+// matrix prints the matrix.
 func (c *config) matrix(out io.Writer) error {
+	rows, err := c.rows()
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(out, "share in the %d decisions after one wild value, without it → with it; means of %d worlds from seed %d, %d decisions\n\n",
 		after, len(c.seeds), c.seeds[0], c.T)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -28,69 +79,61 @@ func (c *config) matrix(out io.Writer) error {
 	for _, w := range c.wild {
 		fmt.Fprintf(t, "\t%s", w)
 	}
-	fmt.Fprint(t, "\tstated\n")
-	type sum struct {
-		falls   float64
-		n, deep int
-		sure    int // falls by more than the allowed one by two standard errors
-		worst   float64
-	}
-	sums := make([]sum, len(c.players))
-	for i := range sums {
-		sums[i].worst = math.Inf(-1)
-	}
-	for _, client := range c.clients {
-		cells, err := c.wildCells(client)
-		if err != nil {
-			return err
+	fmt.Fprint(t, "\tstated\twithout it\n")
+	for _, r := range rows {
+		o := &r.outcomes[0]
+		fmt.Fprintf(t, "%s\t%s\t%s", o.kind, o.client, o.player)
+		for _, o := range r.outcomes {
+			fmt.Fprintf(t, "\t%s→%s", number(o.without), number(o.with))
 		}
-		for k, row := range cells {
-			for p := range row {
-				x := &row[p]
-				fmt.Fprintf(t, "%s\t%s\t%s", c.kinds[k].Name, client, players[c.players[p]].name)
-				for w := range c.wild {
-					without, _ := mean(x.without[w])
-					with, _ := mean(x.with[w])
-					fmt.Fprintf(t, "\t%s→%s", number(without), number(with))
-					s := &sums[p]
-					s.n++
-					s.falls += without - with
-					s.worst = max(s.worst, without-with)
-					falls := make([]float64, len(c.seeds))
-					for i := range falls {
-						falls[i] = x.without[w][i] - x.with[w][i]
-					}
-					m, se := mean(falls)
-					if m > allowed {
-						s.deep++
-					}
-					if m-2*se > allowed {
-						s.sure++
-					}
-				}
-				stated := 0
-				for _, n := range x.stated {
-					stated += n
-				}
-				fmt.Fprintf(t, "\t%d\n", stated)
-			}
-		}
+		fmt.Fprintf(t, "\t%d\t%d\n", r.stated, r.quiet)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)
-	for p, s := range sums {
+	for _, p := range c.players {
+		name := playerNames()[p]
+		s := sumOf(rows, name)
 		fmt.Fprintf(out, "%s: one wild value costs %s in the mean of %d cells, %s in the worst; %d cells fall by more than %s, %d by two "+
-			"standard errors more\n", players[c.players[p]].name, number(s.falls/float64(s.n)), s.n, number(s.worst), s.deep, number(allowed), s.sure)
+			"standard errors more\n", name, number(s.falls/float64(s.n)), s.n, number(s.worst), s.deep, number(allowed), s.sure)
 	}
 	return nil
+}
+
+// sums are what wild values cost a player over all cells.
+type sums struct {
+	falls   float64
+	n, deep int // cells, and those that fall by more than what is allowed
+	sure    int // by more than that and two standard errors
+	worst   float64
+}
+
+func sumOf(rows []row, player string) sums {
+	s := sums{worst: math.Inf(-1)}
+	for _, r := range rows {
+		for _, o := range r.outcomes {
+			if o.player != player {
+				continue
+			}
+			s.n++
+			s.falls += o.fall
+			s.worst = max(s.worst, o.fall)
+			if o.fall > allowed {
+				s.deep++
+			}
+			if o.fall-2*o.se > allowed {
+				s.sure++
+			}
+		}
+	}
+	return s
 }
 
 // wildCell is what one player got in the worlds of one kind: [wild value][world].
 type wildCell struct {
 	without, with [][]float64
-	stated        []int // changes, with all wild values of a world
+	stated, quiet []int // changes with all wild values of a world, and without one
 }
 
 func (c *config) wildCells(client string) ([][]wildCell, error) {
@@ -98,7 +141,7 @@ func (c *config) wildCells(client string) ([][]wildCell, error) {
 	for k := range out {
 		out[k] = make([]wildCell, len(c.players))
 		for p := range out[k] {
-			x := wildCell{stated: make([]int, len(c.seeds))}
+			x := wildCell{stated: make([]int, len(c.seeds)), quiet: make([]int, len(c.seeds))}
 			for range c.wild {
 				x.without = append(x.without, make([]float64, len(c.seeds)))
 				x.with = append(x.with, make([]float64, len(c.seeds)))
@@ -133,6 +176,7 @@ func (c *config) wildWorld(client string, k, s int, cells []wildCell) error {
 		if err != nil {
 			return err
 		}
+		cells[p].quiet[s] = len(quiet.Stated)
 		for at, wild := range c.wild {
 			r, err := play(i, client+"/wild="+wild)
 			if err != nil {
