@@ -53,6 +53,7 @@ type serveFlags struct {
 	keepBytes           int64
 	trimEvery           time.Duration
 	concurrent, actions int
+	work                time.Duration
 	modelBytes          int64
 	layAside            time.Duration
 	connections, open   int
@@ -166,6 +167,8 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 	fl.Int64Var(&f.keepBytes, "keep-bytes", 0,
 		"trim the log: keep that many bytes, and entries that are needed; 0 keeps all")
 	fl.IntVar(&f.actions, "max-actions", 1000, "actions of a decision")
+	fl.DurationVar(&f.work, "max-work", model.DefaultWork, "processor time of the decisions of a request, estimated from their sizes; more "+
+		"is answered 413 before it is begun")
 	fl.IntVar(&f.concurrent, "max-concurrent", 1024, "requests at once; more are answered 429")
 	fl.IntVar(&f.open, "max-open", 4_000_000,
 		"events whose reward window is open, some 110 bytes each, 180 with an idempotency key; more decisions are answered 429")
@@ -439,7 +442,7 @@ var serverClock timing.Clock
 func (f *serveFlags) options(logger *slog.Logger) serve.Options {
 	return serve.Options{
 		Clock: serverClock,
-		Dir:   f.data, Limits: serve.Limits{Open: f.open, ModelBytes: f.modelBytes,
+		Dir:   f.data, Limits: serve.Limits{Open: f.open, Work: f.work, ModelBytes: f.modelBytes,
 			Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}},
 		Disk: eventlog.DiskOptions{MaxBytes: f.maxLog, VerifyEvery: f.verifyEvery,
 			Logf: func(format string, a ...any) { logger.Warn(fmt.Sprintf(format, a...)) }},
@@ -497,6 +500,8 @@ func (f *serveFlags) check() error {
 	switch {
 	case f.timeout < time.Millisecond || f.timeout > time.Hour:
 		return wrong("timeout", "%v: expected 1ms to 1h", f.timeout)
+	case f.work < time.Millisecond || f.work > time.Hour:
+		return wrong("max-work", "%v: expected 1ms to 1h", f.work)
 	case f.modelBytes != 0 && f.modelBytes < 1<<20:
 		return wrong("max-model-bytes", "%d: expected at least %d, or 0 for no bound", f.modelBytes, 1<<20)
 	case f.layAside != 0 && f.layAside < time.Second:

@@ -16,8 +16,8 @@ import (
 // decisions makes decisions.
 type decisions struct {
 	*writer
-	decider  *decide.Decider
-	choosing chan struct{} // semaphore: one decision for each processor chooses at a time
+	decider *decide.Decider
+	turns   *decide.Turns
 }
 
 // newDecider connects package decide to the state, the log and the newest decisions.
@@ -46,7 +46,7 @@ func (s *decisions) DecideBatch(ctx context.Context, model string, rs []DecideRe
 		return nil, err
 	}
 	defer done()
-	return s.decider.Batch(ctx, model, rs), nil
+	return s.decider.Batch(ctx, model, rs)
 }
 
 // deciding is what package decide needs of a server: its models, its log and its memory of the newest decisions.

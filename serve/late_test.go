@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -49,15 +50,16 @@ func TestTooLate(t *testing.T) {
 		t.Errorf("the batch went on after its time was over")
 	}
 	now = nil
-	for range cap(s.choosing) { // other requests choose
-		s.choosing <- struct{}{}
+	var leave []func() // other requests choose
+	for range min(runtime.GOMAXPROCS(0), runtime.NumCPU()) {
+		leave = append(leave, must(s.turns.Enter(context.Background(), 1, 0)))
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_, err := s.Decide(ctx, "m", DecideRequest{Actions: named("a", "b")})
 	late(err)
-	for range cap(s.choosing) {
-		<-s.choosing
+	for _, f := range leave {
+		f()
 	}
 	if got := s.committer.Stats().Head.Seq; got != head {
 		t.Errorf("the log ends with entry %d, want %d", got, head)

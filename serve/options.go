@@ -21,11 +21,15 @@ const (
 // Limits bound what a request may ask for. Zero fields stand for the defaults.
 type Limits struct {
 	// of a request: Actions, at most MaxActions, and Bytes, at most MaxBytes; the others are fixed
-	Feature  feature.Limits
-	Models   int // 10,000
-	Members  int // m of an ensemble: 1,000
-	Batch    int // requests in a DecideBatch: 256
-	Rewards  int // requests in a RewardBatch: 10,000
+	Feature feature.Limits
+	Models  int // 10,000
+	Members int // m of an ensemble: 1,000
+	Batch   int // requests in a DecideBatch: 256
+	Rewards int // requests in a RewardBatch: 10,000
+	// Work bounds about how long the decisions of a call may take on a processor, from their sizes and those of the model
+	// (choose.Request.Work): more is TooLarge before it is begun. A model whose trial takes longer is refused. Default
+	// 100 ms. A busy machine may need twice as long.
+	Work     time.Duration
 	InFlight int // calls at once: 8,192; more are TooBusy
 	Open     int // open events: 4,000,000; more decisions are TooBusy
 	// ModelBytes bounds about how many bytes of memory all models take, 0 for no bound: a model that does not fit is
@@ -85,7 +89,9 @@ type Options struct {
 }
 
 // model returns the limits of a configuration.
-func (l *Limits) model() model.Limits { return model.Limits{Members: l.Members, Feature: l.Feature} }
+func (l *Limits) model() model.Limits {
+	return model.Limits{Members: l.Members, Feature: l.Feature, Work: l.Work}
+}
 
 func (o *Options) defaults() {
 	set := func(at *int, v int) {
@@ -96,6 +102,9 @@ func (o *Options) defaults() {
 	set(&o.Limits.Feature.Actions, model.DefaultLimits.Feature.Actions)
 	set(&o.Limits.Feature.Bytes, model.DefaultLimits.Feature.Bytes)
 	set(&o.Limits.Members, model.DefaultLimits.Members)
+	if o.Limits.Work == 0 {
+		o.Limits.Work = model.DefaultWork
+	}
 	set(&o.Limits.Models, 10_000)
 	set(&o.Limits.Batch, 256)
 	set(&o.Limits.Rewards, 10_000)

@@ -153,10 +153,10 @@ func (s *Server) wire() {
 	s.exports = &exports{state: s.state, writer: s.writer, keys: s.keys, files: s.snapshots.files, followers: following,
 		joint: s.nodes != nil || s.applier.chain.Format() == eventlog.Format3}
 	s.rewards = &rewards{state: s.state, writer: s.writer, recent: s.recent}
-	choosing := make(chan struct{}, min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
+	turns := decide.NewTurns(min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
 	d := newDecider(deciding{s.lifetime, s.state, s.writer, s.recent}, decide.Options{
-		Keys: s.keys, Choosing: choosing})
-	s.decisions = &decisions{s.writer, d, choosing}
+		Keys: s.keys, Turns: turns, Work: o.Limits.Work})
+	s.decisions = &decisions{s.writer, d, turns}
 	s.expiry = &expiry{s.lifetime, s.state, s.writer}
 	n := needs{s.state, s.writer, following}
 	s.trimmer = &trimmer{lifetime: s.lifetime, needs: n, admin: admin, snapshots: s.snapshots, bases: &s.bases,

@@ -28,7 +28,7 @@ type API struct {
 	keys     atomic.Pointer[Keys]
 	requests chan struct{} // semaphore of the requests
 	feedback chan struct{} // of those with rewards and activations
-	gate     *gate
+	gates    *gates
 	shutdown chan struct{} // closed when an http.Server of Server shuts down
 	once     sync.Once     // closes it
 
@@ -61,11 +61,11 @@ func New(svc serve.Service, o Options) (*API, error) {
 		return nil, errors.New("api: Origins needs Keys: without them every page of the list could do everything")
 	}
 	a := &API{opts: o, requests: make(chan struct{}, o.Concurrent), feedback: make(chan struct{}, o.Concurrent),
-		gate: newGate(o.Clock), shutdown: make(chan struct{}), mux: http.NewServeMux(),
+		gates: newGates(o.Clock), shutdown: make(chan struct{}), mux: http.NewServeMux(),
 		origin: http.NewCrossOriginProtection(), faults: &faults{o.Logger, o.Adapters},
 		flow: &flow{svc: svc, clock: o.Clock}}
 	a.keys.Store(o.Keys)
-	a.metrics = newMetrics(svc, &a.opts, a.gate.waiting)
+	a.metrics = newMetrics(svc, &a.opts, a.gates.waiting)
 	a.shares.requests, a.shares.feedback = newShares(o.Concurrent), newShares(o.Concurrent)
 	a.connections = newConnections(o.Connections, a.metrics.cutOff.Inc)
 	exports := make(chan struct{}, maxExports)
@@ -250,8 +250,8 @@ func (a *API) enter(one *exchange, kind Class) bool {
 		a.faults.fail(out, r, p)
 		return false
 	}
-	weight := a.gate.weight(r.ContentLength)
-	waited, err := a.gate.enter(r.Context(), weight, one.wait)
+	gate, weight := a.gates.of(r.ContentLength)
+	waited, err := gate.enter(r.Context(), weight, one.wait)
 	if waited > 0 {
 		a.metrics.waited.Observe(waited.Seconds())
 	}
@@ -263,7 +263,7 @@ func (a *API) enter(one *exchange, kind Class) bool {
 		a.faults.fail(out, r, p)
 		return false
 	}
-	one.weight = weight
+	one.gate, one.weight = gate, weight
 	return true
 }
 
@@ -302,8 +302,8 @@ func (a *API) leave(one *exchange) {
 	if one.shares != nil {
 		one.shares.release(one.address)
 	}
-	if one.weight > 0 {
-		a.gate.leave(one.weight)
+	if one.gate != nil {
+		one.gate.leave(one.weight)
 	}
 	if one.place != nil {
 		<-one.place

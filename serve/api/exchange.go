@@ -59,7 +59,8 @@ type exchange struct {
 	address string        // that holds a part of shares
 	shares  *shares       // nil for none
 	place   chan struct{} // that it holds a place of, nil for none
-	weight  int           // that it holds of the gate
+	gate    *gate         // that it has passed, nil for none
+	weight  int           // that it holds of it
 }
 
 // response remembers the status.

@@ -43,10 +43,34 @@ type waiter struct {
 	gone   bool
 }
 
-func newGate(clock timing.Clock) *gate {
-	n := max(256, 64*runtime.GOMAXPROCS(0))
+func newGate(clock timing.Clock) *gate { return gateOf(clock, max(256, 64*runtime.GOMAXPROCS(0))) }
+
+func gateOf(clock timing.Clock, n int) *gate {
 	return &gate{size: n, free: n, calm: clock.Mark(), time: clock}
 }
+
+// gates are two gates: requests with large bodies wait in a line of their own and have half as much room, so that a few of
+// them do not keep the small ones out.
+type gates struct{ small, large *gate }
+
+func newGates(clock timing.Clock) *gates {
+	small := newGate(clock)
+	return &gates{small, gateOf(clock, small.size/2)}
+}
+
+// of returns the gate for a body of n bytes, and how much of it the request takes.
+func (g *gates) of(n int64) (*gate, int) {
+	if n <= smallBody {
+		return g.small, g.small.weight(n)
+	}
+	return g.large, g.large.weight(n)
+}
+
+// waiting is the length of both lines.
+func (g *gates) waiting() int { return g.small.waiting() + g.large.waiting() }
+
+// smallBody is the bytes up to which a body does not go through the gate of the large ones.
+const smallBody = 64 << 10
 
 // weight is how much a request with a body of n bytes takes of the gate.
 func (g *gate) weight(n int64) int { return int(min(1+max(n, 0)/(16<<10), int64(max(1, g.size/4)))) }

@@ -175,7 +175,7 @@ func TestFeedbackFirst(t *testing.T) {
 		s := &slow{fake: newFake("news"), going: make(chan struct{})}
 		s.events["EVENT1"] = "news"
 		a := must(New(s, Options{Concurrent: 8, Clock: timing.At(clock)}))
-		a.gate.size, a.gate.free = 2, 2
+		a.gates.small.size, a.gates.small.free = 2, 2
 		post := func(path, body string, headers ...string) *httptest.ResponseRecorder {
 			rec := httptest.NewRecorder()
 			r := httptest.NewRequest("POST", path, strings.NewReader(body))
@@ -199,8 +199,8 @@ func TestFeedbackFirst(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		synctest.Wait()
-		if s.at.Load() != 2 || a.gate.waiting() != 6 {
-			t.Fatalf("%d decide and %d wait", s.at.Load(), a.gate.waiting())
+		if s.at.Load() != 2 || a.gates.small.waiting() != 6 {
+			t.Fatalf("%d decide and %d wait", s.at.Load(), a.gates.small.waiting())
 		}
 		if rec := decide(0); rec.Code != 429 || rec.Header().Get("Retry-After") != "1" {
 			t.Errorf("a ninth: %d %v", rec.Code, rec.Header())

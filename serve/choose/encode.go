@@ -121,7 +121,10 @@ func (o *Offer) Encode(r *Request) error {
 		if len(cfg.Config.Actions) == 0 {
 			return model.Invalid("actions", "", "expected at least one action: the model has no catalogue")
 		}
-		for _, a := range cfg.Config.Actions {
+		for i, a := range cfg.Config.Actions {
+			if err := r.late(i); err != nil {
+				return err
+			}
 			if err := b.Add(a.ID, a.Features); err != nil {
 				return model.FeatureError(err)
 			}
@@ -129,6 +132,9 @@ func (o *Offer) Encode(r *Request) error {
 		}
 	default:
 		for i, a := range r.Actions {
+			if err := r.late(i); err != nil {
+				return err
+			}
 			f := a.Features
 			if len(f) == 0 || string(f) == "null" {
 				n, ok := cfg.Catalogue[a.ID]

@@ -130,6 +130,15 @@ func (o *Offer) Features(i int) (x []float64, atoms []byte) {
 	return slices.Clone(o.X[i*d : (i+1)*d]), nil
 }
 
+// MostBytes is at least as many bytes as AppendCandidates appends.
+func (o *Offer) MostBytes() int {
+	n := len(o.sparse.context)
+	for _, a := range o.sparse.actions {
+		n += len(a) + 1
+	}
+	return 64 + 20*n + 9*len(o.X) + 10*len(o.places)
+}
+
 // AppendCandidates appends the form of the candidates that a record keeps, without features unless full.
 func (o *Offer) AppendCandidates(b []byte, full bool) []byte {
 	switch {

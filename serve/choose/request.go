@@ -31,6 +31,18 @@ type Request struct {
 	Available []bool
 	Exclude   []string
 	Costs     []float64
+
+	// Late, if not nil, returns an error when the time of the request is over. Encode asks it from time to time, and gives
+	// up with its error.
+	Late func() error
+}
+
+// late asks Late at every 64th action.
+func (r *Request) late(i int) error {
+	if i%64 != 0 || r.Late == nil {
+		return nil
+	}
+	return r.Late()
 }
 
 // Check refuses what is larger than the limits, before it is read.

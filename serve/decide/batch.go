@@ -26,14 +26,18 @@ type batch struct {
 
 // Batch decides several requests on one version, which has the largest MinSeq of all, and returns when all are durable.
 // A request whose MinSeq cannot be had gets an error, and the others are decided without it.
-func (d *Decider) Batch(ctx context.Context, name string, rs []Request) []Item {
+// More work than Options.Work is TooLarge for all.
+func (d *Decider) Batch(ctx context.Context, name string, rs []Request) ([]Item, error) {
 	out := make([]Item, len(rs))
 	b := &batch{d: d, ctx: ctx, name: name, rs: rs, out: out}
 	b.settle()
 	if b.on == nil {
-		return out
+		return out, nil
 	}
 	defer b.on.State.Release()
+	if err := checkWorkOf(d.opt.Work, b.on, rs); err != nil {
+		return nil, err
+	}
 	var same map[int]int
 	b.held, same = d.reserveAll(ctx, b.on, rs, out)
 	defer func() { // those that were not sent
@@ -48,7 +52,7 @@ func (d *Decider) Batch(ctx context.Context, name string, rs []Request) []Item {
 			out[i].Decision.Repeated, out[i].Decision.Explain = true, nil
 		}
 	}
-	return out
+	return out, nil
 }
 
 // settle finds the version for all, and gives those for which there is none their error.

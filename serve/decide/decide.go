@@ -45,6 +45,9 @@ func (d *Decider) Decide(ctx context.Context, name string, r *Request) (Decision
 	if err := r.check(&d.opt.Limits); err != nil {
 		return Decision{}, err
 	}
+	if err := checkWork(d.opt.Work, v, r); err != nil {
+		return Decision{}, err
+	}
 	use, old, err := d.keys.reserve(ctx, v, r)
 	if err != nil {
 		return Decision{}, err
@@ -80,12 +83,13 @@ type Chosen struct {
 
 // Choose makes a decision and its record, on v or on a newer version; nothing is written.
 func (d *Decider) Choose(ctx context.Context, m Model, v *choose.Version, r *Request) (c Chosen, err error) {
-	select {
-	case d.opt.Choosing <- struct{}{}:
-		defer func() { <-d.opt.Choosing }()
-	case <-ctx.Done():
+	q := r.candidates()
+	leave, err := d.opt.Turns.Enter(ctx, v.ID, q.Work(v.Compiled, r.Explain))
+	if err == nil {
+		defer leave()
+		err = ctx.Err()
 	}
-	if err := ctx.Err(); err != nil { // a batch does not go on to choose what it cannot record
+	if err != nil { // a batch does not go on to choose what it cannot record
 		return c, fault.TooLate(err)
 	}
 	w, err := m.Worker(v)
@@ -96,9 +100,15 @@ func (d *Decider) Choose(ctx context.Context, m Model, v *choose.Version, r *Req
 	if err := r.sameUnit(w.Version); err != nil {
 		return c, err
 	}
-	q := r.candidates()
+	q.Late = ctx.Err
 	if err := w.Offer.Read(&q, d.opt.Limits.Actions); err != nil {
+		if late := ctx.Err(); late != nil {
+			return c, fault.TooLate(late)
+		}
 		return c, fault.Refused(err)
+	}
+	if err := fits(&w.Offer, &w.Version.Compiled.Config); err != nil {
+		return c, err
 	}
 	nonce, now := d.opt.Random(), d.opt.Now()
 	w.Budget(now.UnixNano())

@@ -146,7 +146,7 @@ func open(t *testing.T) (*fake, *decide.Decider) {
 	f := &fake{v: v, uses: map[[16]byte]fold.KeyUse{}, settled: make(chan struct{})}
 	drawn := eventlog.ID(0)
 	return f, decide.New(f, f, f, decide.Options{Limits: model.DefaultLimits.Feature, Keys: keys,
-		Choosing: make(chan struct{}, 1), Random: func() eventlog.ID { drawn++; return drawn },
+		Turns: decide.NewTurns(1), Random: func() eventlog.ID { drawn++; return drawn },
 		Now: func() time.Time { return time.Unix(1, 0) }, Clock: func() int64 { return 0 }})
 }
 
@@ -263,8 +263,11 @@ func TestBatch(t *testing.T) {
 	f, d := open(t)
 	bad := request("0.5", "")
 	bad.Mode = "loud"
-	out := d.Batch(context.Background(), "m", []decide.Request{*request("0.1", ""), *bad, *request("0.2", "k"),
+	out, err := d.Batch(context.Background(), "m", []decide.Request{*request("0.1", ""), *bad, *request("0.2", "k"),
 		*request("0.2", "k"), *request("0.3", "k")})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i, code := range []fault.Code{"", fault.Invalid, "", "", fault.Conflict} {
 		if err := out[i].Err; (code == "") != (err == nil) || err != nil && fault.CodeOf(err) != code {
 			t.Errorf("item %d: %v, want %q", i, err, code)
@@ -311,7 +314,11 @@ func TestBatchOneVersion(t *testing.T) {
 				}
 				rs = append(rs, *r)
 			}
-			for i, it := range d.Batch(t.Context(), "m", rs) {
+			items, err := d.Batch(t.Context(), "m", rs)
+			if err != nil {
+				t.Error(err)
+			}
+			for i, it := range items {
 				if it.Decision.BasisSeq != c.want[i] || (it.Err == nil) != (c.want[i] > 0) {
 					t.Errorf("min_seq %v, keys %q: item %d on %d, %v, want %v", c.min, key, i, it.Decision.BasisSeq, it.Err, c.want)
 				}

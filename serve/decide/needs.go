@@ -56,10 +56,11 @@ type Options struct {
 	Limits feature.Limits  // of the features of one request
 	Keys   eventlog.IDKeys // of event ids
 	Joint  bool            // other nodes decide too
-	// Choosing is a semaphore: as many decisions choose at a time.
-	Choosing chan struct{}
-	Random   func() eventlog.ID
-	Now      func() time.Time
+	// Turns shares the processors among the models, Work bounds the estimated work of a call.
+	Turns  *Turns
+	Work   time.Duration
+	Random func() eventlog.ID
+	Now    func() time.Time
 	// Clock is that of the log, 0 where this machine's is. It closes windows: where this node's clock is behind it, a
 	// window has its whole length by that one.
 	Clock func() int64

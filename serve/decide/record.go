@@ -90,13 +90,28 @@ func record(w *choose.Worker, r *Request, c choose.Choice, now time.Time, opens 
 	if baseline && record.Baseline > 0 {
 		record.Play = eventlog.PlayBaseline
 	}
-	n := len(record.Full) + len(record.Atoms) + max(0, 6*len(record.Law)-roomForLaw) + 8*len(record.Costs)
-	if n > candidates.MaxBytes {
-		return Decision{}, nil, &fault.Error{Code: fault.TooLarge, Field: "actions", Value: fmt.Sprintf("%d bytes", n),
-			Want: fmt.Sprintf("the features of the candidates take %d bytes, of which a record holds %d; send fewer "+
-				"actions or float32, or set log_candidates = \"none\" and give up replay", n, candidates.MaxBytes)}
+	if err := tooLong(len(record.Full) + len(record.Atoms) + max(0, 6*len(record.Law)-roomForLaw) + 8*len(record.Costs)); err != nil {
+		return Decision{}, nil, err
 	}
 	return out, record, nil
+}
+
+// tooLong refuses candidates that take more bytes than a record holds.
+func tooLong(n int) error {
+	if n <= candidates.MaxBytes {
+		return nil
+	}
+	return &fault.Error{Code: fault.TooLarge, Field: "actions", Value: fmt.Sprintf("%d bytes", n),
+		Want: fmt.Sprintf("the features of the candidates take %d bytes, of which a record holds %d; send fewer "+
+			"actions or float32, or set log_candidates = \"none\" and give up replay", n, candidates.MaxBytes)}
+}
+
+// fits refuses before the choice what record would refuse after it.
+func fits(o *choose.Offer, c *model.Config) error {
+	if c.LogCandidates != "full" || o.MostBytes() <= candidates.MaxBytes {
+		return nil
+	}
+	return tooLong(len(o.AppendCandidates(nil, true)))
 }
 
 // checkGuard refuses what a guarded decision cannot do without, and the mode for a model without a guard.

@@ -5,7 +5,7 @@ import (
 )
 
 // DefaultLimits are those of a server that was not told others.
-var DefaultLimits = Limits{Members: 1000, Feature: feature.Limits{Actions: 1000, Bytes: 1 << 20}}
+var DefaultLimits = Limits{Members: 1000, Work: DefaultWork, Feature: feature.Limits{Actions: 1000, Bytes: 1 << 20}}
 
 // Check looks at a configuration as a server would before it makes the model, with DefaultLimits. The error
 // is an *Error with the field.

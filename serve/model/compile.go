@@ -24,6 +24,7 @@ func (c Config) compile(limits Limits, known *Shapes) (*Compiled, error) {
 	out := &Compiled{Config: c, Catalogue: make(map[string]int, len(c.Actions)), unit: pathOf(c.Unit)}
 	for i, a := range c.Actions {
 		out.Catalogue[a.ID] = i
+		out.Values += Values(a.Features)
 	}
 	out.enter()
 	parts := uint64(math.Round(c.Floor * floorDen))

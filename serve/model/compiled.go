@@ -18,6 +18,7 @@ type Compiled struct {
 	Dim                int
 	FloorNum, FloorDen uint64         // the exploration floor, reduced
 	Catalogue          map[string]int // id → place in Config.Actions
+	Values             int            // about how many values the features of the catalogue have
 	JSON               []byte         // of Config
 	Warnings           []string
 	Start              int  // bytes of the policy's snapshot before the first event

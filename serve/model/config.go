@@ -162,6 +162,7 @@ func CheckMode(m Mode) error {
 type Limits struct {
 	Members int            // m of an ensemble
 	Feature feature.Limits // of a request; its encoder is made with them
+	Work    time.Duration  // of the trial of a configuration, 0 for no limit
 }
 
 // The most that Limits.Feature may allow.

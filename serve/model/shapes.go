@@ -54,6 +54,9 @@ func (c *Compiled) shape(limits Limits) error {
 	if c.Config.open() {
 		c.Hashed = feature.NewHashed(limits.Feature)
 		c.Dim = c.Hashed.Dim()
+		if err := c.checkWork(limits); err != nil {
+			return err
+		}
 		return c.tryPolicy()
 	}
 	schema := c.Config.Features.Schema
@@ -65,6 +68,9 @@ func (c *Compiled) shape(limits Limits) error {
 		return ErrorAt("config.features", err)
 	}
 	c.Encoder, c.Dim, c.Warnings = e, e.Dim(), e.Warnings()
+	if err := c.checkWork(limits); err != nil {
+		return err
+	}
 	return c.tryPolicy()
 }
 

@@ -1,0 +1,100 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"troupe/eventlog/eventlogtest"
+	"troupe/policy"
+	"troupe/serve/model"
+	"troupe/spec"
+)
+
+// TestWorkIsBounded: what takes too long is refused from its sizes, before anything of it is read, with the figures and with
+// what is allowed: one decision, a batch whose items are small, one over the catalogue, and a policy of which one event takes
+// too long.
+func TestWorkIsBounded(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	must(s.CreateModel(ctx, DefaultConfig("requests"), ""))
+	must(s.CreateModel(ctx, vectors("vectors", 200, func(c *ModelConfig) {
+		c.Policy = PolicySpec{Raw: spec.Raw{"kind": "sparse", "m": int64(1000)}, Options: &policy.SparseOptions{M: 1000}}
+	}), ""))
+	features := func(n int) json.RawMessage {
+		return json.RawMessage(`{"a0":1` + strings.Repeat(`,"a":1`, n-1) + `}`) // names that repeat are refused where they are read
+	}
+	many := func(k, n int) (all []Action) {
+		for i := range k {
+			all = append(all, Action{ID: fmt.Sprint(i), Features: features(n)})
+		}
+		return all
+	}
+	large := func(err error, field string, words ...string) {
+		t.Helper()
+		wantCode(t, err, TooLarge, append(words, field, "of a processor", "100ms are allowed (--max-work of the server)")...)
+	}
+	_, err := s.Decide(ctx, "requests", DecideRequest{Context: features(20), Actions: many(1000, 40)})
+	large(err, "actions", "1000 actions with 40000 values in all and 20 in the context")
+	_, err = s.Decide(ctx, "requests", DecideRequest{Context: features(20), Actions: many(10, 40)})
+	wantCode(t, err, Invalid) // small enough to be read
+	_, err = s.Decide(ctx, "vectors", DecideRequest{Actions: many(1000, 200)})
+	large(err, "actions", "1000 actions of 200 numbers")
+	if _, err = s.Decide(ctx, "requests", DecideRequest{Context: features(20), Actions: many(700, 20), Explain: true}); err == nil {
+		t.Error("explained decisions take twice as long")
+	}
+	batch := make([]DecideRequest, 256)
+	for i := range batch {
+		batch[i] = DecideRequest{Actions: many(100, 20), Context: features(5)}
+	}
+	_, err = s.DecideBatch(ctx, "requests", batch)
+	large(err, "requests", "256 choices", "send at most ")
+	batch[7].Actions = many(1000, 60)
+	_, err = s.DecideBatch(ctx, "requests", batch)
+	large(err, "requests[7].actions", "1000 actions with 60000 values")
+	catalogue := DefaultConfig("catalogue")
+	for i := range 1000 {
+		catalogue.Actions = append(catalogue.Actions, model.Entry{ID: fmt.Sprint(i), Features: json.RawMessage(`{"x":1,"y":2,"z":3}`)})
+	}
+	must(s.CreateModel(ctx, catalogue, ""))
+	must(s.DecideBatch(ctx, "catalogue", make([]DecideRequest, 4)))
+	_, err = s.DecideBatch(ctx, "catalogue", make([]DecideRequest, 256))
+	large(err, "requests", "256 choices")
+	slow := vectors("slow", 1000, func(c *ModelConfig) {
+		c.Policy = PolicySpec{Raw: spec.Raw{"kind": "bag", "m": int64(1000)}, Options: &policy.BagOptions{M: 1000}}
+	})
+	_, err = s.CreateModel(ctx, slow, "")
+	wantCode(t, err, Invalid, "config.policy", "s of a processor with 1000 numbers", "100ms are allowed")
+}
+
+// TestLateWhileReading: the time of a request ends while its actions are read.
+func TestLateWhileReading(t *testing.T) {
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	must(s.CreateModel(context.Background(), DefaultConfig("m"), ""))
+	var all []Action
+	for i := range 200 {
+		all = append(all, Action{ID: fmt.Sprint(i)})
+	}
+	all[199].Features = json.RawMessage(`{`) // an error of what is not read any more
+	ctx := &ending{Context: context.Background(), left: 3}
+	var e *Error
+	if _, err := s.Decide(ctx, "m", DecideRequest{Actions: all}); !errors.As(err, &e) || e.Code != Unavailable || !strings.Contains(e.Want, "the time of the request was over") {
+		t.Errorf("%v, want that the time was over", err)
+	}
+}
+
+// ending is a context that ends after it was asked a few times.
+type ending struct {
+	context.Context
+	left int
+}
+
+func (c *ending) Err() error {
+	if c.left--; c.left < 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
