@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -247,6 +248,54 @@ func TestEvaluateUnit(t *testing.T) {
 		t.Errorf("%s", *s.Why)
 	}
 	if _, errs, code := call(t, "evaluate", log, "--target", law, "--unit", "persons", "--json"); code != 2 || !strings.Contains(errs, "--unit persons") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+// TestEvaluateEstimate: without propensities a log is refused, with the way; with --propensities estimate the answer has the model of the
+// logger, no interval that holds, and a verdict that says what it rests on; a log that has propensities is refused then.
+func TestEvaluateEstimate(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 3))
+	var b, with strings.Builder
+	b.WriteString("action,reward,context_0\n")
+	with.WriteString("action,reward,context_0,propensity\n")
+	for range 1500 {
+		x := r.NormFloat64()
+		p := 1 / (1 + math.Exp(-x))
+		action, reward := 0, 0
+		if r.Float64() < p {
+			action = 1
+		}
+		if r.Float64() < .3+.3*float64(action) {
+			reward = 1
+		}
+		fmt.Fprintf(&b, "%d,%d,%g\n", action, reward, x)
+		fmt.Fprintf(&with, "%d,%d,%g,0.5\n", action, reward, x)
+	}
+	dir := t.TempDir()
+	log, both, law := filepath.Join(dir, "log.csv"), filepath.Join(dir, "both.csv"), filepath.Join(dir, "second.toml")
+	for name, text := range map[string]string{log: b.String(), both: with.String(), law: "kind = \"fixed\"\naction = 1\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"evaluate", log, "--actions", "2", "--target", law, "--out", filepath.Join(dir, "page")}
+	if _, errs, code := call(t, args...); code != 2 || !strings.Contains(errs, "evaluate --propensities estimate where nobody recorded it") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	out, errs, code := call(t, append(args, "--propensities", "estimate")...)
+	text := strings.Join(strings.Fields(out), " ")
+	for _, want := range []string{"verdict looks better, by", "if the logger chose by what is in the log; hidden confounding of Γ =", "logger estimated: a multinomial logit", "estimated from to mean played z"} {
+		if code != 0 || !strings.Contains(text, want) {
+			t.Errorf("exit %d, no %q in\n%s%s", code, want, out, errs)
+		}
+	}
+	got := answer(t, log, "--actions", "2", "--target", law, "--propensities", "estimate")
+	if got.Propensities == nil || got.Propensities.Rows != 1500 || got.Targets[0].Uplift.Sequence != nil || got.Targets[0].Sensitivity.Gamma == nil {
+		t.Errorf("%+v", got.Targets[0])
+	}
+	args[1] = both
+	if _, errs, code := call(t, append(args, "--propensities", "estimate")...); code != 2 || !strings.Contains(errs, "propensity: 0.5, expected none, with --propensities estimate") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

@@ -191,7 +191,7 @@ func newCSV(r *Reader, b *bufio.Reader) (source, error) {
 	}{{"action", s.action}, {"reward", s.reward}, {"propensity", s.propensity}} {
 		if need.at < 0 && !(need.field == "propensity" && r.o.Logger != nil) {
 			return nil, &Error{Line: 1, Field: need.field, Found: "no such column",
-				Want: "--columns " + need.field + "=NAME with one of: " + strings.Join(t.header, ", "), fatal: true}
+				Want: "--columns " + need.field + "=NAME with one of: " + strings.Join(t.header, ", ") + unrecorded(need.field), fatal: true}
 		}
 	}
 	return s, nil

@@ -7,6 +7,17 @@ import (
 	"strings"
 )
 
+// unrecorded says what to do where nobody recorded propensities.
+func unrecorded(field string) string {
+	if field != "propensity" {
+		return ""
+	}
+	return " (--logger where its law is known; evaluate --propensities estimate where nobody recorded it)"
+}
+
+// Estimate is implemented by laws that are estimated for a log without propensities. Such a log must have none.
+type Estimate interface{ Estimated() }
+
 // lawful applies Options.Logger to an event whose actions and propensity are known. A propensity that is not that of the law
 // is counted, and the log is refused at its end: which events contradict a law depends on what was played, so that leaving
 // them out, or doing without the law only there, would bias every estimate.
@@ -14,6 +25,9 @@ func (r *Reader) lawful(e *Event, column int) *Error {
 	l := r.o.Logger
 	if l == nil || len(e.Slots) > 0 {
 		return nil
+	}
+	if r.o.Unit != "" && e.Unit == "" {
+		r.unitOf(e)
 	}
 	if e.K == 0 {
 		return bad("actions", "none", "the number of actions for --logger %s (--actions K)", l.Name())
@@ -29,6 +43,15 @@ func (r *Reader) lawful(e *Event, column int) *Error {
 		return nil // check says so
 	}
 	p := law[e.Chosen]
+	if _, is := l.(Estimate); is {
+		if e.Propensity != 0 {
+			err := bad("propensity", number(e.Propensity), "none, with --propensities estimate; without it those of the log are taken")
+			err.fatal = true
+			return err
+		}
+		e.Law, e.Propensity = law, p
+		return nil
+	}
 	exact, rounded := agrees(e.Propensity, p, &Options{})
 	switch {
 	case e.Propensity == 0 && p > 0: // the log has none

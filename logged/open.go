@@ -644,7 +644,7 @@ func (r *Reader) accept(e *Event) error {
 	if err := r.distinct(e); err != nil {
 		return err
 	}
-	if r.o.Unit != "" && e.Unit == "" {
+	if r.o.Unit != "" && e.Unit == "" && r.o.Logger == nil {
 		r.unitOf(e)
 	}
 	if r.ids == nil || e.ID == "" {

@@ -284,7 +284,7 @@ func (s *parquetSource) choose(names []string, leaves map[string][]*leaf) error 
 	for _, n := range need {
 		if len(s.fields[n]) == 0 && !(n == "propensity" && (s.r.o.Logger != nil || len(s.fields["pscore"]) > 0)) {
 			return &Error{Field: n, Found: "no such column", Want: "--columns " + n + "=NAME with one of: " +
-				strings.Join(names, ", "), fatal: true}
+				strings.Join(names, ", ") + unrecorded(n), fatal: true}
 		}
 	}
 	return nil

@@ -84,7 +84,11 @@ type targetSums struct {
 	marginal *marginal // nil: not asked for
 	// With AtEnd: what the events of a block leave, and what adds it up.
 	terms []endTerms
-	end   *endSums
+	// With Estimated: Σ π_e of actions of small propensity, Σ π_e by index, and what a sensitivity needs.
+	thin   float64
+	played []float64
+	sens   []sensTerm
+	end    *endSums
 }
 
 type bootSums struct{ v, d sum }
@@ -362,6 +366,16 @@ func (t *targetSums) merge(o *targetSums) {
 	}
 	if t.end != nil {
 		t.end.take(o.terms)
+	}
+	t.thin += o.thin
+	for len(t.played) < len(o.played) {
+		t.played = append(t.played, 0)
+	}
+	for k, p := range o.played {
+		t.played[k] += p
+	}
+	if len(t.sens) < mostStored {
+		t.sens = append(t.sens, o.sens...)
 	}
 	t.wZero, t.seen, t.matched, t.random = t.wZero+o.wZero, t.seen+o.seen, t.matched+o.matched, t.random || o.random
 	for i, n := range o.hist {

@@ -46,6 +46,12 @@ func (e *engine) result() *Result {
 		r.Log.Law = false
 	}
 	r.Assumptions = e.assumptions()
+	if r.Propensities = p.o.Estimated; r.Propensities != nil {
+		r.Assumptions.Normal += "; and estimated propensities that are right: the logger chose by what is in the log and in the form of the model"
+		if !r.Propensities.Fits {
+			r.Warnings = append(r.Warnings, e.estimatedDoubt())
+		}
+	}
 	for k := range a.actions {
 		r.Actions = append(r.Actions, a.actions[k].seen(k, a.noLaw == 0))
 	}
@@ -179,7 +185,10 @@ func (e *engine) evaluated(t int, r *Result) *Evaluated {
 	if e.rows != nil && out.Uplift.Sequence != nil {
 		out.Segments = e.segments(t)
 	}
-	e.contradict(ta, out)
+	if p.o.Estimated != nil {
+		out.Sensitivity = e.sensitivity(ta)
+	}
+	e.contradict(ta, out, r.Actions)
 	out.Verdict = e.verdict(ta, out, r.Silent(out))
 	return out
 }
@@ -187,10 +196,13 @@ func (e *engine) evaluated(t int, r *Result) *Evaluated {
 // contradict takes back what rests on propensities that the log itself contradicts: every interval of a weighted
 // estimate, the difference, the segments. Where only sequences with a reward model contradict themselves, the model may
 // be at fault, and the intervals without it stay.
-func (e *engine) contradict(ta *targetSums, out *Evaluated) {
+func (e *engine) contradict(ta *targetSums, out *Evaluated, actions []ActionSeen) {
 	why := e.untruth
-	if why == "" {
+	if why == "" && e.p.o.Estimated == nil { // weights from estimates have no mean that is known
 		why = e.heavy(ta)
+	}
+	if none := e.noOverlap(ta, actions); none != "" {
+		why = none
 	}
 	own, model := false, out.Uplift.Contradicts // the sequence of ips contradicts itself, one with a model does
 	for i := range out.Estimates {

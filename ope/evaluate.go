@@ -39,6 +39,8 @@ type Options struct {
 	// AtEnd adds the intervals for a number of events that was fixed beforehand, in a world that does not change, and takes the
 	// verdict from them. At most 16 targets.
 	AtEnd bool
+	// Estimated is where the laws of the events are from, when nobody recorded propensities.
+	Estimated *Fitted
 	// By, when it is not nil, asks for the difference in each segment of the events too.
 	By *By
 	// Crossfit F ≥ 2 fits the reward model on F − 1 of F folds of consecutive events instead of on the past. Reopen
@@ -142,6 +144,9 @@ func (o *Options) compile() (*plan, error) {
 	p.needDR = p.needQ || slices.Contains(p.keys, "dr")
 	if p.o.Q != "" && !slices.Contains(Models, p.o.Q) {
 		return nil, fmt.Errorf("no reward model %q; there are %v", p.o.Q, Models)
+	}
+	if o.Estimated != nil && p.o.NoSequence == "" {
+		p.o.NoSequence = NoSequence
 	}
 	if p.o.Adaptive == "" {
 		p.o.Adaptive = "unknown"
@@ -780,6 +785,15 @@ func (w *worker) single(a *accumulator, t int, ev *logged.Event, index int) {
 		w.marginal(ta.marginal, ev)
 	}
 	w.diagnose(ta, ev)
+	if w.p.o.Estimated != nil {
+		w.thin(ta, ev)
+		for len(ta.played) < min(ev.K, 4096) {
+			ta.played = append(ta.played, 0)
+		}
+		for k := range ta.played[:min(ev.K, len(ta.played))] {
+			ta.played[k] += w.pe[k]
+		}
+	}
 	second := w.expect(ta, ev)
 	if w.p.o.AtEnd && !w.again {
 		w.keepEnd(ta, t, ev, second)

@@ -93,6 +93,9 @@ func (e *engine) doubt(ta *targetSums, key string) string {
 	if few := e.doubtUnits(); few != "" {
 		return few
 	}
+	if off := e.estimatedDoubt(); off != "" && key != "logged" {
+		return off
+	}
 	n := float64(e.total.n)
 	second, third := n, n
 	if key != "logged" {
@@ -312,6 +315,9 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated, silent bool) string {
 	case ta.wMax <= 1+1e-9 && w >= 1-1e-9:
 		return "no difference: on this log the target plays what ran"
 	}
+	if e.p.o.Estimated != nil {
+		return e.verdictEstimated(u, out.Sensitivity, base)
+	}
 	if u.Sequence == nil {
 		word := "better"
 		if *u.Value < 0 {
@@ -349,6 +355,28 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated, silent bool) string {
 			" more decisions like these would settle it"
 	}
 	return s
+}
+
+// verdictEstimated is the verdict from estimated propensities: never settled, and how much hidden confounding turns it.
+func (e *engine) verdictEstimated(u *Uplift, s *Sensitivity, base float64) string {
+	n := u.Normal
+	if n == nil {
+		return "not settled: no interval can be computed"
+	}
+	text := "not settled: " + ends(n[0], n[1], base)
+	switch {
+	case u.Doubt != nil:
+		return text + ifChosen + ", and the interval covers less than it says"
+	case n[0] > 0:
+		text = "looks better, by " + amount(n[0], n[1], base)
+	case n[1] < 0:
+		text = "looks worse, by " + amount(-n[1], -n[0], base)
+	}
+	text += ifChosen
+	if s != nil && s.Gamma != nil && (n[0] > 0 || n[1] < 0) {
+		text += fmt.Sprintf("; hidden confounding of Γ = %.2f turns the sign", *s.Gamma)
+	}
+	return text
 }
 
 // verdictAtEnd is the verdict of the interval for a fixed n, and says so.

@@ -13,9 +13,10 @@ import (
 
 // lawless is a log of propensities alone, as a file has it, of which a known logger gives the laws.
 type lawless struct {
-	events []logged.Event
-	logger logged.Logger
-	at     int
+	events   []logged.Event
+	logger   logged.Logger
+	at       int
+	estimate bool // the propensity is that of the law
 }
 
 func (s *lawless) Read(e *logged.Event) error {
@@ -25,7 +26,11 @@ func (s *lawless) Read(e *logged.Event) error {
 	s.at++
 	if e.Law = nil; s.logger != nil {
 		e.Law = make([]float64, e.K)
-		return s.logger.Law(e.Law, e, e.Q)
+		err := s.logger.Law(e.Law, e, e.Q)
+		if s.estimate {
+			e.Propensity = e.Law[e.Chosen]
+		}
+		return err
 	}
 	return nil
 }

@@ -47,8 +47,10 @@ type Result struct {
 	// as they were given.
 	Ranking []string `json:"ranking,omitempty"`
 	// Coin says whether choosing pays, nil for a log without costs.
-	Coin     *CoinResult `json:"coin,omitempty"`
-	Warnings []string    `json:"warnings"`
+	Coin *CoinResult `json:"coin,omitempty"`
+	// Propensities is the model of the logger where they are estimated.
+	Propensities *Fitted  `json:"propensities,omitempty"`
+	Warnings     []string `json:"warnings"`
 
 	Actions []ActionSeen `json:"-"`
 }
@@ -96,6 +98,9 @@ type Evaluated struct {
 	// Contradicted is why the log cannot be what it says: actions came at rates that their propensities do not allow, or
 	// the two sides of a sequence exclude each other. Then there is no verdict, no difference, and no interval.
 	Contradicted *string `json:"contradicted"`
+
+	// Sensitivity is there where propensities are estimated.
+	Sensitivity *Sensitivity `json:"sensitivity,omitempty"`
 
 	Untrue bool `json:"-"` // it is the propensities, and not the model or the range
 

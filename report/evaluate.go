@@ -112,6 +112,10 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 		Sequence: r.Assumptions.Sequence, AtEnd: r.Assumptions.AtEnd,
 		Normal: r.Assumptions.Normal, Warnings: r.Warnings, Level: fmt.Sprintf("%g", math.Round(1e4*r.Level)/100)}
 	view.When = meta.When
+	if f := r.Propensities; f != nil {
+		view.Warnings = append([]string{fmt.Sprintf("The propensities are estimated, by a multinomial logit of the context and of what was offered, on %s decisions. "+
+			"Everything that is weighed rests on it, and on a logger that chose by what is in the log.", chart.Count(f.Rows))}, view.Warnings...)
+	}
 	dec := evaluateDecimals(r)
 	for i, t := range r.Targets {
 		view.Targets = append(view.Targets, evaluateView(r, t, i, dec))

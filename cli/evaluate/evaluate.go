@@ -55,6 +55,8 @@ type evaluation struct {
 	crossfit   int
 	law        string
 	atEnd      bool
+	guess      string // logged or estimate
+	fitted     *ope.Fitted
 	redraws    int
 	by         string
 	plan       planningFlags
@@ -172,6 +174,8 @@ func (e *evaluation) flags(f *pflag.FlagSet) {
 	f.Float64Var(&e.level, "level", 0.95, "level of the intervals")
 	f.BoolVar(&e.atEnd, "at-end", false, "the number of decisions was fixed beforehand and the world does not change: narrower "+
 		"intervals for this n, and the verdict from them; those that hold at every look stay beside them")
+	f.StringVar(&e.guess, "propensities", "logged", "logged, or estimate: for a log without propensities, a model of the logger; it has no interval "+
+		"that holds, and no verdict is sure")
 	f.StringVar(&e.from, "from", "", "events from this time on (RFC 3339)")
 	f.StringVar(&e.to, "to", "", "events before this time")
 	f.Float64Var(&e.split, "split", 0, "train targets on this share of the log, evaluate on the rest")
@@ -270,6 +274,10 @@ func (e *evaluation) options() (ope.Options, error) {
 		return o, term.Misuse(fmt.Errorf("--law %s%s", e.law, spec.Suggest(e.law, []string{"recorded", "marginal"})))
 	case e.redraws < 1 || e.redraws > 1_000_000:
 		return o, term.Misuse(fmt.Errorf("--redraws %d: expected 1 to 1 000 000", e.redraws))
+	case e.guess != "logged" && e.guess != "estimate":
+		return o, term.Misuse(fmt.Errorf("--propensities %s%s", e.guess, spec.Suggest(e.guess, []string{"logged", "estimate"})))
+	case e.guess == "estimate" && (e.in.Logger != "" || e.atEnd || e.plan.on || e.law != "recorded" || e.by != ""):
+		return o, term.Misuse(errors.New("--propensities estimate does not go with --logger, --at-end, --plan, --law or --by: they need true ones"))
 	case !slices.Contains([]string{"no", "log", "replay"}, e.learn):
 		return o, term.Misuse(fmt.Errorf("--learn %s: expected no, log or replay", e.learn))
 	case e.q != "" && !slices.Contains(ope.Models, e.q):
@@ -369,6 +377,9 @@ func (e *evaluation) open() (*filtered, error) {
 	name, o := e.source, e.read
 	if e.fetched != "" {
 		name, o.Format, o.Open = e.fetched, "export", e.plan.on
+	}
+	if e.fitted != nil {
+		o.Logger = e.fitted.Logger()
 	}
 	r, err := logged.Open(name, o)
 	if err != nil {
@@ -491,6 +502,11 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 	if err := e.prepare(ctx, &o); err != nil {
 		return err
 	}
+	if e.guess == "estimate" {
+		if err := e.estimate(ctx, &o); err != nil {
+			return err
+		}
+	}
 	trained, err := e.load(&o)
 	if err != nil {
 		return err
@@ -552,6 +568,24 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 	return e.answer(out, r)
 }
 
+// estimate fits the model of the logger of a log without propensities.
+func (e *evaluation) estimate(ctx context.Context, o *ope.Options) error {
+	const folds = 5
+	fitted, err := ope.FitPropensities(ctx, folds, func(law logged.Logger) (ope.Source, error) {
+		read := e.read
+		read.Logger = law
+		return logged.Open(e.source, read)
+	})
+	if ctx.Err() != nil {
+		return sim.ErrInterrupted
+	}
+	if err != nil {
+		return evaluationError(err)
+	}
+	e.fitted, o.Estimated = fitted, fitted
+	return nil
+}
+
 // givenLaw refuses --logger and --unit for the log of a server, which has propensities, laws and units of its own.
 func (e *evaluation) givenLaw() error {
 	info, err := os.Stat(e.source)
@@ -559,6 +593,8 @@ func (e *evaluation) givenLaw() error {
 	case server && e.in.Logger != "":
 		return term.Misuse(fmt.Errorf("--logger %s: the log of a server has its propensities and laws; --logger is for files",
 			e.in.Logger))
+	case server && e.guess == "estimate":
+		return term.Misuse(errors.New("--propensities estimate: the log of a server has its propensities"))
 	case server && e.in.Unit != "":
 		return term.Misuse(fmt.Errorf("--unit %s: the log of a server has the units of its model; --unit is for files", e.in.Unit))
 	}
@@ -571,7 +607,7 @@ func (e *evaluation) complete(o *ope.Options, f *filtered, skip int) {
 	o.Progress = p.At
 	if o.Adaptive = "unknown"; f.r.Format() == "export" {
 		o.Adaptive = "yes"
-	} else if e.in.Logger != "" {
+	} else if e.in.Logger != "" || e.fitted != nil {
 		o.Adaptive = "no" // its law is one that does not learn
 	}
 	e.serverRange(f, o)

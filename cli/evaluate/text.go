@@ -53,6 +53,7 @@ func printResult(w io.Writer, r *ope.Result, page, source string) {
 	}
 	printCandidates(w, r, decimals, line)
 	printCoin(w, r, decimals, line)
+	printPropensities(w, r, line)
 	if r.Assumptions.AtEnd != "" {
 		line("this n", r.Assumptions.AtEnd)
 	}
@@ -66,6 +67,34 @@ func printResult(w io.Writer, r *ope.Result, page, source string) {
 		line("report", page)
 	}
 }
+
+// printPropensities prints what is known of estimated propensities.
+func printPropensities(w io.Writer, r *ope.Result, line func(label, text string)) {
+	f := r.Propensities
+	if f == nil {
+		return
+	}
+	fits := "chance explains how far they are from what was played"
+	if !f.Fits {
+		fits = "they are further from what was played than chance explains"
+	}
+	line("logger", fmt.Sprintf("estimated: a multinomial logit of the context and what was offered, on %s, each from the other folds of %d; smallest "+
+		"propensity of what was played %s; %s", term.Many(f.Rows, "decision"), f.Folds, figures(f.Least), fits))
+	rows := [][]string{{"  estimated from", "to", "mean", "played", "z"}}
+	for _, d := range f.Deciles {
+		rows = append(rows, []string{"  " + three(d.From), three(d.To), three(d.Mean), three(d.Played), strconv.FormatFloat(d.Z, 'f', 1, 64)})
+	}
+	term.Columns(w, rows)
+	line("rests on", r.Assumptions.Normal)
+	for _, t := range r.Targets {
+		if s := t.Sensitivity; s != nil && s.Gamma != nil {
+			line("hidden", fmt.Sprintf("%s: the sign turns if something that is not in the log changes the odds of an action by Γ = %s; %s", t.Name,
+				figures(*s.Gamma), s.Model))
+		}
+	}
+}
+
+func three(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
 
 // sureLabel is what the interval that holds at every look is called beside the line about it.
 func sureLabel(r *ope.Result) string {
