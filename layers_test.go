@@ -51,7 +51,7 @@ var layers = map[string]string{
 	"eventlog":              "eventlog/segment internal/future timing",
 	"eventlog/natslog":      "eventlog timing internal/secret",
 	"backup":                "eventlog",
-	"logged":                "spec feature",
+	"logged":                "dataset spec feature",
 	"ope":                   "internal/decimal rng bandit spec internal/cpu internal/linalg internal/stats actionset policy feature logged",
 	"eventlog/eventlogtest": "eventlog internal/future",
 	"serve/model":           "rng bandit budget spec theory actionset policy feature eventlog",

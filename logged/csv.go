@@ -15,6 +15,7 @@ import (
 	"time"
 	"unsafe"
 
+	"troupe/dataset"
 	"troupe/spec"
 )
 
@@ -154,7 +155,8 @@ type csvSource struct {
 	*table
 	id, time, action, reward, propensity, drop, position, unit int // columns, −1: none
 	context, law, target, q, group                             []int
-	named                                                      bool // the context has texts
+	named                                                      bool            // the context is read by name
+	gaps                                                       map[string]bool // texts that mark a missing value
 	arms                                                       arms
 	rows                                                       int
 }
@@ -164,7 +166,10 @@ func newCSV(r *Reader, b *bufio.Reader) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &csvSource{table: t}
+	s := &csvSource{table: t, named: len(r.o.Gaps) > 0, gaps: map[string]bool{"": true, "?": true}}
+	for _, g := range append(slices.Clone(dataset.Gaps), r.o.Gaps...) {
+		s.gaps[g] = true
+	}
 	if r.o.Names != nil {
 		s.arms.set(r.o.Names, "--actions says")
 		s.arms.places = true
@@ -445,21 +450,38 @@ func (s *csvSource) readContext(e *Event) (err *Error) {
 	case s.context == nil:
 		return nil
 	case !s.named:
-		e.Context, err = s.list(e, "context", s.context)
+		if e.Context, err = s.list(e, "context", s.context); err == nil {
+			return nil
+		}
+		for _, c := range s.context {
+			if text := strings.TrimSpace(s.record[c]); s.gaps[text] {
+				err := bad("context", strconv.Quote(text)+", a missing value", "a number, as in the first row (--gap NA reads "+
+					"contexts by name, without missing values)")
+				err.Field = s.header[c]
+				return s.at(err, c)
+			}
+		}
 		return err
 	}
 	at := len(e.buf)
 	e.buf = append(e.buf, '{')
 	for _, c := range s.context {
 		text := s.record[c]
-		if text == "" {
-			continue
+		x, number := floatOf(text)
+		if !number {
+			if text = strings.TrimSpace(text); s.gaps[text] {
+				if text != "" {
+					s.r.warn("column " + s.header[c] + ": " + text + " is read as missing")
+				}
+				continue
+			}
+			x, number = floatOf(text)
 		}
 		if len(e.buf) > at+1 {
 			e.buf = append(e.buf, ',')
 		}
 		e.buf = append(appendText(e.buf, s.header[c]), ':')
-		if x, err := s.number("context", -1, c); err == nil {
+		if number {
 			e.buf = appendNumber(e.buf, x)
 		} else {
 			e.buf = appendText(e.buf, text)

@@ -47,6 +47,10 @@ type Options struct {
 	Open bool
 	// Rewards is the range that rewards must be in, nil: any finite number.
 	Rewards *[2]float64
+	// Gaps are texts that mark a missing value in the context of a CSV table, beside an empty field, "?" and those of
+	// dataset.Gaps. With one of them, or a missing value in the first row, a context is read by name: a context that is a
+	// list of numbers has no missing values.
+	Gaps []string
 	// SkipBad: "" stops at the first bad event; "yes" counts them by reason and fails above 1 % of all;
 	// "all" never fails.
 	SkipBad string

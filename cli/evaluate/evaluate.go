@@ -50,7 +50,6 @@ type evaluation struct {
 	json       bool
 	force      bool
 	benchmark  string
-	gaps       []string // of the data set of benchmark
 	coverage   bool
 	crossfit   int
 	law        string
@@ -122,13 +121,10 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 			defer stop()
 			e.say = cmd.ErrOrStderr()
 			if e.coverage || cmd.Flags().Changed("benchmark") {
-				if err := term.CheckGaps(e.gaps); err != nil {
+				if err := term.CheckGaps(e.in.Gaps); err != nil {
 					return err
 				}
 				return e.known(ctx, cmd.OutOrStdout(), cmd.Flags().Changed("benchmark"), args)
-			}
-			if len(e.gaps) > 0 {
-				return term.Misuse(errors.New("--gap goes with --benchmark FILE: a log marks no missing values"))
 			}
 			if err := e.plan.check(cmd.Flags()); err != nil {
 				return err
@@ -191,7 +187,6 @@ func (e *evaluation) flags(f *pflag.FlagSet) {
 	f.StringVar(&e.benchmark, "benchmark", "",
 		"evaluate where the truth is known: a classification file as a logged bandit; without one, synthetic data")
 	f.Lookup("benchmark").NoOptDefVal = "synthetic"
-	term.AddGaps(f, &e.gaps)
 	f.BoolVar(&e.coverage, "coverage", false, "measure how often each interval covers the truth, in ten settings")
 }
 

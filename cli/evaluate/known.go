@@ -55,7 +55,7 @@ func (e *evaluation) known(ctx context.Context, out io.Writer, bench bool, args 
 		published["synthetic"]
 	world := func(run int) (*ope.Known, error) { return ope.Synthetic(10_000, 30, 5, -3, e.seed, run) }
 	if file != "synthetic" {
-		t, err := dataset.Read(file, dataset.Options{Gaps: e.gaps})
+		t, err := dataset.Read(file, dataset.Options{Gaps: e.in.Gaps})
 		if err != nil {
 			return term.Misuse(err)
 		}

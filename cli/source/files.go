@@ -25,6 +25,7 @@ type Flags struct {
 	names                                                                         []string // of actions
 	tolerance                                                                     float64
 	lists                                                                         bool
+	Gaps                                                                          []string // texts that mark a missing value
 }
 
 // Add adds the flags to a command.
@@ -52,6 +53,7 @@ func (f *Flags) Add(flags *pflag.FlagSet) {
 		"rounding of its numbers; it is scaled to 1")
 	flags.StringVar(&f.Rewards, "rewards", "",
 		"min,max: the range of rewards; one of them may be missing where it is not known")
+	term.AddGaps(flags, &f.Gaps)
 	flags.StringVar(&f.Model, "model", "", "decisions of this model only")
 }
 
@@ -95,8 +97,11 @@ func (f *actionsFlag) Set(text string) error {
 func (f *Flags) Options() (logged.Options, error) {
 	o := logged.Options{Format: f.format, IDs: f.ids, Actions: f.Actions, Names: f.names, Unit: f.Unit, SkipBad: f.skipBad,
 		Position: f.position, Model: f.Model, Lists: f.lists,
-		LawTolerance: f.tolerance}
-	var err error
+		LawTolerance: f.tolerance, Gaps: f.Gaps}
+	err := term.CheckGaps(f.Gaps)
+	if err != nil {
+		return o, err
+	}
 	if o.Logger, err = loggerLaw(f.Logger); err != nil {
 		return o, err
 	}
