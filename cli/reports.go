@@ -31,7 +31,7 @@ type reportFlags struct {
 	sizes            []string
 	only             []string
 	together         bool
-	explain          bool
+	explain, each    bool
 }
 
 func reportCommand(kinds sim.Catalogue) *cobra.Command {
@@ -74,6 +74,7 @@ own directory: DIR/only, or --out.`,
 		},
 	}
 	c.Flags().BoolVar(&f.noFigures, "no-figures", false, "the page only, without figures/ and tables/")
+	c.Flags().BoolVar(&f.each, "each-size", false, "of a run of DeepSea: also the figures and tables of each size")
 	c.Flags().BoolVar(&f.lower, "lower-bound", false,
 		"add the asymptotic lower bound of the instances to the figures (Lattimore & Szepesvári 2017; finite sets)")
 	c.Flags().StringArrayVar(&f.only, "only", nil, "show these policies and environments: a name or pattern, policy=…, "+
@@ -167,7 +168,7 @@ func (f *reportFlags) page(ctx context.Context, t term.Terminal, dirs []string) 
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return term.Misuse(fmt.Errorf("--out %s: cannot be a directory for the page: %w", to, err))
 	}
-	paths, err := report.Write(run, to, report.Options{NoFigures: f.noFigures, Sizes: more, Bounds: bounds})
+	paths, err := report.Write(run, to, report.Options{NoFigures: f.noFigures, Sizes: more, Bounds: bounds, Each: f.each})
 	if sim.ReadOnly(err) && f.out == "" {
 		return fmt.Errorf("%w; write the page elsewhere: troupe report %s --out DIR", err, dir)
 	}

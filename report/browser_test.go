@@ -9,6 +9,7 @@ package report
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -262,6 +263,57 @@ func TestBrowserEveryWidthAndMode(t *testing.T) {
 					t.Errorf("%s: messages %q", name, w.messages)
 				}
 				w.mu.Unlock()
+			}
+		}
+	}
+}
+
+// What a reader sees first: the first intervals within 350 pixels of the top, and the first figure above 700 on the page
+// of five policies or fewer.
+func TestBrowserFirstScreen(t *testing.T) {
+	ctx := browser(t)
+	for _, players := range [][]player{troupeOfSeven()[2:], troupeOfSeven()} {
+		dir, _ := site(t, oneEnv(), players, 40)
+		set(t, ctx, 1280, 800, "light")
+		navigate(t, ctx, filepath.Join(dir, "report.html"))
+		top := func(sel string) float64 {
+			return eval[float64](t, ctx, fmt.Sprintf(`document.querySelector(%q).getBoundingClientRect().top`, sel))
+		}
+		if at := top(".forest svg"); at > 350 {
+			t.Errorf("%d policies: the first intervals are %v pixels down", len(players), at)
+		}
+		if at := top("article .plot > svg"); len(players) <= 5 && at > 700 {
+			t.Errorf("%d policies: the first figure is %v pixels down", len(players), at)
+		}
+	}
+}
+
+// The pages of a comparison and of a gallery have none of the problems that a script can see.
+func TestBrowserComparedAndGallery(t *testing.T) {
+	ctx := browser(t)
+	dir := t.TempDir()
+	one := loaded(t, oneEnv(), troupeOfSeven(), 40, 1000, 20)
+	two := loaded(t, oneEnv(), troupeOfSeven(), 40, 1000, 20)
+	two.Manifest.Seed = 2
+	var compared, gallery bytes.Buffer
+	d := compose(one, Options{})
+	if err := errors.Join(compareRuns(one, two).WriteHTML(&compared), WriteGallery(&gallery, []GalleryEntry{{Run: one, Page: "a.html",
+		Picture: d.picture(), Looks: d.looks}, {Run: two, Page: "b.html", Compared: []GalleryPair{{With: "seed 1", Page: "c.html",
+		Verdict: "Nothing changed."}}}}, GalleryMeta{Command: "troupe gallery runs"})); err != nil {
+		t.Fatal(err)
+	}
+	for name, page := range map[string][]byte{"compare": compared.Bytes(), "gallery": gallery.Bytes()} {
+		file := filepath.Join(dir, name+".html")
+		save(t, file, page)
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{1280, 390} {
+				set(t, ctx, width, 900, scheme)
+				navigate(t, ctx, file)
+				found := eval[[]string](t, ctx, problems)
+				for _, p := range found[:len(found)-1] {
+					t.Errorf("%s, %d, %s: %s", name, width, scheme, p)
+				}
+				shot(t, ctx, fmt.Sprintf("%s-%d-%s", name, width, scheme))
 			}
 		}
 	}

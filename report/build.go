@@ -24,6 +24,7 @@ type Options struct {
 	Bounds    []Bound
 	NoFigures bool         // leave out figures/ and tables/
 	Preview   bool         // write the picture of a link all the same
+	Each      bool         // of a run of many sizes: also the figures and tables of each size
 	Sizes     []chart.Size // also write figures/NAME/ in these sizes; figures/ itself has the first of Sizes
 }
 
@@ -42,6 +43,7 @@ type Paths struct {
 // document is everything a report shows, before it is written in any format.
 type document struct {
 	run      *Run
+	opts     Options
 	looks    []chart.Look // policies, then environments
 	repeats  bool
 	envs     []*envPart
@@ -184,7 +186,7 @@ func (d *document) picture() *chart.Figure {
 // compose computes everything once.
 func compose(run *Run, opts Options) *document {
 	m := run.Manifest
-	d := &document{run: run}
+	d := &document{run: run, opts: opts}
 	d.looks, d.repeats = run.looks()
 	for e := range m.Environments {
 		d.looks = append(d.looks, chart.EnvironmentRamp(e, len(m.Environments)))
@@ -282,6 +284,13 @@ func (d *document) analyses() []*Analysis {
 	return all
 }
 
+// manySizes is how many sizes of a run of DeepSea have files of their own unasked.
+const manySizes = 3
+
+// each reports whether the figures and tables of each environment are written: 21 sizes have 800 files, and the page has
+// them all.
+func (d *document) each() bool { return d.opts.Each || len(d.deep) == 0 || len(d.envs) <= manySizes }
+
 // exports lists all figures and tables.
 func (d *document) exports() (figures []*chart.Figure, tables []*chart.Table) {
 	add := func(f ...*chart.Figure) {
@@ -295,6 +304,9 @@ func (d *document) exports() (figures []*chart.Figure, tables []*chart.Table) {
 	add(d.why...)
 	add(d.across...)
 	for _, e := range d.envs {
+		if !d.each() {
+			break
+		}
 		add(e.lin, e.loglog, e.reward, e.gap, e.final, e.tail, e.growth)
 		add(e.sweeps...)
 		tables = append(tables, e.leader, e.paid)

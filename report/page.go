@@ -157,6 +157,7 @@ type chip struct {
 
 // envView is one environment's part of the page.
 type envView struct {
+	Files  bool // its figures and tables are in figures/ and tables/
 	N      int
 	Name   string
 	Single bool // the only environment: its verdict is the page's headline
@@ -241,13 +242,31 @@ type figureView struct {
 	How   string
 	Body  template.HTML
 	After template.HTML
+	Files bool // it is in figures/, too
 }
 
-func view(f *chart.Figure) *figureView {
+// Links lead to the files of the figure; nothing where it has none.
+func (v *figureView) Links() template.HTML {
+	if !v.Files {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(`<p class="small dl">`)
+	for i, end := range []string{"svg", "pdf", "png", "pgf", "csv"} {
+		if i > 0 {
+			b.WriteString(" · ")
+		}
+		fmt.Fprintf(&b, `<a href="figures/%s.%s">%s</a>`, template.HTMLEscapeString(v.ID), end, strings.ToUpper(end))
+	}
+	b.WriteString("</p>")
+	return template.HTML(b.String())
+}
+
+func view(f *chart.Figure, files bool) *figureView {
 	if f == nil {
 		return nil
 	}
-	return &figureView{ID: f.ID, Title: f.Title, How: f.How, Body: f.HTML()}
+	return &figureView{ID: f.ID, Title: f.Title, How: f.How, Body: f.HTML(), Files: files}
 }
 
 // writePage renders a document.
@@ -304,21 +323,21 @@ func (d *document) writePage(w io.Writer) error {
 	}
 	p.Deep = p.Solved != nil
 	for _, f := range d.deep {
-		p.First = append(p.First, view(f))
+		p.First = append(p.First, view(f, true))
 	}
 	for _, f := range d.why {
-		p.Why = append(p.Why, view(f))
+		p.Why = append(p.Why, view(f, true))
 	}
 	for _, f := range d.across {
-		p.Across = append(p.Across, view(f))
+		p.Across = append(p.Across, view(f, true))
 	}
 	if !p.Deep {
 		p.Heat = standings(d.run, d.analyses())
 	}
-	p.Cost = view(d.cost)
-	p.Compared = under(d.compared, names)
+	p.Cost = view(d.cost, true)
+	p.Compared = under(d.compared, names, true)
 	for _, e := range d.envs {
-		v, err := e.view(names, len(d.envs) == 1)
+		v, err := e.view(names, len(d.envs) == 1, d.each())
 		if err != nil {
 			return err
 		}
@@ -331,9 +350,9 @@ func (d *document) writePage(w io.Writer) error {
 	return pageTemplate().Execute(w, p)
 }
 
-func (e *envPart) view(names []string, single bool) (*envView, error) {
+func (e *envPart) view(names []string, single, files bool) (*envView, error) {
 	a := e.a
-	v := &envView{N: e.n, Name: a.Name, Single: single, Facts: environmentFacts(a.Run.Manifest.Environments[a.Env])}
+	v := &envView{Files: files, N: e.n, Name: a.Name, Single: single, Facts: environmentFacts(a.Run.Manifest.Environments[a.Env])}
 	if !single {
 		v.Suffix = fmt.Sprintf("-%d", e.n)
 	}
@@ -345,34 +364,34 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 	t := e.leader
 	v.Note, v.Table, v.Forest = t.Note, t.ID, "Difference in "+shortOf(a.Estimand)
 	if e.versus != nil {
-		v.Versus = under(e.versus, names)
+		v.Versus = under(e.versus, names, files)
 	}
 	if e.exact != nil {
-		v.Exact = under(e.exact, names)
+		v.Exact = under(e.exact, names, files)
 	}
 	e.leaders(v, ax)
 	v.Alone = len(a.Policies) == 1
-	v.Lin, v.Log, v.Reward = view(e.lin), view(e.loglog), view(e.reward)
-	v.Reward.After = under(e.paid, names)
+	v.Lin, v.Log, v.Reward = view(e.lin, files), view(e.loglog, files), view(e.reward, files)
+	v.Reward.After = under(e.paid, names, files)
 	v.Metric, _ = a.rewardName()
 	if e.loglog != nil {
 		v.LogFrom = strconv.FormatFloat(e.loglog.Panels[0].X.Lo, 'g', -1, 64)
 	}
 	v.Top = strconv.FormatFloat(e.lin.Panels[0].Y.Hi, 'g', -1, 64)
-	v.Gap, v.Final, v.Tail, v.Growth = view(e.gap), view(e.final), view(e.tail), view(e.growth)
+	v.Gap, v.Final, v.Tail, v.Growth = view(e.gap, files), view(e.final, files), view(e.tail, files), view(e.growth, files)
 	for _, f := range e.sweeps {
-		s := view(f)
+		s := view(f, files)
 		if h := e.heats[f]; h != nil {
 			s.After = h.HTML()
 		}
 		if t := e.powers[f.ID]; t != nil {
-			s.After += under(t, names)
+			s.After += under(t, names, files)
 		}
 		v.Sweeps = append(v.Sweeps, s)
 	}
 	for _, r := range e.also {
-		f := view(r.figure)
-		f.After = under(r.table, names)
+		f := view(r.figure, files)
+		f.After = under(r.table, names, files)
 		v.Also = append(v.Also, f)
 	}
 	if e.tails != nil {
@@ -478,12 +497,15 @@ func (a *Analysis) plain(v float64) string {
 	return chart.Percent(v)
 }
 
-// under returns a table for its place below a figure, with its note and its files.
-func under(t *chart.Table, names []string) template.HTML {
+// under returns a table for its place below a figure, with its note and, where it has them, its files.
+func under(t *chart.Table, names []string, files bool) template.HTML {
 	title, id := template.HTMLEscapeString(t.Title), template.HTMLEscapeString(t.ID)
-	return template.HTML(fmt.Sprintf(`<div class="scroll" tabindex="0" role="region" aria-label="%s">%s</div>`+
-		`<p class="small">%s <a href="tables/%s.csv">CSV</a> · <a href="tables/%s.tex">LaTeX</a></p>`,
-		title, t.HTML(names), template.HTMLEscapeString(t.Note), id, id))
+	links := ""
+	if files {
+		links = fmt.Sprintf(` <a href="tables/%s.csv">CSV</a> · <a href="tables/%s.tex">LaTeX</a>`, id, id)
+	}
+	return template.HTML(fmt.Sprintf(`<div class="scroll" tabindex="0" role="region" aria-label="%s">%s</div><p class="small">%s%s</p>`,
+		title, t.HTML(names), template.HTMLEscapeString(t.Note), links))
 }
 
 // readout is what the script shows at a checkpoint: mean, half width of the 95 % interval, 10 and

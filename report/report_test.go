@@ -40,7 +40,11 @@ func oneEnv() []sim.EnvironmentRow { return []sim.EnvironmentRow{linearEnv("arms
 func TestLooks(t *testing.T) {
 	run := loaded(t, oneEnv(), troupeOfSeven(), 2, 100, 5)
 	looks, repeats := looksOf(run.Manifest.Policies)
-	want := []chart.Look{chart.Blues[0], chart.Blues[1], chart.Blues[2], chart.Rivals[0], chart.Rivals[1], chart.Rivals[2], chart.Baseline}
+	third := chart.BlueRamp(2, 3) // dashed
+	if third.Light != chart.Blues[2].Light || third.Dash == nil {
+		t.Errorf("the third setting of a sweep is %+v", third)
+	}
+	want := []chart.Look{chart.Blues[0], chart.Blues[1], third, chart.Rivals[0], chart.Rivals[1], chart.Rivals[2], chart.Baseline}
 	if d := cmp.Diff(want, looks); d != "" || repeats {
 		t.Errorf("looks (-want +got), repeats %v:\n%s", repeats, d)
 	}

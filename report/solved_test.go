@@ -3,6 +3,11 @@ package report
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,6 +122,46 @@ sea,ensemble,1,10,1,1,2,3
 		err := run.parseValues("values.csv", []byte(sim.ValuesHeader+"\n"+bad+"\n"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, expected %q", bad, err, want)
+		}
+	}
+}
+
+// A run of many sizes writes no figures of each size unless it is asked to, and the page links to none.
+func TestEachSize(t *testing.T) {
+	spec := "horizon = 60\nreplications = 2\n[[agent]]\nkind = \"uniform\"\n"
+	for n := 4; n < 8; n++ {
+		spec += fmt.Sprintf("[[environment]]\nkind = \"deep-sea\"\nsize = %d\n", n)
+	}
+	x, err := sim.Parse("x.toml", spec, sim.Kinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := sim.Run(context.Background(), x, sim.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := Of(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range []bool{false, true} {
+		dir := t.TempDir()
+		paths, err := Write(run, dir, Options{Each: each})
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := slices.ContainsFunc(paths.Figures, func(f string) bool { return strings.HasSuffix(f, "size-5-regret.svg") })
+		page, err := os.ReadFile(paths.Page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has != each {
+			t.Errorf("asked %v: figures of a size are there: %v (%d files)", each, has, len(paths.Figures))
+		}
+		for _, m := range regexp.MustCompile(`href="((?:figures|tables)/[^"]*)"`).FindAllStringSubmatch(string(page), -1) {
+			if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(m[1]))); err != nil {
+				t.Errorf("asked %v: the page links to %s", each, m[1])
+			}
 		}
 	}
 }

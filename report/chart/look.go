@@ -59,8 +59,24 @@ func EnvironmentRamp(j, n int) Look {
 	return l
 }
 
-// BlueRamp returns setting j of n: one is the middle blue, two the outer ones, more interpolate.
-func BlueRamp(j, n int) Look { return ramp(Blues, j, n) }
+// sweepDashes tell the third setting of a sweep and those after it from their neighbours, whose shades are close.
+var sweepDashes = [][]float64{{11, 3}, {6, 3}, {11, 3, 2, 3}, {3, 2}}
+
+// settingDash is the dash of setting j.
+func settingDash(j int) []float64 {
+	if j < 2 {
+		return nil
+	}
+	return sweepDashes[(j-2)%len(sweepDashes)]
+}
+
+// BlueRamp returns setting j of n: one is the middle blue, two the outer ones, more interpolate; from the third on they
+// are dashed.
+func BlueRamp(j, n int) Look {
+	l := ramp(Blues, j, n)
+	l.Dash = settingDash(j)
+	return l
+}
 
 func ramp(of [3]Look, j, n int) Look {
 	switch {
@@ -75,13 +91,18 @@ func ramp(of [3]Look, j, n int) Look {
 	return Look{Light: mix(of[i].Light, of[i+1].Light, f), Dark: mix(of[i].Dark, of[i+1].Dark, f)}
 }
 
-// Shade moves a hue towards the ink, which raises its contrast, by up to 55 % over n settings.
+// Shade moves a hue towards the ink, which raises its contrast, by up to 55 % over n settings; a hue with a solid line is
+// dashed from the third setting on.
 func Shade(l Look, j, n int) Look {
 	if n == 1 {
 		return l
 	}
 	f := 0.55 * float64(j) / float64(n-1)
-	return Look{Light: mix(l.Light, InkColor[0], f), Dark: mix(l.Dark, InkColor[1], f), Dash: l.Dash}
+	dash := l.Dash
+	if dash == nil {
+		dash = settingDash(j)
+	}
+	return Look{Light: mix(l.Light, InkColor[0], f), Dark: mix(l.Dark, InkColor[1], f), Dash: dash}
 }
 
 // mix interpolates two colours in OKLab (Ottosson 2020): f = 0 gives a, f = 1 gives b.
