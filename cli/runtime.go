@@ -27,6 +27,24 @@ const (
 // read with. Cost: one collection.
 func freeStart() { debug.FreeOSMemory() }
 
+// giveBack returns a function that is told of bytes of the heap that are not needed any more, and returns the memory to the
+// system once they are a part of what is alive that is worth a collection. Without it the runtime collects after two
+// minutes, when nothing is allocated, and keeps what it expects to need again.
+func giveBack() func(bytes int64) {
+	freed := int64(0)
+	return func(bytes int64) {
+		m := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(m)
+		if freed += bytes; freed >= max(leastFreed, int64(m[0].Value.Uint64()/8)) {
+			freed = 0
+			debug.FreeOSMemory()
+		}
+	}
+}
+
+// leastFreed is for how many bytes a collection pays.
+const leastFreed = 8 << 20
+
 // tuneHeap sets the rule above for the life of the process.
 func tuneHeap() {
 	if os.Getenv("GOGC") == "" {

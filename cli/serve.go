@@ -447,7 +447,7 @@ func (f *serveFlags) options(logger *slog.Logger) serve.Options {
 		Disk: eventlog.DiskOptions{MaxBytes: f.maxLog, VerifyEvery: f.verifyEvery,
 			Logf: func(format string, a ...any) { logger.Warn(fmt.Sprintf(format, a...)) }},
 		Logger: logger, Keep: f.keep, KeepBytes: f.keepBytes, TrimEvery: f.trimEvery,
-		LayAside: cmp.Or(f.layAside, -1),
+		LayAside: cmp.Or(f.layAside, -1), LaidAside: giveBack(),
 	}
 }
 

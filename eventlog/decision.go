@@ -66,36 +66,36 @@ const FloorUnit = 1_000_000
 // Decision is one action chosen by a model. Its propensity Num/Den is exact with respect to the
 // state that was used, BasisSeq, however old that was.
 type Decision struct {
-	Model       ID        `json:"model"`                 // incarnation of the model; not 0
-	BasisSeq    uint64    `json:"basis_seq"`             // last sequence folded into the state that decided
-	BasisDigest ID        `json:"basis_digest,omitzero"` // digest of that state
-	Member      uint32    `json:"member"`                // j, from 0
-	Negative    bool      `json:"negative,omitzero"`     // ξ = −1
-	Action      string    `json:"action,omitzero"`       // the caller's name of the action
-	Index       uint32    `json:"index"`                 // place of the action among the candidates
-	X           []float64 `json:"x,omitempty"`           // features of the action
-	Num         uint64    `json:"num"`                   // propensity Num/Den, 0 ≤ Num ≤ Den, Den > 0
-	Den         uint64    `json:"den"`                   //
-	Mode        Mode      `json:"mode"`                  //
-	Deferred    bool      `json:"deferred,omitzero"`     // counts only after an Activate record
-	Offered     uint32    `json:"offered,omitzero"`      // K, the number of candidates
-	Context     ID        `json:"context,omitzero"`      // hash of the context
-	Candidates  ID        `json:"candidates,omitzero"`   // digest of the candidates
-	Full        []byte    `json:"full,omitempty"`        // optional copy of the candidates; the model's own form
-	Caller      string    `json:"caller,omitzero"`       // id of the API key
-	Time        int64     `json:"time,omitzero"`         // ns since 1970 on the clock of the node that accepted it
-	Deadline    int64     `json:"deadline,omitzero"`     // ns since 1970: end of the reward window
-	Idempotency []byte    `json:"idempotency,omitempty"` // hash of the caller's idempotency key, at most 32 bytes
-	WouldAction string    `json:"would_action,omitzero"` // apprentice, shadow: what the policy would have done
-	WouldNum    uint64    `json:"would_num,omitzero"`    // and with which propensity, over Den
+	Model       ID        `json:"model" doc:"incarnation of the model"`
+	BasisSeq    uint64    `json:"basis_seq" doc:"last entry of the log that this state had learned from"`
+	BasisDigest ID        `json:"basis_digest,omitzero" doc:"digest of the state that decided"`
+	Member      uint32    `json:"member" doc:"number of the model of the ensemble that chose, from 0"`
+	Negative    bool      `json:"negative,omitzero" doc:"the sign of the member's perturbation was negative"`
+	Action      string    `json:"action,omitzero" doc:"name of the action that was played"`
+	Index       uint32    `json:"index" doc:"place of the action among the candidates, from 0"`
+	X           []float64 `json:"x,omitempty" doc:"features of the action"`
+	Num         uint64    `json:"num" doc:"numerator of the propensity"`
+	Den         uint64    `json:"den" doc:"denominator of the propensity, greater than 0"`
+	Mode        Mode      `json:"mode" doc:"how the action was chosen"`
+	Deferred    bool      `json:"deferred,omitzero" doc:"the event counts only after an activation or a reward"`
+	Offered     uint32    `json:"offered,omitzero" doc:"number of candidates"`
+	Context     ID        `json:"context,omitzero" doc:"hash of the context"`
+	Candidates  ID        `json:"candidates,omitzero" doc:"digest of the candidates"`
+	Full        []byte    `json:"full,omitempty" doc:"copy of the candidates, in the form of the model"`
+	Caller      string    `json:"caller,omitzero" doc:"name of the API key"`
+	Time        int64     `json:"time,omitzero" doc:"time of the decision, in ns since 1970"`
+	Deadline    int64     `json:"deadline,omitzero" doc:"end of the window for rewards, in ns since 1970"`
+	Idempotency []byte    `json:"idempotency,omitempty" doc:"hash of the caller's Idempotency-Key"`
+	WouldAction string    `json:"would_action,omitzero" doc:"what the policy would have played, where a baseline was played"`
+	WouldNum    uint64    `json:"would_num,omitzero" doc:"numerator of the propensity of would_action, over den"`
 	// the random number that j, ξ and the coin of a floor were computed from
-	Draw ID `json:"draw,omitzero"`
+	Draw ID `json:"draw,omitzero" doc:"random number that the choice was computed from"`
 	// the place that the action is for, when one call chose for several
-	Slot string `json:"slot,omitzero"`
+	Slot string `json:"slot,omitzero" doc:"the place that the action is for, where one call chose for several"`
 
 	// Atoms is the encoding of the action by a hashed encoder, in the encoder's own form; then there is no
 	// X. At most MaxData bytes.
-	Atoms []byte `json:"atoms,omitempty"`
+	Atoms []byte `json:"atoms,omitempty" doc:"encoding of the action by a model that reads requests"`
 
 	// Law, Groups, Voters and Floor are the law of the draw over all K candidates, in their order. The
 	// candidates of a group cannot be told apart by the policy. Candidate i is chosen with probability
@@ -103,29 +103,29 @@ type Decision struct {
 	//	(1 − ε) · Law[i]/Voters / g + ε/K,   ε = Floor/FloorUnit,
 	//
 	// where g is the number of candidates in its group.
-	Law []uint64 `json:"law,omitempty"` // votes for the candidate's group; 2 to 65,536 candidates
+	Law []uint64 `json:"law,omitempty" doc:"votes for each candidate's group"`
 	// number of the candidate's group, from 0 in order of first appearance; nil when each is its own
-	Groups []uint32 `json:"groups,omitempty"`
-	Voters uint64   `json:"voters,omitzero"` // votes of all groups together
-	Floor  uint32   `json:"floor,omitzero"`  // exploration floor in millionths
+	Groups []uint32 `json:"groups,omitempty" doc:"group of each candidate, numbered from 0; the policy cannot tell the members of a group apart"`
+	Voters uint64   `json:"voters,omitzero" doc:"votes of all groups together"`
+	Floor  uint32   `json:"floor,omitzero" doc:"exploration floor, in millionths"`
 
-	Notes  Notes  `json:"notes,omitzero"`  // what encoding met
-	Config uint64 `json:"config,omitzero"` // version number of the configuration that decided
+	Notes  Notes  `json:"notes,omitzero" doc:"what encoding the request met"`
+	Config uint64 `json:"config,omitzero" doc:"version of the configuration that decided"`
 
 	// Unit is the keyed hash of the value at the model's unit (IDKeys.Unit), 0 for a model without one, and Span the
 	// epoch of its assignment: decisions of one unit in one span draw one policy.
-	Unit ID     `json:"unit,omitzero"`
-	Span uint64 `json:"span,omitzero"`
+	Unit ID     `json:"unit,omitzero" doc:"keyed hash of the value at the model's unit, 0 for a model without one"`
+	Span uint64 `json:"span,omitzero" doc:"epoch of the unit's assignment"`
 
 	// Costs are those of the candidates in units of money, in their order: all of them or none.
-	Costs []float64 `json:"costs,omitempty"`
+	Costs []float64 `json:"costs,omitempty" doc:"costs of the candidates in units of money, in their order"`
 	// Price and the following are of a decision under a budget: the dual price that the law was made with, in units of
 	// reward for a unit of money; what the decision costs in expectation, before the hard stop takes anything away.
-	Price   float64 `json:"price,omitzero"`
-	Expects float64 `json:"expects,omitzero"`
-	Play    Play    `json:"play,omitzero"`
+	Price   float64 `json:"price,omitzero" doc:"under a budget: price of a unit of money, in units of reward"`
+	Expects float64 `json:"expects,omitzero" doc:"under a budget: what the decision costs in expectation, before the hard stop"`
+	Play    Play    `json:"play,omitzero" doc:"what a decision under a budget or a guard played"`
 	// Baseline is 1 + the place of the caller's baseline among the candidates, of a guarded model; 0 otherwise.
-	Baseline uint32 `json:"baseline,omitzero"`
+	Baseline uint32 `json:"baseline,omitzero" doc:"1 + the place of the caller's baseline among the candidates, of a guarded model; 0 otherwise"`
 }
 
 // Play says what decided.

@@ -766,14 +766,14 @@ func (l *Stream) Trim(ctx context.Context, shard uint16, upTo uint64) error {
 
 // Replica is a server that has the log.
 type Replica struct {
-	Name    string        `json:"name"`
-	Leader  bool          `json:"leader"`
-	Current bool          `json:"current"` // it has what the leader has
-	Offline bool          `json:"offline"`
-	Lag     uint64        `json:"lag"`    // entries
-	Active  time.Duration `json:"active"` // since it was heard of
+	Name    string        `json:"name" doc:"name of the server"`
+	Leader  bool          `json:"leader" doc:"it leads the log"`
+	Current bool          `json:"current" doc:"it has what the leader has"`
+	Offline bool          `json:"offline" doc:"the leader does not reach it"`
+	Lag     uint64        `json:"lag" doc:"entries that it lacks"`
+	Active  time.Duration `json:"active" doc:"time since the server was heard of, in ns"`
 	// Behind says why a majority with it would wait for it, empty when it would not.
-	Behind string `json:"behind,omitempty"`
+	Behind string `json:"behind,omitempty" doc:"why a majority with it would wait for it; absent when it would not"`
 }
 
 // Replicas returns the servers that have shard 0, as the leader sees them.

@@ -147,15 +147,15 @@ func (c *Coin) floor() float64 {
 
 // CoinPoint is a mean cost and a mean reward with its interval.
 type CoinPoint struct {
-	Action  string   `json:"action,omitempty"`
-	Cost    float64  `json:"cost"`
-	Reward  *float64 `json:"reward"` // self-normalised, moved to the nearest end of its interval; nil: not Shown
-	Lower   float64  `json:"lower"`
-	Upper   float64  `json:"upper"`
-	Lacking int      `json:"lacking,omitempty"` // events from the first one on that could not play it: it has no point
-	Absent  int      `json:"absent,omitempty"`  // of these, events that did not offer it
-	Floor   float64  `json:"floor,omitempty"`   // of a model: it would give an action without a point one
-	Share   float64  `json:"share,omitempty"`   // of the coin
+	Action  string   `json:"action,omitempty" doc:"name of the action; absent for the policy"`
+	Cost    float64  `json:"cost" doc:"mean cost of a decision"`
+	Reward  *float64 `json:"reward" doc:"mean reward of a decision, self-normalised; null where the log cannot say"`
+	Lower   float64  `json:"lower" doc:"lower end of the interval of the reward"`
+	Upper   float64  `json:"upper" doc:"upper end of the interval of the reward"`
+	Lacking int      `json:"lacking,omitempty" doc:"events, from the first on, that could not play the action; then it has no point"`
+	Absent  int      `json:"absent,omitempty" doc:"of these, events that did not offer it"`
+	Floor   float64  `json:"floor,omitempty" doc:"of a model: its exploration floor, which would give an action without a point one"`
+	Share   float64  `json:"share,omitempty" doc:"part of the decisions in which the coin plays the action"`
 }
 
 // Missing says why the action has no point in a comparison of so many events, and what would give it one; "" where it
@@ -173,15 +173,15 @@ func (p CoinPoint) Missing(events int) string {
 
 // CoinResult says whether choosing pays. Every interval holds at every n at once, each with its own level.
 type CoinResult struct {
-	Events     int         `json:"events"`
-	Stopped    int         `json:"stopped"` // events under the hard stop of a budget, which are not among them
+	Events     int         `json:"events" doc:"decisions that are compared"`
+	Stopped    int         `json:"stopped" doc:"decisions under the hard stop of a budget, which are not among them"`
 	Policy     CoinPoint   `json:"policy"`
-	Actions    []CoinPoint `json:"actions"`
-	Compared   bool        `json:"compared"`   // there is a coin of this cost
-	Difference *float64    `json:"difference"` // of the rewards: the policy's less the coin's; nil: an action of the coin has no Reward
-	Lower      float64     `json:"lower"`
-	Upper      float64     `json:"upper"`
-	Sentence   string      `json:"sentence"`
+	Actions    []CoinPoint `json:"actions" doc:"each fixed action"`
+	Compared   bool        `json:"compared" doc:"there is a coin of the policy's cost"`
+	Difference *float64    `json:"difference" doc:"mean reward of the policy less that of the coin; null where an action of the coin has none"`
+	Lower      float64     `json:"lower" doc:"lower end of the interval of the difference"`
+	Upper      float64     `json:"upper" doc:"upper end of the interval of the difference"`
+	Sentence   string      `json:"sentence" doc:"the comparison in words"`
 	// WithStop is the comparison of all events, those under the hard stop too: see Coin.AddStopped. Absent without
 	// such.
 	WithStop *CoinResult `json:"with_stop,omitempty"`

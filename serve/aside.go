@@ -8,7 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"troupe/eventlog"
 	"troupe/serve/fold"
+	"troupe/serve/recent"
 	"troupe/serve/shelf"
 )
 
@@ -18,9 +20,11 @@ type aside struct {
 	shelf  *shelf.Shelf // of the fold, nil without a data directory
 	limit  int64
 	logger *slog.Logger
+	recent *recent.Decisions
+	freed  func(bytes int64) // nil for none
 }
 
-// asideLoop lays models aside that are not used.
+// asideLoop lays models aside that are not used, and forgets their newest decisions.
 func (s *aside) asideLoop(ctx context.Context, every time.Duration) {
 	tick := s.time.Ticker(every)
 	defer tick.Stop()
@@ -60,7 +64,30 @@ func (s *aside) layAside() (int, error) {
 		}
 	}
 	idle := s.awake(func(m *fold.Model) bool { return !m.TakeUsed() })
-	return len(idle), s.layDown(idle)
+	if len(idle) == 0 {
+		return 0, nil
+	}
+	bytes := int64(0)
+	for _, m := range idle {
+		size := m.Size()
+		bytes += size.Used - size.Aside
+	}
+	err := s.layDown(idle)
+	s.recent.Keep(s.awakeNow())
+	if s.freed != nil && err == nil {
+		s.freed(bytes)
+	}
+	return len(idle), err
+}
+
+// awakeNow returns whether a model was awake when it was called.
+func (s *aside) awakeNow() func(model eventlog.ID) bool {
+	now := map[eventlog.ID]bool{}
+	s.awake(func(m *fold.Model) bool {
+		now[m.ID] = true
+		return false
+	})
+	return func(model eventlog.ID) bool { return now[model] }
 }
 
 // layAsideTo lays models aside, those first that have not learned for longest, until all models take at most limit

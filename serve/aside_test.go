@@ -121,3 +121,42 @@ func TestModelBytes(t *testing.T) {
 		t.Errorf("%d models were laid aside for the bound, want the 3 oldest", n)
 	}
 }
+
+// TestAsideForgets: with a model its newest decisions leave the memory, and how much that freed is told; its rewards still
+// count, and those of a model that is awake need no log.
+func TestAsideForgets(t *testing.T) {
+	var told int64
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}, func(o *Options) {
+		o.LayAside, o.LaidAside = -1, func(bytes int64) { told += bytes }
+	})
+	events := map[string][]string{}
+	for _, name := range []string{"idle", "busy"} {
+		must(s.CreateModel(t.Context(), vectors(name, 8, func(*ModelConfig) {}), ""))
+		for round := range 20 {
+			d := must(s.Decide(t.Context(), name, DecideRequest{Actions: actions(round, 4, 8)}))
+			events[name] = append(events[name], d.EventID)
+		}
+		must(s.Reward(t.Context(), RewardRequest{EventID: events[name][0], Value: 1}))
+	}
+	must(s.aside.layAside()) // both were used
+	must(s.Reward(t.Context(), RewardRequest{EventID: events["busy"][1], Value: 1}))
+	if n := must(s.aside.layAside()); n != 1 || told <= 0 {
+		t.Fatalf("%d models were laid aside, which freed %d bytes", n, told)
+	}
+	held := func(name string) (n int) {
+		for _, id := range events[name] {
+			if s.recent.Holds(id) {
+				n++
+			}
+		}
+		return n
+	}
+	if idle, busy := held("idle"), held("busy"); idle != 0 || busy != 20 {
+		t.Errorf("%d decisions of the idle model are in memory and %d of the busy one, expected 0 and 20", idle, busy)
+	}
+	for _, id := range events["idle"][1:] {
+		if r := must(s.Reward(t.Context(), RewardRequest{EventID: id, Value: 1})); r.Status != Accepted {
+			t.Errorf("a reward of a model that was laid aside is %s", r.Status)
+		}
+	}
+}

@@ -75,6 +75,8 @@ type Options struct {
 	// long; default 1 minute; negative: never. Its snapshot stays, in a file without a name in Dir, in memory without
 	// Dir; the next call builds the policy again.
 	LayAside time.Duration
+	// LaidAside, if not nil, is called after models were laid aside, with about how many bytes of the heap that freed.
+	LaidAside func(bytes int64)
 	// Wait bounds how long a call waits for its own record to be applied, for MinSeq, and for the end of the log that
 	// it reads; default 5 s.
 	Wait time.Duration

@@ -164,10 +164,10 @@ const (
 
 // RewardResult answers a RewardRequest.
 type RewardResult struct {
-	Status RewardStatus `json:"status"`
+	Status RewardStatus `json:"status" doc:"accepted, duplicate (the event has its reward), late (the window is closed) or ignored (recorded, does not count)"`
 	// Seq is the log entry of the reward. For a duplicate that was recognised before it was written
 	// it is the sequence of the state that knew.
-	Seq uint64 `json:"seq"`
+	Seq uint64 `json:"seq" doc:"log entry of the reward; for a duplicate the entry that the state had reached"`
 }
 
 // RewardItem is one answer of RewardBatch.
@@ -179,8 +179,8 @@ type RewardItem struct {
 // ActivateResult answers Activate.
 type ActivateResult struct {
 	// Status is accepted, duplicate (it was active), or late.
-	Status RewardStatus `json:"status"`
-	Seq    uint64       `json:"seq"`
+	Status RewardStatus `json:"status" doc:"accepted, duplicate (it was active already) or late"`
+	Seq    uint64       `json:"seq" doc:"log entry of the activation"`
 }
 
 // CloneRequest asks for a copy of a model.

@@ -12,19 +12,19 @@ import (
 
 // Model is a model as its owner sees it.
 type Model struct {
-	Name        string      `json:"name"`
-	Incarnation eventlog.ID `json:"incarnation"`
+	Name        string      `json:"name" doc:"name of the model"`
+	Incarnation eventlog.ID `json:"incarnation" doc:"id of this life of the model; a clone and a rollback begin a new one"`
 	Config      ModelConfig `json:"config"`
 	// ConfigVersion counts configurations from 1: the ETag.
-	ConfigVersion uint64 `json:"config_version"`
-	Paused        bool   `json:"paused"`
-	Dim           int    `json:"dim"`
+	ConfigVersion uint64 `json:"config_version" doc:"number of the configuration, from 1; it is the ETag"`
+	Paused        bool   `json:"paused" doc:"decisions are refused until the model is resumed"`
+	Dim           int    `json:"dim" doc:"number of coordinates of the features, 0 for a model that reads requests"`
 	// Kind is that of the features: requests (any request is read), schema or vector (dim).
-	Kind string `json:"kind"`
+	Kind string `json:"kind" doc:"requests (any request is read), schema, or vector (dim)"`
 	// Warnings say what the model ignores, cannot tell apart, or has assumed, and what to do.
-	Warnings []string `json:"warnings,omitempty"`
+	Warnings []string `json:"warnings,omitempty" doc:"what the model ignores, cannot tell apart or has assumed, and what to do"`
 	// Notes counts decisions by what encoding met: ignored, clamped, alike, type.
-	Notes map[string]uint64 `json:"notes,omitempty"`
+	Notes map[string]uint64 `json:"notes,omitempty" doc:"decisions by what encoding met: ignored, clamped, alike, type"`
 	// Range is the range of rewards in force.
 	Range Range `json:"range"`
 	// Budget is what a model with a budget has spent, absent for others.
@@ -53,26 +53,26 @@ type Model struct {
 	Untaken *Untaken `json:"untaken,omitempty"`
 	// Failed is why the newest try to decide failed: a numerical failure of the policy, and the call that mends it. Empty
 	// when all is well.
-	Failed string `json:"failed,omitempty"`
+	Failed string `json:"failed,omitempty" doc:"why the newest try to decide failed, and the call that mends it; absent when all is well"`
 }
 
 // NoticedView is a change of the rewards that a policy noticed by itself.
 type NoticedView struct {
-	At        uint64  `json:"at"`        // learned events before the rewards changed, about
-	Seen      uint64  `json:"seen"`      // learned events when it was certain enough to be stated
-	Posterior float64 `json:"posterior"` // of a change since the one stated before
+	At        uint64  `json:"at" doc:"learned events before the rewards changed, about"`
+	Seen      uint64  `json:"seen" doc:"learned events when the change was certain enough to be stated"`
+	Posterior float64 `json:"posterior" doc:"posterior probability of a change since the one stated before"`
 	// Before and After are the mean rewards before and since, both 0 where the policy does not know them.
-	Before float64 `json:"before"`
-	After  float64 `json:"after"`
+	Before float64 `json:"before" doc:"mean reward before the change"`
+	After  float64 `json:"after" doc:"mean reward since the change"`
 }
 
 // Range is the range of rewards of a model.
 type Range struct {
-	Min      float64 `json:"min"`
-	Max      float64 `json:"max"`
-	Declared bool    `json:"declared"` // rewards outside are refused; otherwise they widen it
+	Min      float64 `json:"min" doc:"smallest reward in force"`
+	Max      float64 `json:"max" doc:"largest reward in force"`
+	Declared bool    `json:"declared" doc:"rewards outside are refused; otherwise they widen the range"`
 	// ChangedSeq is the entry of the reward that widened it last, 0 when none did.
-	ChangedSeq uint64 `json:"changed_seq,omitempty"`
+	ChangedSeq uint64 `json:"changed_seq,omitempty" doc:"entry of the reward that widened the range last, 0 when none did"`
 }
 
 // BudgetView is the state of a model's budget after the newest entry.
@@ -98,9 +98,9 @@ type GuardView struct {
 
 // Missing is what an event without a reward counts.
 type Missing struct {
-	Value   float64 `json:"value"`
-	Adopted bool    `json:"adopted"` // from the data, since entry Seq; otherwise it was declared
-	Seq     uint64  `json:"seq,omitempty"`
+	Value   float64 `json:"value" doc:"what an event without a reward counts"`
+	Adopted bool    `json:"adopted" doc:"the value was learned from the data, otherwise it was declared"`
+	Seq     uint64  `json:"seq,omitempty" doc:"entry since which it is in force, where it was learned"`
 }
 
 // Number is the scale of a number feature: (t(x) − Mean)/Deviation, with t(x) = x, or for heavy tails
@@ -122,21 +122,21 @@ type Owner struct {
 
 // EventView is what is recorded of a decision.
 type EventView struct {
-	EventID     string            `json:"event_id"`
+	EventID     string            `json:"event_id" doc:"id of the event"`
 	Key         eventlog.Event    `json:"key"`
-	Seq         uint64            `json:"seq"`
-	Model       string            `json:"model"` // name; empty when deleted
-	Incarnation eventlog.ID       `json:"incarnation"`
+	Seq         uint64            `json:"seq" doc:"log entry that holds the decision"`
+	Model       string            `json:"model" doc:"name of the model; empty when it was deleted"`
+	Incarnation eventlog.ID       `json:"incarnation" doc:"id of the life of the model that decided"`
 	Decision    eventlog.Decision `json:"decision"`
 	Action      Chosen            `json:"action"`
-	Time        time.Time         `json:"time"`
-	Deadline    time.Time         `json:"deadline"`
+	Time        time.Time         `json:"time" doc:"time of the decision"`
+	Deadline    time.Time         `json:"deadline" doc:"end of the window for rewards"`
 	// Status: open, inactive (deferred and not activated), rewarded, or closed (the window is over).
-	Status string `json:"status"`
+	Status string `json:"status" doc:"open, inactive (deferred and not activated), rewarded, or closed (the window is over)"`
 	// Value is the reward so far, while the window is open and there is one.
-	Value *float64 `json:"value,omitempty"`
+	Value *float64 `json:"value,omitempty" doc:"reward so far, while the window is open and there is one"`
 	// Cost is what calls said so far that it cost, while the window is open. What the request stated is in Decision.
-	Cost *float64 `json:"cost,omitempty"`
+	Cost *float64 `json:"cost,omitempty" doc:"what calls said so far that it cost, while the window is open"`
 	// Request is what was sent, for some of the newest decisions that this process made since its start. It is not in
 	// the log.
 	Request *RequestView `json:"request,omitempty"`
@@ -146,21 +146,21 @@ type EventView struct {
 // candidates and the same draw.
 type Replayed struct {
 	Key      eventlog.Event    `json:"key"`
-	Seq      uint64            `json:"seq"`
+	Seq      uint64            `json:"seq" doc:"log entry of the decision"`
 	Recorded eventlog.Decision `json:"recorded"`
 	// The same fields, computed anew.
-	Digest   eventlog.ID `json:"digest"` // of the state at basis_seq
-	Action   string      `json:"action"`
-	Index    int         `json:"index"`
-	Num      uint64      `json:"num"`
-	Den      uint64      `json:"den"`
-	Member   uint32      `json:"member"`
-	Negative bool        `json:"negative"`
-	Price    float64     `json:"price,omitempty"`   // of a budget
-	Expects  float64     `json:"expects,omitempty"` // what the decision cost in expectation
-	Stopped  bool        `json:"stopped,omitempty"` // the hard stop has taken actions away
-	Equal    bool        `json:"equal"`
-	Differs  []string    `json:"differs,omitempty"` // names of fields that are not equal
+	Digest   eventlog.ID `json:"digest" doc:"digest of the state at basis_seq, computed anew"`
+	Action   string      `json:"action" doc:"action, computed anew"`
+	Index    int         `json:"index" doc:"its place among the candidates, from 0"`
+	Num      uint64      `json:"num" doc:"numerator of the propensity, computed anew"`
+	Den      uint64      `json:"den" doc:"denominator of the propensity, computed anew"`
+	Member   uint32      `json:"member" doc:"number of the model of the ensemble, computed anew"`
+	Negative bool        `json:"negative" doc:"sign of its perturbation, computed anew"`
+	Price    float64     `json:"price,omitempty" doc:"price of a unit of money, computed anew"`
+	Expects  float64     `json:"expects,omitempty" doc:"expected cost of the decision, computed anew"`
+	Stopped  bool        `json:"stopped,omitempty" doc:"whether the hard stop of the budget took actions away, computed anew"`
+	Equal    bool        `json:"equal" doc:"all of these are as they were recorded"`
+	Differs  []string    `json:"differs,omitempty" doc:"names of the fields that are not"`
 }
 
 // StateView is the state of a model's policy.
@@ -243,35 +243,35 @@ type Recovery struct {
 type ExplainedView struct {
 	// Share is how much of the variance of the rewards the model explains, 1 − σ²/s². The rest is chance, or not in the
 	// requests.
-	Share float64    `json:"share"`
-	Parts []PartView `json:"parts"` // in descending order of their share, the first 50
-	More  int        `json:"more,omitzero"`
+	Share float64    `json:"share" doc:"part of the variance of the rewards that the model explains"`
+	Parts []PartView `json:"parts" doc:"the largest 50 contributions, in descending order"`
+	More  int        `json:"more,omitzero" doc:"how many contributions are not listed"`
 	// Text says it in a sentence. It is empty before 100 rewards.
-	Text string `json:"text,omitempty"`
+	Text string `json:"text,omitempty" doc:"the result in a sentence; empty before 100 rewards"`
 	// Far are rewards that are far from all others: each counts as their mean until there is a second one like
 	// it.
-	Far []float64 `json:"far,omitempty"`
+	Far []float64 `json:"far,omitempty" doc:"rewards far from all others: each counts as their mean until there is a second one like it"`
 }
 
 // PartView is the share of an action itself, of a field, or of two fields together.
 type PartView struct {
 	// Name is that of the field, "action" for the actions themselves; two names with " with " between them for fields
 	// that matter together; "field N" where the server has not seen the name since it started.
-	Name  string  `json:"name"`
-	Share float64 `json:"share"` // of all that the model has found
+	Name  string  `json:"name" doc:"name of the field; action for the actions themselves; two names with \" with \" between them for fields that matter together"`
+	Share float64 `json:"share" doc:"its part of all that the model has found"`
 }
 
 // FeatureView is what the requests of a model had of a feature, since the server started.
 type FeatureView struct {
-	Name string `json:"name"`
+	Name string `json:"name" doc:"name of the feature"`
 	// number, string or boolean, as it came first; absent for a feature of a schema that is no number
-	Kind     string   `json:"kind,omitempty"`
-	Requests uint64   `json:"requests"`          // that had it
-	Low      *float64 `json:"low,omitempty"`     // smallest number
-	High     *float64 `json:"high,omitempty"`    // largest number
-	Ignored  uint64   `json:"ignored,omitzero"`  // requests in which it, or its level, was ignored
-	Clamped  uint64   `json:"clamped,omitzero"`  // requests in which it was clamped
-	Mistyped uint64   `json:"mistyped,omitzero"` // values of another type
+	Kind     string   `json:"kind,omitempty" doc:"number, string or boolean, as it came first; absent for a feature of a schema that is no number"`
+	Requests uint64   `json:"requests" doc:"requests that had the feature"`
+	Low      *float64 `json:"low,omitempty" doc:"smallest number"`
+	High     *float64 `json:"high,omitempty" doc:"largest number"`
+	Ignored  uint64   `json:"ignored,omitzero" doc:"requests in which it, or its level, was ignored"`
+	Clamped  uint64   `json:"clamped,omitzero" doc:"requests in which its number was moved into the range of the schema"`
+	Mistyped uint64   `json:"mistyped,omitzero" doc:"values of another type than the first one"`
 	// Weight is the largest one of the feature, in its own standard deviations, of a model that reads requests; absent
 	// while there is none.
 	Weight *WeightView `json:"weight,omitempty"`
@@ -279,32 +279,32 @@ type FeatureView struct {
 
 // SeenView is what the requests of a model had, since the server started.
 type SeenView struct {
-	Requests uint64        `json:"requests"`
-	Features []FeatureView `json:"features"`      // by name, the first 200
-	More     int           `json:"more,omitzero"` // features that are not listed
+	Requests uint64        `json:"requests" doc:"requests since the server started"`
+	Features []FeatureView `json:"features" doc:"the first 200 features, by name"`
+	More     int           `json:"more,omitzero" doc:"how many features are not listed"`
 }
 
 // WeightView is what a model that reads requests has learned of an action, or a value of an action, alone or with a value
 // of the context.
 type WeightView struct {
-	Name string `json:"name"` // such as context.city=Oslo × id=sport
+	Name string `json:"name" doc:"value that has the weight, such as context.city=Oslo × id=sport"`
 	// Features are those of the name, in its order: none or one of the context, then one of the action, or id.
-	Features []string `json:"features"`
+	Features []string `json:"features" doc:"features of the name, in its order: none or one of the context, then one of the action, or id"`
 	// Weight is what the value adds to the expected reward, and Spread its standard deviation.
-	Weight float64 `json:"weight"`
-	Spread float64 `json:"spread"`
+	Weight float64 `json:"weight" doc:"what the value adds to the expected reward"`
+	Spread float64 `json:"spread" doc:"standard deviation of the weight"`
 }
 
 // WeightsView lists weights of a model that reads requests.
 type WeightsView struct {
-	Rows []WeightView `json:"rows"` // the first 50, those first whose weight is the most spreads away from 0
-	More int          `json:"more,omitzero"`
+	Rows []WeightView `json:"rows" doc:"the first 50, those first whose weight is most standard deviations away from 0"`
+	More int          `json:"more,omitzero" doc:"how many weights are not listed"`
 }
 
 // RequestView is what a request had, as far as the server remembers it: the newest ones that this process decided since
 // its start, of many no more than a hundred in a second.
 type RequestView struct {
-	EventID string `json:"event_id,omitempty"`
+	EventID string `json:"event_id,omitempty" doc:"id of the event of the decision"`
 	Context string `json:"context,omitempty" doc:"as it was sent"`
 	Actions string `json:"actions" doc:"the candidates as they were sent"`
 	Cut     bool   `json:"cut,omitempty" doc:"the texts are not whole: of a context 768 bytes are kept, of the candidates 1536"`
@@ -313,67 +313,67 @@ type RequestView struct {
 // ReplicaCheck is what a node found when it read the files of its replica.
 type ReplicaCheck struct {
 	// Done is false while the files are still being read: ask again.
-	Done  bool   `json:"done"`
-	First uint64 `json:"first,omitempty"`
-	Last  uint64 `json:"last,omitempty"` // entry
+	Done  bool   `json:"done" doc:"false while the files are still being read: ask again"`
+	First uint64 `json:"first,omitempty" doc:"first entry of the files"`
+	Last  uint64 `json:"last,omitempty" doc:"last entry of the files"`
 	// Began is the newest entry that the node had applied when it began to read: the files of a whole replica have it.
-	Began  uint64   `json:"began,omitempty"`
-	Damage []string `json:"damage,omitempty"`
+	Began  uint64   `json:"began,omitempty" doc:"newest entry that the node had applied when it began to read"`
+	Damage []string `json:"damage,omitempty" doc:"what is wrong with the files"`
 }
 
 // ClusterHealth is how a node sees its cluster.
 type ClusterHealth struct {
-	Node string `json:"node"`
+	Node string `json:"node" doc:"name of this node"`
 	// Contact is how many seconds ago the node reached a majority; beyond 5 it is not ready.
-	Contact float64 `json:"contact_seconds"`
+	Contact float64 `json:"contact_seconds" doc:"seconds since the node reached a majority; beyond 5 it is not ready"`
 	// Clock is how many seconds this node's clock is ahead of the median.
-	Clock float64     `json:"clock_seconds"`
-	Keys  eventlog.ID `json:"keys"` // fingerprint
+	Clock float64     `json:"clock_seconds" doc:"how far the node's clock is ahead of the median of the cluster"`
+	Keys  eventlog.ID `json:"keys" doc:"fingerprint of the keys of event ids"`
 	// KeyNumbers are the keys of event ids that the node recognises, first the one that it makes them with.
-	KeyNumbers []int        `json:"key_numbers"`
-	Nodes      []NodeHealth `json:"nodes"`
+	KeyNumbers []int        `json:"key_numbers" doc:"numbers of the keys of event ids that the node recognises, the one that it signs with first"`
+	Nodes      []NodeHealth `json:"nodes" doc:"all nodes of the log, as this one knows them"`
 	// CertificateEnds is until when the certificate that the node shows the others is valid.
-	CertificateEnds *time.Time `json:"certificate_ends,omitempty"`
+	CertificateEnds *time.Time `json:"certificate_ends,omitempty" doc:"end of the validity of the certificate that the node shows to the others"`
 	// Replicas are the servers that have the log, as its leader saw them last; none when nothing is known.
-	Replicas []eventlog.Replica `json:"replicas,omitempty"`
-	Void     uint64             `json:"void"` // batches of this node that were stored too late to count
+	Replicas []eventlog.Replica `json:"replicas,omitempty" doc:"servers that have the log, as its leader saw them last"`
+	Void     uint64             `json:"void" doc:"batches of this node that were stored too late to count"`
 	// Unwritten counts the entries of the log that have no effect because no node has written them; UnwrittenEntry is
 	// the newest of them, 0 for none. They are the same at every node. Anything but 0 is an alarm.
-	Unwritten      uint64 `json:"unwritten_entries"`
-	UnwrittenEntry uint64 `json:"unwritten_entry,omitempty"`
+	Unwritten      uint64 `json:"unwritten_entries" doc:"entries of the log that none of the nodes wrote; they have no effect, and any is an alarm"`
+	UnwrittenEntry uint64 `json:"unwritten_entry,omitempty" doc:"the newest of them"`
 	// Declared counts the entries that an operator has declared void, because no node could read them.
-	Declared uint64 `json:"declared_void,omitempty"`
+	Declared uint64 `json:"declared_void,omitempty" doc:"entries that an operator has declared void because no node could read them"`
 	// Digest says how the models of this node compare with those of the others: "agrees" with a majority; "differs"
 	// from one, then the node has stopped; "doubt" while they differ and no majority agrees; empty before the first
 	// comparison.
-	Digest string `json:"digest,omitempty"`
+	Digest string `json:"digest,omitempty" doc:"how the models of this node compare with those of the others: agrees with a majority, differs from one, doubt without one; empty before the first comparison"`
 	// Base is the entry whose state takes the place of what was trimmed, or is to be, 0 for none; Trim says what the
 	// removal of the entries before it waits for, empty when nothing is to be removed.
-	Base uint64 `json:"base,omitempty"`
-	Trim string `json:"trim,omitempty"`
+	Base uint64 `json:"base,omitempty" doc:"entry whose state replaces what was trimmed before it"`
+	Trim string `json:"trim,omitempty" doc:"what the removal of trimmed entries waits for"`
 	// LogVersion is the version in which the node writes. It rises when every node can read a higher one
 	// (NodeHealth.Readable).
-	LogVersion uint16 `json:"log_version"`
+	LogVersion uint16 `json:"log_version" doc:"version of the records that the node writes"`
 	// Damage says what is wrong with the files of this node's replica, as far as they were read: what they do not give
 	// comes from the others, and the node lets another one lead. Empty when nothing is known.
-	Damage string `json:"replica_damage,omitempty"`
+	Damage string `json:"replica_damage,omitempty" doc:"what is wrong with the files of this node's replica"`
 	// Unrepaired says why the damaged files are not made anew from the other nodes yet; the node tries again.
-	Unrepaired string `json:"replica_unrepaired,omitempty"`
+	Unrepaired string `json:"replica_unrepaired,omitempty" doc:"why the damaged files are not made anew yet"`
 	// Repairs counts how often the files were made anew from the other nodes, over all starts; Repaired is when that
 	// was last.
-	Repairs  uint64     `json:"replica_repairs"`
-	Repaired *time.Time `json:"replica_repaired,omitempty"`
+	Repairs  uint64     `json:"replica_repairs" doc:"how often the files were made anew from the other nodes, over all starts"`
+	Repaired *time.Time `json:"replica_repaired,omitempty" doc:"when that was last"`
 	// Verified is when all files of the replica were read last and were whole, up to VerifiedEntry.
-	Verified      *time.Time `json:"replica_verified,omitempty"`
-	VerifiedEntry uint64     `json:"replica_verified_entry,omitempty"`
+	Verified      *time.Time `json:"replica_verified,omitempty" doc:"when all files of the replica were read last and were whole"`
+	VerifiedEntry uint64     `json:"replica_verified_entry,omitempty" doc:"up to which entry"`
 	// Elections is how often another node led the log than before, since this one started.
-	Elections uint64 `json:"elections"`
+	Elections uint64 `json:"elections" doc:"how often another node led the log than before, since this one started"`
 	// Change says what a change of the nodes waits for, at the node that brings it to its end; empty for nothing.
-	Change string `json:"change,omitempty"`
+	Change string `json:"change,omitempty" doc:"what a change of the nodes waits for, at the node that completes it"`
 	// Settled: this node has brought the servers of the log to its list of nodes, and each has a replica that is
 	// current. One of the nodes says so when a change is at its end.
-	Settled bool `json:"settled,omitempty"`
-	Drained bool `json:"drained,omitempty"`
+	Settled bool `json:"settled,omitempty" doc:"the servers of the log are those of the list of nodes, and each has a current replica"`
+	Drained bool `json:"drained,omitempty" doc:"the node takes no new calls and may be stopped"`
 	// Attested is what the servers of the log are trusted by, where they belong to others; nil where they are the
 	// nodes.
 	Attested *Attested `json:"attested,omitempty"`
@@ -382,8 +382,8 @@ type ClusterHealth struct {
 // Attested says whether the servers of the log are known to keep what they acknowledge.
 type Attested struct {
 	// By is AttestedByServers when they report themselves, otherwise the name of who vouches for them.
-	By string `json:"by"`
-	Is bool   `json:"is"`
+	By string `json:"by" doc:"log_servers where the NATS servers report it themselves, otherwise the name of the person or team that vouches for them"`
+	Is bool   `json:"is" doc:"whether the servers are known to keep what they acknowledge"`
 }
 
 // AttestedByServers is Attested.By of servers that report themselves.
@@ -400,18 +400,18 @@ func (c *ClusterHealth) Names() []string {
 
 // NodeHealth is a node as its checkpoints say.
 type NodeHealth struct {
-	Name string `json:"name"`
-	Live bool   `json:"live"`
+	Name string `json:"name" doc:"name of the node"`
+	Live bool   `json:"live" doc:"it has written a checkpoint lately"`
 	// Heard is how many seconds ago its newest checkpoint was applied here, -1 when none was.
-	Heard    float64 `json:"heard_seconds"`
-	Applied  uint64  `json:"applied"`
-	Readable uint32  `json:"readable"`       // the highest log version that it reads
-	Base     uint64  `json:"base,omitempty"` // entry of the newest base that it has
-	Differs  bool    `json:"differs"`        // the digest of its models was not ours when they were compared last
+	Heard    float64 `json:"heard_seconds" doc:"seconds since its newest checkpoint was applied here, -1 when none was"`
+	Applied  uint64  `json:"applied" doc:"last entry that it had applied"`
+	Readable uint32  `json:"readable" doc:"highest version of records that it reads"`
+	Base     uint64  `json:"base,omitempty" doc:"entry of the newest base that it has"`
+	Differs  bool    `json:"differs" doc:"the digest of its models was another one than here when they were compared last"`
 	// Lag is how many entries it had not applied when it wrote its newest checkpoint.
-	Lag uint64 `json:"lag"`
+	Lag uint64 `json:"lag" doc:"entries that it had not applied when it wrote its newest checkpoint"`
 	// Clock is how many seconds its clock was ahead of this node's when its newest checkpoint came.
-	Clock float64 `json:"clock_seconds"`
+	Clock float64 `json:"clock_seconds" doc:"how far its clock was ahead of this node's when that came"`
 }
 
 // Entries is a piece of the log as it is stored.

@@ -223,14 +223,46 @@ type replay struct {
 
 func (r replay) Close() error { return r.closer.Close() }
 
-// Undescribed returns the properties of schemas that have no description, and no reference to a schema that has one.
+// Undescribed returns the properties of schemas, at any depth, and the parameters of operations that have no description. A
+// property that only refers to a schema has the one of that schema, if the schema has properties or a description.
 func (d *Document) Undescribed() (out []string) {
-	all, _ := dig(d.doc, "components", "schemas").(map[string]any)
-	for name, s := range all {
-		properties, _ := dig(s, "properties").(map[string]any)
-		for key, p := range properties {
-			if dig(p, "description") == nil && dig(p, "$ref") == nil {
-				out = append(out, name+"."+key)
+	schemas, _ := dig(d.doc, "components", "schemas").(map[string]any)
+	said := func(v any) bool {
+		text, _ := dig(v, "description").(string)
+		return strings.TrimSpace(text) != ""
+	}
+	var walk func(name string, v any)
+	walk = func(name string, v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, x := range v {
+				walk(name, x)
+			}
+		case map[string]any:
+			properties, _ := v["properties"].(map[string]any)
+			for key, p := range properties {
+				ref, _ := dig(p, "$ref").(string)
+				to := schemas[strings.TrimPrefix(ref, "#/components/schemas/")]
+				if !said(p) && (to == nil || !said(to) && dig(to, "properties") == nil) {
+					out = append(out, name+"."+key)
+				}
+				walk(name+"."+key, p)
+			}
+			for _, key := range []string{"items", "additionalProperties", "allOf", "anyOf", "oneOf"} {
+				walk(name, v[key])
+			}
+		}
+	}
+	for name, s := range schemas {
+		walk(name, s)
+	}
+	for i := range d.paths {
+		for method, o := range d.paths[i].item {
+			parameters, _ := dig(o, "parameters").([]any)
+			for _, p := range parameters {
+				if !said(p) {
+					out = append(out, fmt.Sprintf("%s %s %v", method, d.paths[i].template, dig(p, "name")))
+				}
 			}
 		}
 	}

@@ -115,7 +115,7 @@ func (a *catalogueCalls) put(ctx context.Context, in *putActionsIn) (*modelOut, 
 
 type deleteActionIn struct {
 	Model   string `path:"model" maxLength:"64" doc:"name of the model"`
-	Action  string `path:"action" maxLength:"256"`
+	Action  string `path:"action" maxLength:"256" doc:"name of the action"`
 	IfMatch string `header:"If-Match" doc:"ETag of the configuration; absent or * means any"`
 }
 

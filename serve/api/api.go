@@ -438,6 +438,24 @@ func (a *API) admit(r *http.Request, info *request) *Problem {
 	return nil
 }
 
+// preflight answers the question of a browser whether a page may call, which comes without a key. It reports false for
+// other requests.
+func (a *API) preflight(one *exchange, kind Class) bool {
+	r, h := one.r, one.response.Header()
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" || a.foreignHost(r) {
+		return false
+	}
+	one.pattern = "OPTIONS (CORS)"
+	if !one.request.page {
+		a.faults.fail(&one.response, r, problem("forbidden", "", "a page of this origin may not call this path"))
+		return true
+	}
+	h["Access-Control-Allow-Methods"], h["Access-Control-Allow-Headers"] = pageMethods, pageHeaders
+	h["Access-Control-Max-Age"] = pageKeeps
+	one.response.WriteHeader(http.StatusNoContent)
+	return true
+}
+
 // foreignHost reports whether a request calls the server by a name that is not its own.
 func (a *API) foreignHost(r *http.Request) bool {
 	return a.opts.Hosts != nil && !slices.Contains(a.opts.Hosts, hostName(r.Host))

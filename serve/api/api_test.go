@@ -20,6 +20,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unique"
 
 	"troupe/eventlog"
 	"troupe/serve"
@@ -540,7 +541,7 @@ func TestStatusPage(t *testing.T) {
 func TestFlow(t *testing.T) {
 	var f flow
 	at := func(s int, n uint64) sample {
-		return sample{clock().Add(time.Duration(s) * time.Second), map[string]serve.Counts{"m": {Decisions: n}}}
+		return sample{clock().Add(time.Duration(s) * time.Second), map[unique.Handle[string]]tally{unique.Make("m"): {decisions: n}}}
 	}
 	if _, _, ok := f.perMinute("m", clock(), serve.Counts{}); ok {
 		t.Error("a rate without samples")
@@ -571,7 +572,7 @@ func TestFlow(t *testing.T) {
 func TestHour(t *testing.T) {
 	var f flow
 	add := func(s int, decisions, rewards uint64) {
-		f.add(sample{clock().Truncate(time.Minute).Add(time.Duration(s) * time.Second), map[string]serve.Counts{"m": {Decisions: decisions, Rewards: rewards}}})
+		f.add(sample{clock().Truncate(time.Minute).Add(time.Duration(s) * time.Second), map[unique.Handle[string]]tally{unique.Make("m"): {decisions, rewards}}})
 	}
 	add(0, 1000, 900) // counted before the page looked
 	add(30, 1010, 905)

@@ -31,7 +31,7 @@ type coinView struct {
 	Left    map[string]int  `json:"left_out,omitempty" doc:"decisions, by reason"`
 	Coin    *ope.CoinResult `json:"coin,omitempty" doc:"absent where there is none"`
 	Why     string          `json:"why,omitempty" doc:"why there is none"`
-	Warning string          `json:"warning,omitempty"`
+	Warning string          `json:"warning,omitempty" doc:"why the intervals may be too narrow, where they may"`
 }
 
 // coinCalls say whether choosing pays.

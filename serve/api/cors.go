@@ -52,24 +52,6 @@ func greetPage(h http.Header, r *http.Request) {
 	h["Access-Control-Allow-Origin"], h["Access-Control-Expose-Headers"] = r.Header["Origin"], pageReads
 }
 
-// preflight answers the question of a browser whether a page may call, which comes without a key. It reports false for
-// other requests.
-func (a *API) preflight(one *exchange, kind Class) bool {
-	r, h := one.r, one.response.Header()
-	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" || a.foreignHost(r) {
-		return false
-	}
-	one.pattern = "OPTIONS (CORS)"
-	if !one.request.page {
-		a.faults.fail(&one.response, r, problem("forbidden", "", "a page of this origin may not call this path"))
-		return true
-	}
-	h["Access-Control-Allow-Methods"], h["Access-Control-Allow-Headers"] = pageMethods, pageHeaders
-	h["Access-Control-Max-Age"] = pageKeeps
-	one.response.WriteHeader(http.StatusNoContent)
-	return true
-}
-
 // harmless reports whether the key of the holder may stand in a page: it decides and rewards at most.
 func (h *holder) harmless() bool {
 	return !slices.ContainsFunc(h.scopes, func(s Scope) bool { return s != Decide && s != Reward })

@@ -25,7 +25,7 @@ type decideBody struct {
 }
 
 type decideBatchBody struct {
-	Requests []decideBody `json:"requests" minItems:"1" maxItems:"256"`
+	Requests []decideBody `json:"requests" minItems:"1" maxItems:"256" doc:"the decisions to make, in order"`
 }
 
 // batchAnswer is one answer of a batch: a decision or a problem.

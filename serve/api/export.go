@@ -23,7 +23,7 @@ import (
 // record has is in their comments: d decision, a activate, r reward, e expire, c control, l loss.
 type logRow struct {
 	Seq        uint64    `json:"seq" parquet:"seq" doc:"log entry"`
-	Kind       string    `json:"kind" parquet:"kind,dict" enum:"decision,activate,reward,expire,control,loss"`
+	Kind       string    `json:"kind" parquet:"kind,dict" enum:"decision,activate,reward,expire,control,loss" doc:"kind of the record"`
 	Event      string    `json:"event,omitempty" parquet:"event,optional" doc:"the decision that it is or concerns, epoch/batch/index: joins rewards with decisions"`
 	EventID    string    `json:"event_id,omitempty" parquet:"event_id,optional" doc:"of a decision: the id that its caller got"`
 	Time       time.Time `json:"time,omitzero" parquet:"time,timestamp(nanosecond)" doc:"by the server's clock"`
@@ -33,7 +33,7 @@ type logRow struct {
 	Index      *uint32   `json:"index,omitempty" parquet:"index,optional" doc:"of a decision: its place among the available candidates"`
 	Offered    *uint32   `json:"offered,omitempty" parquet:"offered,optional" doc:"of a decision: the number of available candidates"`
 	Num        *uint64   `json:"num,omitempty" parquet:"num,optional" doc:"of a decision: its propensity is num/den"`
-	Den        *uint64   `json:"den,omitempty" parquet:"den,optional"`
+	Den        *uint64   `json:"den,omitempty" parquet:"den,optional" doc:"of a decision: denominator of the propensity"`
 	BasisSeq   *uint64   `json:"basis_seq,omitempty" parquet:"basis_seq,optional" doc:"of a decision: the state that decided"`
 	X          []float64 `json:"x,omitempty" parquet:"x,list" doc:"of a decision: features of the action"`
 	Law        []float64 `json:"law,omitempty" parquet:"law,list,optional" doc:"of a decision: the probability of each available candidate, where the log has it"`
@@ -52,7 +52,7 @@ type logRow struct {
 	Act        string    `json:"act,omitempty" parquet:"act,optional,dict" doc:"of control: create, import, configure, pause, resume, clone, rollback, delete"`
 	First      *uint64   `json:"first,omitempty" parquet:"first,optional" doc:"of loss: the first lost entry"`
 	Last       *uint64   `json:"last,omitempty" parquet:"last,optional" doc:"of loss: the last lost entry"`
-	LossReason string    `json:"reason,omitempty" parquet:"reason,optional"`
+	LossReason string    `json:"reason,omitempty" parquet:"reason,optional" doc:"of loss: why the entries are lost"`
 	Ignored    *bool     `json:"ignored,omitempty" parquet:"ignored,optional" doc:"with ignored=true: it has no effect, because another node had decided for its key first, or its batch was stored twice or too late"`
 }
 
@@ -113,20 +113,20 @@ type joinedRow struct {
 	EventID     string         `json:"event_id" parquet:"event_id" doc:"the id that its caller got"`
 	Seq         uint64         `json:"seq" parquet:"seq" doc:"log entry"`
 	Time        time.Time      `json:"time" parquet:"time,timestamp(nanosecond)" doc:"by the server's clock"`
-	Model       string         `json:"model" parquet:"model,dict"`
-	Mode        string         `json:"mode" parquet:"mode,dict"`
+	Model       string         `json:"model" parquet:"model,dict" doc:"name of the model"`
+	Mode        string         `json:"mode" parquet:"mode,dict" doc:"how the action was chosen"`
 	Action      string         `json:"action" parquet:"action,dict" doc:"what was played"`
 	Row         uint32         `json:"row" parquet:"row" doc:"its place among the available candidates"`
 	Offered     uint32         `json:"offered" parquet:"offered" doc:"how many were available"`
 	Num         uint64         `json:"num" parquet:"num" doc:"the propensity is num/den"`
-	Den         uint64         `json:"den" parquet:"den"`
+	Den         uint64         `json:"den" parquet:"den" doc:"denominator of the propensity"`
 	Propensity  float64        `json:"propensity" parquet:"propensity" doc:"the quotient, rounded"`
 	BasisSeq    uint64         `json:"basis_seq" parquet:"basis_seq" doc:"the state that decided"`
 	Law         []float64      `json:"law" parquet:"law,list,optional" doc:"probabilities of the available candidates; null: not recorded"`
 	Candidates  []joined.Dense `json:"candidates" parquet:"candidates,list,optional" doc:"their vectors; null: not kept, or hashed"`
 	SparseRow   []int32        `json:"sparse_row" parquet:"sparse_row,list,optional" doc:"hashed features in coordinate form: of the context (row -1) and of each candidate"`
-	SparseHash  []joined.Hash  `json:"sparse_hash" parquet:"sparse_hash,list,optional"`
-	SparseValue []float64      `json:"sparse_value" parquet:"sparse_value,list,optional"`
+	SparseHash  []joined.Hash  `json:"sparse_hash" parquet:"sparse_hash,list,optional" doc:"hash of each feature in sparse_row"`
+	SparseValue []float64      `json:"sparse_value" parquet:"sparse_value,list,optional" doc:"number of each feature in sparse_row"`
 	Active      bool           `json:"active" parquet:"active" doc:"not deferred, or activated, or rewarded"`
 	Reward      *float64       `json:"reward" parquet:"reward,optional" doc:"what counts by the model's rule"`
 	Costs       []float64      `json:"costs,omitempty" parquet:"costs,list,optional" doc:"what each available candidate costs, in units of money; absent: not stated"`

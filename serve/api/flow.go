@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"time"
+	"unique"
 
 	"troupe/serve"
 	"troupe/timing"
@@ -26,10 +27,13 @@ type minute struct {
 	decisions, rewards uint64
 }
 
+// sample is how many decisions and rewards each model had. There are twelve of them, so a name is in memory once.
 type sample struct {
 	at     time.Time
-	counts map[string]serve.Counts
+	counts map[unique.Handle[string]]tally
 }
+
+type tally struct{ decisions, rewards uint64 }
 
 const (
 	sampleEvery = 5 * time.Second
@@ -62,11 +66,11 @@ func (f *flow) count(old, now sample) {
 	m := &f.minutes[len(f.minutes)-1]
 	for name, c := range now.counts {
 		before := old.counts[name]
-		if c.Decisions < before.Decisions || c.Rewards < before.Rewards {
-			before = serve.Counts{} // a model made anew
+		if c.decisions < before.decisions || c.rewards < before.rewards {
+			before = tally{} // a model made anew
 		}
-		m.decisions += c.Decisions - before.Decisions
-		m.rewards += c.Rewards - before.Rewards
+		m.decisions += c.decisions - before.decisions
+		m.rewards += c.rewards - before.rewards
 	}
 }
 
@@ -88,13 +92,13 @@ func (f *flow) perMinute(model string, now time.Time, c serve.Counts) (decisions
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.samples {
-		old, there := s.counts[model]
+		old, there := s.counts[unique.Make(model)]
 		took := now.Sub(s.at)
-		if !there || took < time.Second || old.Decisions > c.Decisions || old.Rewards > c.Rewards {
+		if !there || took < time.Second || old.decisions > c.Decisions || old.rewards > c.Rewards {
 			continue
 		}
 		scale := float64(time.Minute) / float64(max(took, sampleFor)) // never more than there were
-		return scale * float64(c.Decisions-old.Decisions), scale * float64(c.Rewards-old.Rewards), true
+		return scale * float64(c.Decisions-old.decisions), scale * float64(c.Rewards-old.rewards), true
 	}
 	return 0, 0, false
 }
@@ -114,7 +118,7 @@ func (f *flow) run(ctx context.Context) {
 }
 
 func (f *flow) sample(ctx context.Context) {
-	s := sample{f.clock.Now(), map[string]serve.Counts{}}
+	s := sample{f.clock.Now(), map[unique.Handle[string]]tally{}}
 	for after, more := "", true; more; {
 		var models []serve.Model
 		var err error
@@ -122,7 +126,7 @@ func (f *flow) sample(ctx context.Context) {
 			return
 		}
 		for _, m := range models {
-			s.counts[m.Name] = m.Counts
+			s.counts[unique.Make(m.Name)] = tally{m.Counts.Decisions, m.Counts.Rewards}
 			after = m.Name
 		}
 	}

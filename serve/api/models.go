@@ -85,7 +85,7 @@ func afterToken(token string) (string, error) {
 func pageToken(last string) string { return base64.RawURLEncoding.EncodeToString([]byte(last)) }
 
 type modelList struct {
-	Models        []serve.Model `json:"models"`
+	Models        []serve.Model `json:"models" doc:"the models that the key may see, by name"`
 	NextPageToken string        `json:"next_page_token,omitempty" doc:"absent on the last page"`
 }
 

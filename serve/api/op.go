@@ -65,9 +65,9 @@ type configDoc struct{}
 type patchDoc struct{}
 
 type eventDoc struct {
-	Epoch string `json:"epoch"`
-	Batch uint64 `json:"batch"`
-	Index uint32 `json:"index"`
+	Epoch string `json:"epoch" doc:"random number of the process that wrote the entry"`
+	Batch uint64 `json:"batch" doc:"number of its batch"`
+	Index uint32 `json:"index" doc:"place in the batch, from 0"`
 }
 
 // document is the OpenAPI document while it is made, and the mux whose routes it describes.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"troupe/internal/contract"
 	"troupe/internal/golden"
 	"troupe/serve"
 	"troupe/serve/api"
@@ -27,6 +28,13 @@ func TestOpenAPI(t *testing.T) {
 		return w.Body.String()
 	}
 	golden.Compare(t, file, string(e.OpenAPI()))
+	document, err := contract.Read(e.OpenAPI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := document.Undescribed(); len(names) > 0 {
+		t.Errorf("these have no description; give their fields the tag doc: %s", strings.Join(names, ", "))
+	}
 	if call("GET", "/openapi.json") != string(e.OpenAPI()) {
 		t.Error("/openapi.json is another document")
 	}

@@ -75,15 +75,15 @@ func (a *statusPages) routes(mux *http.ServeMux, d *document) {
 // readiness is what /readyz says: enough to decide whether to send requests here, nothing about
 // the models.
 type readiness struct {
-	Ready   bool   `json:"ready"`
-	Reason  string `json:"reason,omitempty"`
-	Damage  string `json:"damage,omitempty"`
-	Full    bool   `json:"full,omitempty"`
-	Applied uint64 `json:"applied"`
-	Log     uint64 `json:"log"`
-	Lag     uint64 `json:"lag"`
+	Ready   bool   `json:"ready" doc:"decisions and rewards are answered"`
+	Reason  string `json:"reason,omitempty" doc:"why they are not"`
+	Damage  string `json:"damage,omitempty" doc:"what is wrong with the log; then the server is read-only"`
+	Full    bool   `json:"full,omitempty" doc:"the log or its disk is full"`
+	Applied uint64 `json:"applied" doc:"last entry of the log that the models have learned from"`
+	Log     uint64 `json:"log" doc:"last entry of the log"`
+	Lag     uint64 `json:"lag" doc:"entries that the models have not learned from yet"`
 	// Durability says what 200 means: fsync on this machine's disk, or on the disks of a majority of the nodes.
-	Durability string `json:"durability"`
+	Durability string `json:"durability" doc:"what a 200 means: fsync, on the disk of this machine; majority, on the disks of most nodes"`
 	// Cluster is how this node sees the others. Where the server has keys it is for callers with one.
 	Cluster *serve.ClusterHealth `json:"cluster,omitempty"`
 }

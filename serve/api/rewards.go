@@ -14,14 +14,14 @@ type rewardBody struct {
 }
 
 type rewardItemBody struct {
-	EventID string   `json:"event_id"`
-	Value   *float64 `json:"value,omitempty"`
-	Cost    *float64 `json:"cost,omitempty"`
-	Key     string   `json:"key,omitempty" maxLength:"256"`
+	EventID string   `json:"event_id" doc:"id of the event, as decide answered it"`
+	Value   *float64 `json:"value,omitempty" doc:"the reward, which must be there"`
+	Cost    *float64 `json:"cost,omitempty" doc:"what the decision cost, in units of money"`
+	Key     string   `json:"key,omitempty" maxLength:"256" doc:"idempotency key of this reward"`
 }
 
 type rewardBatchBody struct {
-	Rewards []rewardItemBody `json:"rewards" minItems:"1" maxItems:"10000"`
+	Rewards []rewardItemBody `json:"rewards" minItems:"1" maxItems:"10000" doc:"the rewards to send, in order"`
 }
 
 type rewardAnswer struct {

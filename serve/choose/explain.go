@@ -7,14 +7,14 @@ import (
 
 // Chosen is an action of a decision.
 type Chosen struct {
-	ID    string `json:"id"`
-	Index int    `json:"index"` // among the candidates as they were given
+	ID    string `json:"id" doc:"name of the action"`
+	Index int    `json:"index" doc:"its place among the actions of the request, from 0"`
 }
 
 // Fraction is a probability as a quotient of integers, exact, not reduced.
 type Fraction struct {
-	Num uint64 `json:"num"`
-	Den uint64 `json:"den"`
+	Num uint64 `json:"num" doc:"numerator"`
+	Den uint64 `json:"den" doc:"denominator, greater than 0"`
 }
 
 // Float returns the quotient.
@@ -26,11 +26,11 @@ type Explained struct {
 	Propensity Fraction `json:"propensity"` // under the floor
 	// Votes is how many of the policy's Voters models prefer it, where the policy counts. Alike candidates
 	// have equal features: the votes are those of all of them together, and they share the probability.
-	Votes  uint64 `json:"votes"`
-	Voters uint64 `json:"voters,omitempty"`
-	Alike  int    `json:"alike,omitempty"` // how many candidates share the votes, itself included; absent for one
+	Votes  uint64 `json:"votes" doc:"how many of the policy's models prefer it"`
+	Voters uint64 `json:"voters,omitempty" doc:"how many models the policy has, where it counts votes"`
+	Alike  int    `json:"alike,omitempty" doc:"how many actions have equal features and share these votes, itself included; absent for one"`
 	// Score is the estimated reward, ⟨x, θ̂⟩ or that of the playing model, where the policy has one.
-	Score *float64 `json:"score,omitempty"`
+	Score *float64 `json:"score,omitempty" doc:"estimated reward, where the policy has one"`
 }
 
 // Explain describes every candidate, after Choose.

@@ -12,14 +12,14 @@ import (
 type Action struct {
 	// ID is stable and at most 256 bytes; no two candidates share one. Empty means the candidate's
 	// place in the list, in decimal digits.
-	ID string `json:"id,omitempty"`
+	ID string `json:"id,omitempty" doc:"name of the action, at most 256 bytes, each once in a request; without it its place in the list in decimal digits"`
 	// Features is a JSON value in the forms of package feature: an object, a list of objects, a list
 	// of numbers, packed numbers. Empty means those of the catalogue entry with this id; a model
 	// without such an entry then reads an action without features.
-	Features json.RawMessage `json:"features,omitempty"`
+	Features json.RawMessage `json:"features,omitempty" doc:"any JSON value that the model reads: an object, a list of objects or numbers, packed numbers; without it those of the catalogue entry with this id"`
 	// Cost is what it costs to play the action, in units of money, from 0 to budget.Most; nil: that of the catalogue
 	// entry with this id. All actions of a request have a cost or none has.
-	Cost *float64 `json:"cost,omitempty"`
+	Cost *float64 `json:"cost,omitempty" doc:"what playing the action costs, in units of money; all actions of a request have one, or none"`
 }
 
 // Request is the part of a request for a decision that chooses: serve.DecideRequest explains the fields.

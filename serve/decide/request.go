@@ -60,27 +60,27 @@ type Request struct {
 
 // Decision answers a Request.
 type Decision struct {
-	EventID    string          `json:"event_id"`
+	EventID    string          `json:"event_id" doc:"id of the event: send it with the reward"`
 	Action     choose.Chosen   `json:"action"`
 	Propensity choose.Fraction `json:"propensity"` // of the action that is played; 1 for a baseline
-	Mode       model.Mode      `json:"mode"`
-	Seq        uint64          `json:"seq"`       // of the log entry that holds the decision
-	BasisSeq   uint64          `json:"basis_seq"` // of the state that decided
-	Durable    bool            `json:"durable"`   // always true here
+	Mode       model.Mode      `json:"mode" doc:"how the action was chosen"`
+	Seq        uint64          `json:"seq" doc:"log entry that holds the decision"`
+	BasisSeq   uint64          `json:"basis_seq" doc:"last entry of the log that the deciding state had learned from"`
+	Durable    bool            `json:"durable" doc:"always true: the decision is on the disk"`
 	// Repeated: an earlier call with the same idempotency key made this decision.
-	Repeated bool `json:"repeated,omitempty"`
+	Repeated bool `json:"repeated,omitempty" doc:"an earlier call with the same Idempotency-Key made this decision"`
 	// Would is what the policy would have played, in modes Apprentice and Shadow.
 	Would *Would `json:"would,omitempty"`
 	// Warnings say what the model could not use of this request; only the first affected decisions have them.
-	Warnings []string `json:"warnings,omitempty"`
+	Warnings []string `json:"warnings,omitempty" doc:"what the model could not use of this request; only the first affected decisions have them"`
 	// Explain has one entry for each available candidate, when asked for. Repeated decisions have
 	// none.
-	Explain []choose.Explained `json:"explain,omitempty"`
+	Explain []choose.Explained `json:"explain,omitempty" doc:"one entry for each available action, where it was asked for"`
 }
 
 // Would is a choice of the policy that was not played.
 type Would struct {
-	Action     string          `json:"action"`
+	Action     string          `json:"action" doc:"name of the action"`
 	Propensity choose.Fraction `json:"propensity"`
 }
 

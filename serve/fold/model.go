@@ -42,23 +42,23 @@ type Model struct {
 
 // Stamp is a place in the log and the time of its record.
 type Stamp struct {
-	Seq  uint64    `json:"seq"`
-	Time time.Time `json:"time"`
+	Seq  uint64    `json:"seq" doc:"log entry"`
+	Time time.Time `json:"time" doc:"time of the entry"`
 }
 
 // Counts are facts of the log: they survive restarts. A rollback keeps them.
 type Counts struct {
-	Decisions  uint64    `json:"decisions"`
-	Rewards    uint64    `json:"rewards"` // accepted
-	Duplicates uint64    `json:"duplicates"`
-	Late       uint64    `json:"late"`
-	Ignored    uint64    `json:"ignored"`
-	Expired    uint64    `json:"expired"`   // windows that closed without a reward
-	Defaulted  uint64    `json:"defaulted"` // of these, with the default reward
-	Learned    uint64    `json:"learned"`   // updates of the policy
-	Open       uint64    `json:"open"`      // events whose window is open
-	RewardSum  float64   `json:"reward_sum"`
-	Last       time.Time `json:"last,omitzero"` // time of the last decision
+	Decisions  uint64    `json:"decisions" doc:"decisions of the model"`
+	Rewards    uint64    `json:"rewards" doc:"rewards that were accepted"`
+	Duplicates uint64    `json:"duplicates" doc:"rewards of events that had theirs already"`
+	Late       uint64    `json:"late" doc:"rewards after the window of their event"`
+	Ignored    uint64    `json:"ignored" doc:"rewards that were recorded and do not count"`
+	Expired    uint64    `json:"expired" doc:"windows that closed without a reward"`
+	Defaulted  uint64    `json:"defaulted" doc:"of these, windows that closed with the default reward"`
+	Learned    uint64    `json:"learned" doc:"updates of the policy"`
+	Open       uint64    `json:"open" doc:"events whose window is open"`
+	RewardSum  float64   `json:"reward_sum" doc:"sum of the rewards that count"`
+	Last       time.Time `json:"last,omitzero" doc:"time of the last decision"`
 }
 
 // Name returns the public name of the model.

@@ -4,10 +4,10 @@ package fold
 // that an earlier program wrote, of rewards that crossed on their way, or of a policy at the end of its arithmetic. The
 // model goes on without them.
 type Untaken struct {
-	Clamped uint64 `json:"clamped"` // rewards outside of those that the model takes: the nearest one counts
-	Refused uint64 `json:"refused"` // events that the policy refused: they teach nothing
-	Seq     uint64 `json:"seq"`     // entry of the newest of them
-	Why     string `json:"why"`     // of the newest that was refused
+	Clamped uint64 `json:"clamped" doc:"rewards outside of those that the model takes: the nearest one counts"`
+	Refused uint64 `json:"refused" doc:"events that the policy refused: they teach nothing"`
+	Seq     uint64 `json:"seq" doc:"entry of the newest of them"`
+	Why     string `json:"why" doc:"why the newest one was refused"`
 }
 
 // IsZero reports whether the model took everything.

@@ -18,7 +18,7 @@ func (h Hash) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%016x", u
 // Dense is the vector of a candidate. In Parquet it is a list in a list with a name, which every reader takes; in JSON
 // the vector itself.
 type Dense struct {
-	X []float64 `parquet:"x,list"`
+	X []float64 `parquet:"x,list" doc:"numbers of one candidate"`
 }
 
 // MarshalJSON implements json.Marshaler.

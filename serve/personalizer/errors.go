@@ -60,10 +60,10 @@ type (
 		Error theirFault `json:"error"`
 	}
 	theirFault struct {
-		Code       string     `json:"code"`
-		Message    string     `json:"message"`
+		Code       string     `json:"code" doc:"kind of the error in one word"`
+		Message    string     `json:"message" doc:"the error in words"`
 		Target     string     `json:"target,omitempty" doc:"the field that is wrong"`
-		Details    []string   `json:"details"`
+		Details    []string   `json:"details" doc:"always empty"`
 		InnerError theirInner `json:"innerError"`
 	}
 	theirInner struct {

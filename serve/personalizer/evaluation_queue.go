@@ -17,16 +17,16 @@ const (
 )
 
 type evaluationAnswer struct {
-	ID                string         `json:"id"`
-	Name              string         `json:"name"`
-	StartTime         time.Time      `json:"startTime"`
-	EndTime           time.Time      `json:"endTime"`
-	JobID             string         `json:"jobId"`
-	Status            string         `json:"status" enum:"pending,completed,failed"`
-	PolicyResults     []policyResult `json:"policyResults"`
+	ID                string         `json:"id" doc:"id of the evaluation"`
+	Name              string         `json:"name" doc:"name that the request gave it"`
+	StartTime         time.Time      `json:"startTime" doc:"begin of the span of decisions"`
+	EndTime           time.Time      `json:"endTime" doc:"end of the span of decisions"`
+	JobID             string         `json:"jobId" doc:"the same id"`
+	Status            string         `json:"status" enum:"pending,completed,failed" doc:"where the evaluation stands"`
+	PolicyResults     []policyResult `json:"policyResults" doc:"what each policy earned, and would have earned"`
 	FeatureImportance [][]string     `json:"featureImportance" doc:"empty"`
-	EvaluationType    string         `json:"evaluationType" enum:"Manual"`
-	CreationTime      time.Time      `json:"creationTime"`
+	EvaluationType    string         `json:"evaluationType" enum:"Manual" doc:"always Manual"`
+	CreationTime      time.Time      `json:"creationTime" doc:"when the evaluation was asked for"`
 	Notes             []string       `json:"notes,omitempty" doc:"what was left out, what the numbers cannot say, why it failed; not a field of Azure Personalizer"`
 }
 
@@ -37,9 +37,9 @@ const (
 )
 
 type policyResult struct {
-	Name         string          `json:"name"`
-	Arguments    string          `json:"arguments"`
-	PolicySource string          `json:"policySource" enum:"Online,Baseline,Random"`
+	Name         string          `json:"name" doc:"name of the policy"`
+	Arguments    string          `json:"arguments" doc:"the policy in words"`
+	PolicySource string          `json:"policySource" enum:"Online,Baseline,Random" doc:"which policy it is: what ran, the first action of each request, or a random one"`
 	Summary      []policySummary `json:"summary,omitempty" doc:"by time; not in the list of all evaluations"`
 	TotalSummary policySummary   `json:"totalSummary"`
 }

@@ -31,9 +31,9 @@ type evaluationCalls struct {
 
 type evaluationBody struct {
 	EnableOfflineExperimentation bool           `json:"enableOfflineExperimentation" required:"false" doc:"only false"`
-	Name                         string         `json:"name"`
-	StartTime                    string         `json:"startTime" format:"date-time"`
-	EndTime                      string         `json:"endTime" format:"date-time"`
+	Name                         string         `json:"name" doc:"a name for people"`
+	StartTime                    string         `json:"startTime" format:"date-time" doc:"begin of the span of decisions"`
+	EndTime                      string         `json:"endTime" format:"date-time" doc:"end of the span of decisions"`
 	Policies                     []policyAnswer `json:"policies" required:"false" doc:"only none"`
 }
 

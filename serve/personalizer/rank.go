@@ -21,32 +21,32 @@ type rankCalls struct {
 }
 
 type rankBody struct {
-	ContextFeatures json.RawMessage `json:"contextFeatures" required:"false"`
-	Actions         []rankAction    `json:"actions"`
-	ExcludedActions []string        `json:"excludedActions" required:"false"`
-	EventID         string          `json:"eventId" required:"false"`
-	DeferActivation bool            `json:"deferActivation" required:"false"`
+	ContextFeatures json.RawMessage `json:"contextFeatures" required:"false" doc:"list of objects with the features of the context"`
+	Actions         []rankAction    `json:"actions" doc:"the actions to choose from"`
+	ExcludedActions []string        `json:"excludedActions" required:"false" doc:"names of actions that are ranked and not chosen"`
+	EventID         string          `json:"eventId" required:"false" doc:"id of the event; without it the server makes one"`
+	DeferActivation bool            `json:"deferActivation" required:"false" doc:"the event counts only after it is activated"`
 }
 
 type rankAction struct {
-	ID       string          `json:"id"`
-	Features json.RawMessage `json:"features" required:"false"`
+	ID       string          `json:"id" doc:"name of the action"`
+	Features json.RawMessage `json:"features" required:"false" doc:"list of objects with the features of the action"`
 }
 
 type rankAnswer struct {
-	Ranking        []ranked `json:"ranking"`
-	EventID        string   `json:"eventId"`
-	RewardActionID string   `json:"rewardActionId"`
+	Ranking        []ranked `json:"ranking" doc:"all actions with their probabilities, in the order of the request"`
+	EventID        string   `json:"eventId" doc:"id of the event: send it with the reward"`
+	RewardActionID string   `json:"rewardActionId" doc:"the action to show"`
 }
 
 // ranked has no probability in the answer to a repeated call, except that of the chosen action.
 type ranked struct {
-	ID          string   `json:"id"`
-	Probability *float64 `json:"probability,omitempty"`
+	ID          string   `json:"id" doc:"name of the action"`
+	Probability *float64 `json:"probability,omitempty" doc:"probability with which the action was chosen"`
 }
 
 type rankReward struct {
-	Value *float64 `json:"value"`
+	Value *float64 `json:"value" doc:"the reward"`
 }
 
 func (a *rankCalls) rank(w http.ResponseWriter, r *http.Request, model string) error {

@@ -20,22 +20,22 @@ type settingCalls struct {
 // serviceConfig is the body of configurations/service. The last fields are taken and have no
 // meaning here: models are published after each batch of the log, and the log is kept.
 type serviceConfig struct {
-	RewardWaitTime        string  `json:"rewardWaitTime"`
-	DefaultReward         float64 `json:"defaultReward" required:"false"`
-	RewardAggregation     string  `json:"rewardAggregation" required:"false"`
-	ExplorationPercentage float64 `json:"explorationPercentage" required:"false"`
-	LearningMode          string  `json:"learningMode,omitempty"`
+	RewardWaitTime        string  `json:"rewardWaitTime" doc:"window for rewards, an ISO 8601 duration"`
+	DefaultReward         float64 `json:"defaultReward" required:"false" doc:"reward of an event without one"`
+	RewardAggregation     string  `json:"rewardAggregation" required:"false" doc:"earliest or sum"`
+	ExplorationPercentage float64 `json:"explorationPercentage" required:"false" doc:"share of decisions that explore, from 0 to 1"`
+	LearningMode          string  `json:"learningMode,omitempty" doc:"Online, Apprentice or LoggingOnly"`
 
-	ModelExportFrequency       string `json:"modelExportFrequency" required:"false"`
-	LogRetentionDays           int    `json:"logRetentionDays" required:"false"`
-	LogMirrorEnabled           bool   `json:"logMirrorEnabled" required:"false"`
-	LogMirrorSasURI            string `json:"logMirrorSasUri,omitempty"`
-	LastConfigurationEditDate  string `json:"lastConfigurationEditDate,omitempty"`
-	IsAutoOptimizationEnabled  bool   `json:"isAutoOptimizationEnabled" required:"false"`
-	AutoOptimizationFrequency  string `json:"autoOptimizationFrequency,omitempty"`
-	AutoOptimizationStartDate  string `json:"autoOptimizationStartDate,omitempty"`
-	LatestLearningSettings     string `json:"latestLearningSettings,omitempty"`
-	LatestLearningSettingsDate string `json:"latestLearningSettingsDate,omitempty"`
+	ModelExportFrequency       string `json:"modelExportFrequency" required:"false" doc:"taken and ignored"`
+	LogRetentionDays           int    `json:"logRetentionDays" required:"false" doc:"taken and ignored"`
+	LogMirrorEnabled           bool   `json:"logMirrorEnabled" required:"false" doc:"false; true is refused"`
+	LogMirrorSasURI            string `json:"logMirrorSasUri,omitempty" doc:"taken and ignored"`
+	LastConfigurationEditDate  string `json:"lastConfigurationEditDate,omitempty" doc:"when the configuration changed last"`
+	IsAutoOptimizationEnabled  bool   `json:"isAutoOptimizationEnabled" required:"false" doc:"false; true is refused"`
+	AutoOptimizationFrequency  string `json:"autoOptimizationFrequency,omitempty" doc:"taken and ignored"`
+	AutoOptimizationStartDate  string `json:"autoOptimizationStartDate,omitempty" doc:"taken and ignored"`
+	LatestLearningSettings     string `json:"latestLearningSettings,omitempty" doc:"taken and ignored"`
+	LatestLearningSettingsDate string `json:"latestLearningSettingsDate,omitempty" doc:"taken and ignored"`
 }
 
 var (
@@ -144,7 +144,7 @@ func policyOf(m serve.Model) (policyAnswer, error) {
 }
 
 type policyAnswer struct {
-	Name      string `json:"name"`
+	Name      string `json:"name" doc:"name of the policy"`
 	Arguments string `json:"arguments" doc:"JSON: kind and options"`
 }
 
@@ -175,8 +175,8 @@ func (a *settingCalls) getModelProperties(w http.ResponseWriter, r *http.Request
 }
 
 type modelProperties struct {
-	Creation time.Time `json:"creationTime"`
-	Modified time.Time `json:"lastModifiedTime"`
+	Creation time.Time `json:"creationTime" doc:"when the model was made"`
+	Modified time.Time `json:"lastModifiedTime" doc:"when its configuration changed last"`
 }
 
 func (a *settingCalls) getLogProperties(w http.ResponseWriter, r *http.Request, model string) error {
@@ -193,8 +193,8 @@ func (a *settingCalls) getLogProperties(w http.ResponseWriter, r *http.Request, 
 
 type (
 	dateRange struct {
-		From time.Time `json:"from"`
-		To   time.Time `json:"to"`
+		From time.Time `json:"from" doc:"time of the first entry of the log"`
+		To   time.Time `json:"to" doc:"time of the last entry of the log"`
 	}
 	logProperties struct {
 		DateRange dateRange `json:"dateRange"`

@@ -36,37 +36,37 @@ type slotCalls struct {
 }
 
 type slotsBody struct {
-	ContextFeatures json.RawMessage `json:"contextFeatures" required:"false"`
-	Actions         []rankAction    `json:"actions"`
-	Slots           []slotBody      `json:"slots"`
-	EventID         string          `json:"eventId" required:"false"`
-	DeferActivation bool            `json:"deferActivation" required:"false"`
+	ContextFeatures json.RawMessage `json:"contextFeatures" required:"false" doc:"list of objects with the features of the context"`
+	Actions         []rankAction    `json:"actions" doc:"the actions to choose from, at least as many as slots"`
+	Slots           []slotBody      `json:"slots" doc:"the slots to fill, in order"`
+	EventID         string          `json:"eventId" required:"false" doc:"id of the event; without it the server makes one"`
+	DeferActivation bool            `json:"deferActivation" required:"false" doc:"the event counts only after it is activated"`
 }
 
 type slotBody struct {
-	ID              string            `json:"id"`
-	Features        []json.RawMessage `json:"features" required:"false"`
-	ExcludedActions []string          `json:"excludedActions" required:"false"`
-	BaselineAction  string            `json:"baselineAction" required:"false"`
+	ID              string            `json:"id" doc:"name of the slot"`
+	Features        []json.RawMessage `json:"features" required:"false" doc:"list of objects with the features of the slot"`
+	ExcludedActions []string          `json:"excludedActions" required:"false" doc:"names of actions that may not stand in the slot"`
+	BaselineAction  string            `json:"baselineAction" required:"false" doc:"name of the action that the application would show"`
 }
 
 type slotsAnswer struct {
-	Slots   []slotAnswer `json:"slots"`
-	EventID string       `json:"eventId"`
+	Slots   []slotAnswer `json:"slots" doc:"the action of each slot"`
+	EventID string       `json:"eventId" doc:"id of the event: send it with the rewards"`
 }
 
 type slotAnswer struct {
-	ID             string `json:"id"`
-	RewardActionID string `json:"rewardActionId"`
+	ID             string `json:"id" doc:"name of the slot"`
+	RewardActionID string `json:"rewardActionId" doc:"the action to show in the slot"`
 }
 
 type slotRewards struct {
-	Reward []slotReward `json:"reward"`
+	Reward []slotReward `json:"reward" doc:"rewards of slots"`
 }
 
 type slotReward struct {
-	SlotID string   `json:"slotId"`
-	Value  *float64 `json:"value"`
+	SlotID string   `json:"slotId" doc:"name of the slot"`
+	Value  *float64 `json:"value" doc:"its reward"`
 }
 
 // slotKey is the idempotency key of one slot of a call.

@@ -99,6 +99,40 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestKeep: decisions of models that are not kept are read from the log again, those of the others are not, and what is put
+// afterwards is found and bounded as before.
+func TestKeep(t *testing.T) {
+	ctx := context.Background()
+	d, log, ids := written(t, 6)
+	put := func() {
+		for n := range ids {
+			for i := range ids[n] {
+				id, err := keys.Parse(ids[n][i])
+				if err != nil {
+					t.Fatal(err)
+				}
+				d.Put(id.Event, recent.Known{Seq: id.Hint, Model: eventlog.ID(n + 1), Slot: fmt.Sprint(i), X: []float64{float64(i)}})
+			}
+		}
+	}
+	for range 2 { // and again, with what was kept
+		put()
+		d.Keep(func(model eventlog.ID) bool { return model%2 == 0 })
+		for n := range ids {
+			before := log.reads
+			for i := range ids[n] {
+				if _, k, err := d.Find(ctx, ids[n][i]); err != nil || k.Slot != fmt.Sprint(i) || k.Model != eventlog.ID(n+1) {
+					t.Errorf("decision %d of model %d: %+v, %v", i, n+1, k, err)
+				}
+			}
+			if read := log.reads - before; (read == 0) != ((n+1)%2 == 0) {
+				t.Errorf("the decisions of model %d took %d reads of the log", n+1, read)
+			}
+		}
+		d.Keep(func(eventlog.ID) bool { return false })
+	}
+}
+
 // TestLost: ids that are not ours are counted apart from decisions that the log has lost, and from those that are no
 // longer kept or cannot be read.
 func TestLost(t *testing.T) {
