@@ -245,7 +245,7 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 				uint64(x.Key.Index))
 			event := train.Event{X: x.Record.X, Atoms: x.Record.Atoms, Reward: x.Reward, Given: x.State == joined.Paid,
 				Draw: round, Time: x.Record.Time}
-			if t.compiled.Dim != m.Compiled.Dim || (t.compiled.Hashed == nil) != (m.Compiled.Hashed == nil) {
+			if t.compiled.Dim != m.Compiled.Dim || (t.compiled.Atoms == nil) != (m.Compiled.Atoms == nil) {
 				return fmt.Errorf("entry %d: a decision of dimension %d, the model began with %d: another model had "+
 					"this name; --policy cannot learn both", x.Seq, m.Compiled.Dim, t.compiled.Dim)
 			}
@@ -416,14 +416,14 @@ func (t *training) featuresOf(o logged.Options) error {
 type encoder struct {
 	c      *model.Compiled
 	batch  *feature.Batch
-	hashed *feature.HashedBatch
+	hashed *feature.AtomBatch
 	atoms  []byte
 }
 
 func newEncoder(c *model.Compiled) *encoder {
 	e := &encoder{c: c}
-	if c.Hashed != nil {
-		e.hashed = feature.NewHashedBatch(c.Hashed)
+	if c.Atoms != nil {
+		e.hashed = feature.NewAtomBatch(c.Atoms)
 	} else {
 		e.batch = feature.NewBatch(c.Encoder)
 	}

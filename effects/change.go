@@ -50,7 +50,7 @@ const (
 // Alone forgets the decisions that are not settled: the model is a copy, and their rewards are learned as they come.
 func (m *Model) Alone() {
 	m.trial = newTrial()
-	m.trial.decided = m.t
+	m.trial.decided = m.s.t
 }
 
 func newTrial() *trial { return &trial{at: map[uint64]uint64{}} }
@@ -84,25 +84,25 @@ func (t *trial) settle(key uint64, given bool, y float64) {
 	}
 }
 
-// bear lets copies begin after fixed numbers of decisions, as many as there is room for.
-func (m *Model) bear() {
-	if m.options.Still || m.t < firstBirth || !m.h.known() {
+// beginCopies lets copies begin after fixed numbers of decisions, as many as there is room for.
+func (m *Model) beginCopies() {
+	if m.options.Still || m.s.t < firstBirth || !m.s.h.known() {
 		return
 	}
-	for slot := range m.births {
+	for slot := range m.s.births {
 		per := uint64(period << (2 * (slot / 2)))
 		phase := uint64(slot%2) * per / 2
-		if m.t < phase {
+		if m.s.t < phase {
 			continue
 		}
-		due := m.t - (m.t-phase)%per
-		if due < firstBirth || due <= m.births[slot] {
+		due := m.s.t - (m.s.t-phase)%per
+		if due < firstBirth || due <= m.s.births[slot] {
 			continue
 		}
-		m.births[slot] = due
-		m.copies = slices.DeleteFunc(slices.Clone(m.copies), func(c *sums) bool { return c.slot == slot })
+		m.s.births[slot] = due
+		m.s.copies = slices.DeleteFunc(slices.Clone(m.s.copies), func(c *sums) bool { return c.slot == slot })
 		if m.has(slot) {
-			m.copies = append(m.copies, &sums{born: m.t, slot: slot})
+			m.s.copies = append(m.s.copies, &sums{born: m.s.t, slot: slot})
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (m *Model) bear() {
 // has reports whether the model has room for a copy: four within 256 kB, two within 1 MB, one otherwise.
 func (m *Model) has(slot int) bool {
 	size := 0
-	for _, b := range m.main.blocks {
+	for _, b := range m.s.main.blocks {
 		if b != nil {
 			size += 16 * len(b.a)
 		}
@@ -142,17 +142,17 @@ func (m *Model) judge() {
 }
 
 func (m *Model) weigh(p *pending) {
-	for _, c := range m.copies {
+	for _, c := range m.s.copies {
 		for i := range p.copies {
 			e := &p.copies[i]
 			if e.born != c.born || e.slot != c.slot || e.born == 0 {
 				continue
 			}
-			c.weigh = max(least, c.weigh+m.favours(p, e))
+			c.weigh = max(least, c.weigh+m.evidenceOf(p, e))
 			break
 		}
 	}
-	for _, c := range m.copies {
+	for _, c := range m.s.copies {
 		if c.weigh > takes {
 			m.takeOver(c, p.t)
 			return
@@ -160,27 +160,27 @@ func (m *Model) weigh(p *pending) {
 	}
 }
 
-// favours is the evidence of one decision for a copy.
-func (m *Model) favours(p *pending, e *expected) float64 {
-	sd := sqrt(m.h.s2)
+// evidenceOf is the evidence of one decision for a copy.
+func (m *Model) evidenceOf(p *pending, e *expected) float64 {
+	sd := sqrt(m.s.h.s2)
 	d := min(max((e.z-p.z)/sd, -1), 1)
 	u := (p.y - p.z) / sd
-	r := (float64(d*u) - float64(float64(d*d)/2)) / (1 + float64(float64(p.open)*max(p.q, e.q))/m.h.s2)
+	r := (float64(d*u) - float64(float64(d*d)/2)) / (1 + float64(float64(p.open)*max(p.q, e.q))/m.s.h.s2)
 	return min(max(r, -evidence), evidence)
 }
 
 // takeOver makes a copy the model.
 func (m *Model) takeOver(c *sums, seen uint64) {
-	was, is := m.main.average(), c.average()
-	m.changes = append(m.changes, Change{c.born, seen, was + m.offset, is + m.offset})
-	m.main, m.copies, m.fit = c, nil, nil
-	m.n = 0
+	was, is := m.s.main.average(), c.average()
+	m.s.changes = append(m.s.changes, Change{c.born, seen, was + m.s.offset, is + m.s.offset})
+	m.s.main, m.s.copies, m.s.fit = c, nil, nil
+	m.s.n = 0
 	for _, b := range c.blocks {
 		if b != nil {
-			m.n += uint64(b.n)
+			m.s.n += uint64(b.n)
 		}
 	}
-	m.next = m.n + 1
+	m.s.next = m.s.n + 1
 }
 
 // average is the mean reward of the events of a copy.
@@ -201,7 +201,7 @@ func (s *sums) average() float64 {
 func (m *Model) shares(dst []float64) []float64 {
 	dst = append(dst[:0], 1)
 	sum := 1.
-	for _, c := range m.copies {
+	for _, c := range m.s.copies {
 		w := logs.Exp(c.weigh - plays)
 		dst = append(dst, w)
 		sum += w

@@ -1,15 +1,17 @@
 package effects
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
-// Part is how much of what the model has found goes back to one thing: an action itself, a field, or two fields
-// together.
+// Part is how much of what the model has found goes back to one thing: an action itself, a field, two fields together, or
+// what an action with features has of its own with a field.
 type Part struct {
-	// A and B are numbers of fields (bandit.FieldOf); B is 0 for one field. Both are 0 for the actions themselves.
-	A, B       uint32
-	OfA, OfB   bool    // the field is one of the actions' features
-	Share      float64 // of what differs between decisions, as far as the model sees it
-	Deviations float64 // the prior standard deviation of its coefficients, in standard deviations of the rewards
+	// A and B are numbers of fields (bandit.FieldOf). B is 0 for one field, and both are 0 for the actions themselves. Where
+	// A alone is 0 it is the action itself with field B: its id, beside what its features say.
+	A, B  uint32
+	Share float64 // of what differs between decisions, as far as the model sees it
 }
 
 // Explained returns the parts in descending order of their share, and the share of the variance of the rewards that the
@@ -19,78 +21,81 @@ type Part struct {
 //	S_g = Σ_k m_kgᵀ A_kgg m_kg − (A_k0gᵀ m_kg)²/A_k00,   share S_g/Σ S,
 //
 // which is the sum of squares of what the part adds, about its mean in the block: what it adds to all decisions alike is of
-// the action. The action itself has the sum of squares of the blocks' means about their mean.
+// the action. The action itself has the sum of squares of the blocks' means about their mean. It costs the squares of the
+// groups' coordinates in each block.
 func (m *Model) Explained() (parts []Part, of float64) {
-	if !m.h.known() {
+	if !m.s.h.known() {
 		return nil, 0
 	}
-	type key struct {
-		a, b     uint32
-		ofA, ofB bool
-	}
-	keyOf := func(g *group) key {
-		k := key{uint32(g.a) & (1<<20 - 1), uint32(g.b) & (1<<20 - 1), g.a&actionField != 0, g.b&actionField != 0}
-		switch g.kind {
-		case ofAction:
-			k = key{}
-		case ofIDs: // b tells values from ranges
-			k.b, k.ofB = 0, false
-		}
-		return k
-	}
-	sums := map[key]*Part{}
+	parts, at := m.partsOf()
 	total := 0.
-	for i := range m.lay.groups {
-		k := keyOf(&m.lay.groups[i])
-		if sums[k] == nil {
-			sums[k] = &Part{A: k.a, B: k.b, OfA: k.ofA, OfB: k.ofB}
-		}
-		p := sums[k]
-		p.Deviations = max(p.Deviations, sqrt(m.h.tau[i]/m.h.variance))
-	}
-	of2 := func(group int32) *Part { return sums[keyOf(&m.lay.groups[group])] }
-	add := func(p *Part, s float64) {
-		p.Share += s
+	add := func(group int32, s float64) {
+		parts[at[group]].Share += s
 		total += s
 	}
 	var means mean
-	for _, b := range m.main.blocks {
+	for _, b := range m.s.main.blocks {
 		if b == nil || b.a[0] == 0 {
 			continue
 		}
-		means.add(b.a[0], m.found(b, func(g int32, s float64) { add(of2(g), s) }))
+		means.add(b.a[0], m.found(b, add))
 	}
-	if !m.lay.joint {
-		add(of2(m.lay.coords[0].group), means.between())
+	if !m.s.lay.joint {
+		add(m.s.lay.coords[0].group, means.between())
 	}
-	for _, p := range m.main.tail.pages {
+	for _, p := range m.s.main.tail.pages {
 		for i := range p.cells {
 			if c := &p.cells[i]; c.key != 0 && c.n > 0 {
-				w := c.r / (c.n + m.h.s2/m.h.prior(c.group))
-				s := float64(float64(w*w) * c.n)
-				of2(c.group).Share += s
-				total += s
+				w := c.r / (c.n + m.s.h.s2/m.s.h.prior(c.group))
+				add(c.group, float64(float64(w*w)*c.n))
 			}
 		}
 	}
-	for _, p := range sums {
-		if total > 0 {
-			p.Share /= total
+	if total > 0 {
+		for i := range parts {
+			parts[i].Share /= total
 		}
-		parts = append(parts, *p)
 	}
 	slices.SortFunc(parts, func(x, y Part) int {
-		switch {
-		case x.Share != y.Share && x.Share > y.Share:
-			return -1
-		case x.Share != y.Share:
-			return 1
-		case x.A != y.A:
-			return int(x.A) - int(y.A)
-		}
-		return int(x.B) - int(y.B)
+		return cmp.Or(cmp.Compare(y.Share, x.Share), cmp.Compare(x.A, y.A), cmp.Compare(x.B, y.B))
 	})
-	return parts, max(0, 1-m.h.s2/m.h.variance)
+	return parts, max(0, 1-m.s.h.s2/m.s.h.variance)
+}
+
+// partsOf returns the parts of all groups, without their shares, and the place of each group's.
+func (m *Model) partsOf() (parts []Part, at []int) {
+	type key struct{ a, b uint32 }
+	places := map[key]int{}
+	for _, g := range m.s.lay.groups {
+		k := key{g.a.number(), g.b.number()}
+		switch {
+		case g.kind == ofAction:
+			k = key{}
+		case g.kind == ofIDs: // b tells values from ranges
+			k = key{0, g.a.number()}
+		case g.a&compared != 0:
+			k.a, k.b = m.s.lay.compared(g.a)
+		}
+		i, ok := places[k]
+		if !ok {
+			i = len(parts)
+			places[k], parts = i, append(parts, Part{A: k.a, B: k.b})
+		}
+		at = append(at, i)
+	}
+	return parts, at
+}
+
+// compared returns the numbers of the two fields whose difference a field is.
+func (l *layout) compared(f fieldKey) (a, b uint32) {
+	for i := range l.fields {
+		for j := range l.fields {
+			if x, y := l.fields[i].key, l.fields[j].key; x&actionField != 0 && y&actionField == 0 && compareKey(x, y) == f {
+				return x.number(), y.number()
+			}
+		}
+	}
+	return f.number(), 0
 }
 
 // found calls add with the sum of squares of each group of coordinates of a block, and returns the mean of what the block
@@ -100,7 +105,7 @@ func (m *Model) found(b *block, add func(group int32, s float64)) (mean float64)
 	of := map[int32][]int{}
 	var order []int32
 	for j := range d {
-		g := m.lay.coords[j].group
+		g := m.s.lay.coords[j].group
 		if of[g] == nil {
 			order = append(order, g)
 		}
@@ -140,37 +145,37 @@ func (x *mean) between() float64 {
 }
 
 // Range returns the least and the largest reward that counts, and the reward that lies beyond them, if there is one:
-// it counts as the nearest of the two until there is a second one like it. ok is false before the first reward.
+// it counts as the nearest of the two, or as the mean where it is far, until there is a second one like it. ok is false before the first reward.
 func (m *Model) Range() (lo, hi float64, ok bool) {
-	if m.events == 0 {
+	if m.s.events == 0 {
 		return 0, 0, false
 	}
-	lo, hi = m.extremes.bounds()
-	return lo + m.offset, hi + m.offset, true
+	lo, hi = m.s.extremes.bounds()
+	return lo + m.s.offset, hi + m.s.offset, true
 }
 
 // Far returns the rewards that are far from all others, by more than ten standard deviations: at most one above and one
-// below. Each counts as the nearest of the others until there is a second one like it.
+// below. Each counts as the mean until there is a second one like it.
 func (m *Model) Far() (far []float64) {
-	if !m.h.known() {
+	if !m.s.h.known() {
 		return nil
 	}
-	lo, hi := m.extremes.bounds()
-	sd := sqrt(m.h.variance)
-	if y := m.extremes.top[0].raw; y > hi+float64(10*sd) {
-		far = append(far, y+m.offset)
+	lo, hi := m.s.extremes.bounds()
+	sd := sqrt(m.s.h.variance)
+	if y := m.s.extremes.top[0].raw; y > hi+float64(10*sd) {
+		far = append(far, y+m.s.offset)
 	}
-	if y := m.extremes.low[0].raw; y < lo-float64(10*sd) {
-		far = append(far, y+m.offset)
+	if y := m.s.extremes.low[0].raw; y < lo-float64(10*sd) {
+		far = append(far, y+m.s.offset)
 	}
 	return far
 }
 
 // Events returns how many rewards were learned.
-func (m *Model) Events() uint64 { return m.events }
+func (m *Model) Events() uint64 { return m.s.events }
 
 // Changes returns the changes of the rewards that were noticed, the last one last. The slice must not be changed.
-func (m *Model) Changes() []Change { return m.changes }
+func (m *Model) Changes() []Change { return m.s.changes }
 
 // Coefficient returns the mean and the standard deviation of what a value of the context adds for an action, by the
 // hashes of their atoms: with context 0 what the action adds by itself. isID says that action is an id, and not a value
@@ -178,7 +183,7 @@ func (m *Model) Changes() []Change { return m.changes }
 func (m *Model) Coefficient(action uint64, isID bool, context uint64) (w, deviation float64, ok bool) {
 	k, key := int32(0), mix2(context, 0)
 	switch {
-	case !m.lay.joint:
+	case !m.s.lay.joint:
 		if k = m.blockAt(action, false); !isID || k < 0 {
 			return 0, 0, false
 		}
@@ -190,14 +195,14 @@ func (m *Model) Coefficient(action uint64, isID bool, context uint64) (w, deviat
 	default:
 		key = mix2(action, uint64(actionField))
 	}
-	if m.lay.joint && context != 0 {
+	if m.s.lay.joint && context != 0 {
 		key = mix2(key, mix2(context, 0))
 	}
 	j, ok := m.find.coords[key]
-	if !ok || int(j) >= len(m.lay.coords) || int(k) >= len(m.main.blocks) || m.main.blocks[k] == nil {
+	if !ok || int(j) >= len(m.s.lay.coords) || int(k) >= len(m.s.main.blocks) || m.s.main.blocks[k] == nil {
 		return 0, 0, false
 	}
-	p := &m.main.blocks[k].post
+	p := &m.s.main.blocks[k].post
 	if int(j) >= len(p.m) {
 		return 0, 0, false
 	}

@@ -3,7 +3,8 @@ package effects
 import "slices"
 
 // extremes bound what one reward can do: the largest counts as the second largest, and the smallest as the second
-// smallest; one that is far from all others counts as their mean, which says nothing. Their events are kept, so that a bound that moves corrects what was learned of them.
+// smallest; one that is far from all others counts as their mean, which says nothing. Their events are kept, so that a
+// bound that moves corrects what was learned of them.
 type extremes struct {
 	top, low []record // at most two each: the largest first, the smallest first
 }

@@ -31,17 +31,17 @@ func (m *Model) Tick(at int64) {
 	}
 	t := float64(at) / 1e9
 	switch {
-	case m.clock.now == 0:
-		m.clock.now, m.clock.faded = t, t
-	case t < m.clock.now:
-		m.clock.back++
+	case m.s.clock.now == 0:
+		m.s.clock.now, m.s.clock.faded = t, t
+	case t < m.s.clock.now:
+		m.s.clock.back++
 	default:
-		m.clock.now = t
+		m.s.clock.now = t
 	}
 }
 
 // SteppedBack returns how often a time was before an earlier one.
-func (m *Model) SteppedBack() uint64 { return m.clock.back }
+func (m *Model) SteppedBack() uint64 { return m.s.clock.back }
 
 // forget lets all sums fade, once they are old enough, and begins an estimate from what is left: A, b, n and Σy, Σy²
 // count 2^(−age/half-life) times, and the priors stay. So what is not played becomes as uncertain as at first.
@@ -50,19 +50,19 @@ func (m *Model) forget() {
 		return
 	}
 	if !m.options.Timed {
-		m.clock.now++
+		m.s.clock.now++
 	}
-	age := m.clock.now - m.clock.faded
-	if age < fadeLag*m.options.HalfLife || m.fit != nil {
+	age := m.s.clock.now - m.s.clock.faded
+	if age < fadeLag*m.options.HalfLife || m.s.fit != nil {
 		return
 	}
-	m.clock.faded = m.clock.now
+	m.s.clock.faded = m.s.clock.now
 	g := logs.Exp(-float64(math.Ln2 * float64(age/m.options.HalfLife)))
-	for i := range len(m.copies) + 1 {
+	for i := range len(m.s.copies) + 1 {
 		m.copyAt(i).fade(g)
 	}
-	m.extremes.fade(g)
-	m.next = m.n
+	m.s.extremes.fade(g)
+	m.s.next = m.s.n
 }
 
 func (s *sums) fade(g float64) {

@@ -41,14 +41,14 @@ func (f *fit) clone() *fit {
 // estimates begins an estimate when the number of events has grown by a quarter, and goes on with one that is under
 // way.
 func (m *Model) estimates() {
-	if m.fit == nil && m.n >= m.next {
-		m.next = uint64(float64(m.n)*growth) + 1
-		m.fit = m.beginFit()
+	if m.s.fit == nil && m.s.n >= m.s.next {
+		m.s.next = uint64(float64(m.s.n)*growth) + 1
+		m.s.fit = m.beginFit()
 	}
-	if m.fit == nil {
+	if m.s.fit == nil {
 		return
 	}
-	for left := m.fit.budget; left > 0 && m.fit != nil; {
+	for left := m.s.fit.budget; left > 0 && m.s.fit != nil; {
 		left -= m.step()
 	}
 }
@@ -57,7 +57,7 @@ func (m *Model) estimates() {
 func (m *Model) beginFit() *fit {
 	var n, sy, syy float64
 	total := 0
-	for _, b := range m.main.blocks {
+	for _, b := range m.s.main.blocks {
 		if b != nil {
 			n, sy, syy = n+b.n, sy+b.sy, syy+b.syy
 			total += work(b)
@@ -65,22 +65,22 @@ func (m *Model) beginFit() *fit {
 	}
 	mean := sy / n
 	variance := syy/n - float64(mean*mean)
-	if !(variance > float64(1e-20*float64(m.offset*m.offset))+1e-300) || !(variance > 1e-14*float64(mean*mean)) {
+	if !(variance > float64(1e-20*float64(m.s.offset*m.s.offset))+1e-300) || !(variance > 1e-14*float64(mean*mean)) {
 		return nil
 	}
 	variance *= (n + 1) / n
-	f := &fit{mean: mean, variance: variance, s2: within(m.h.s2, leastNoise, variance), size: make([]float64, len(m.h.tau)),
-		free: make([]float64, len(m.h.tau))}
+	f := &fit{mean: mean, variance: variance, s2: within(m.s.h.s2, leastNoise, variance), size: make([]float64, len(m.s.h.tau)),
+		free: make([]float64, len(m.s.h.tau))}
 	h := hyper{variance: variance}
-	for i, g := range m.lay.groups {
+	for i, g := range m.s.lay.groups {
 		f.guess = append(f.guess, h.first(g))
-		f.tau = append(f.tau, within(m.h.tau[i], leastShare, variance))
+		f.tau = append(f.tau, within(m.s.h.tau[i], leastShare, variance))
 	}
-	if !m.h.known() {
+	if !m.s.h.known() {
 		f.s2, f.tau = variance, append([]float64(nil), f.guess...)
 	}
-	total *= rounds + 2 + len(m.copies)
-	f.budget = max(150_000, 2*total/int(max(1, m.next-m.n)))
+	total *= rounds + 2 + len(m.s.copies)
+	f.budget = max(150_000, 2*total/int(max(1, m.s.next-m.s.n)))
 	return f
 }
 
@@ -93,15 +93,15 @@ func within(v, least, variance float64) float64 {
 
 // step does the next slice, one block of one round, and returns its work.
 func (m *Model) step() int {
-	if m.fit.shared != nil {
-		m.fit = m.fit.clone()
+	if m.s.fit.shared != nil {
+		m.s.fit = m.s.fit.clone()
 	}
-	f := m.fit
+	f := m.s.fit
 	if f.round == rounds {
 		return m.solveNext()
 	}
-	for f.block < len(m.main.blocks) {
-		b := m.main.blocks[f.block]
+	for f.block < len(m.s.main.blocks) {
+		b := m.s.main.blocks[f.block]
 		f.block++
 		if b == nil || b.n == 0 {
 			continue
@@ -119,14 +119,14 @@ func (m *Model) step() int {
 	clear(f.free)
 	f.rss, f.dof, f.block = 0, 0, 0
 	if f.round++; f.round == rounds {
-		m.h.mean, m.h.variance, m.h.s2 = f.mean, f.variance, f.s2
+		m.s.h.mean, m.s.h.variance, m.s.h.s2 = f.mean, f.variance, f.s2
 		tau := append([]float64(nil), f.tau...)
-		for _, g := range m.lay.groups[len(tau):] {
-			tau = append(tau, m.h.first(g))
+		for _, g := range m.s.lay.groups[len(tau):] {
+			tau = append(tau, m.s.h.first(g))
 		}
-		m.h.tau = tau
+		m.s.h.tau = tau
 		f.solving = nil
-		for i := range len(m.copies) + 1 {
+		for i := range len(m.s.copies) + 1 {
 			f.solving = append(f.solving, i)
 		}
 	}
@@ -137,10 +137,10 @@ func (m *Model) step() int {
 func (m *Model) countBlock(f *fit, b *block) {
 	s := &m.solver
 	tau := func(j int) float64 {
-		if g := m.lay.coords[j].group; int(g) < len(f.tau) {
+		if g := m.s.lay.coords[j].group; int(g) < len(f.tau) {
 			return f.tau[g]
 		}
-		return m.h.tau[m.lay.coords[j].group]
+		return m.s.h.tau[m.s.lay.coords[j].group]
 	}
 	s.factor(b, f.s2, tau)
 	s.invert()
@@ -153,7 +153,7 @@ func (m *Model) countBlock(f *fit, b *block) {
 		share := diag[i] / t
 		lost -= share
 		rss -= float64(w[i]*r[i]) + float64(f.s2*float64(w[i]*w[i])/t)
-		if g := m.lay.coords[j].group; int(g) < len(f.tau) {
+		if g := m.s.lay.coords[j].group; int(g) < len(f.tau) {
 			f.size[g] += float64(w[i] * w[i])
 			f.free[g] += max(1-share, 0)
 		}
@@ -164,7 +164,7 @@ func (m *Model) countBlock(f *fit, b *block) {
 
 // countTail adds the tail to a round.
 func (m *Model) countTail(f *fit) {
-	for _, p := range m.main.tail.pages {
+	for _, p := range m.s.main.tail.pages {
 		for i := range p.cells {
 			c := &p.cells[i]
 			if c.key == 0 || c.n == 0 || int(c.group) >= len(f.tau) {
@@ -185,16 +185,16 @@ func (m *Model) countTail(f *fit) {
 // copyAt returns the model's own sums, or those of a copy from 1 on.
 func (m *Model) copyAt(i int) *sums {
 	if i == 0 {
-		return m.main
+		return m.s.main
 	}
-	return m.copies[i-1]
+	return m.s.copies[i-1]
 }
 
 // solveNext computes the posterior of the next block.
 func (m *Model) solveNext() int {
-	f := m.fit
+	f := m.s.fit
 	for len(f.solving) > 0 {
-		if f.solving[0] > len(m.copies) {
+		if f.solving[0] > len(m.s.copies) {
 			break
 		}
 		s := m.copyAt(f.solving[0])
@@ -205,12 +205,12 @@ func (m *Model) solveNext() int {
 				continue
 			}
 			b = s.own(f.block - 1)
-			m.solver.into(b, &m.h, m.lay.coords)
+			m.solver.into(b, &m.s.h, m.s.lay.coords)
 			b.digest()
 			return work(b) * 3 / 2
 		}
 		f.solving, f.block = f.solving[1:], 0
 	}
-	m.fit = nil
+	m.s.fit = nil
 	return 0
 }

@@ -258,8 +258,8 @@ func TestBounds(t *testing.T) {
 			m.Learn(n, context, acts[k], math.Floor(2*r.Float64()))
 		}
 		finite(t, m)
-		if n := m.Bytes(); n > 4e6 || len(m.lay.coords) > maxCoords {
-			t.Errorf("%s: %d bytes, %d coordinates", c.name, n, len(m.lay.coords))
+		if n := m.Bytes(); n > 4e6 || len(m.s.lay.coords) > maxCoords {
+			t.Errorf("%s: %d bytes, %d coordinates", c.name, n, len(m.s.lay.coords))
 		}
 	}
 }

@@ -43,9 +43,9 @@ func (m *Model) Votes(context []Atom, actions [][]Atom, prices func(i int) float
 			if !wanted[c] {
 				continue
 			}
-			s := m.main
+			s := m.s.main
 			if c > 0 {
-				s = m.copies[c-1]
+				s = m.s.copies[c-1]
 			}
 			z, q := m.estimate(s, k, v)
 			if prices != nil {
@@ -91,6 +91,6 @@ func (m *Model) toss(d *drawing, source rng.Source) {
 // Estimate returns the expected reward of an action.
 func (m *Model) Estimate(context, action []Atom) float64 {
 	k, v := m.read(context, action, false)
-	z, _ := m.estimate(m.main, k, v)
-	return z + m.offset
+	z, _ := m.estimate(m.s.main, k, v)
+	return z + m.s.offset
 }

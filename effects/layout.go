@@ -51,6 +51,9 @@ const (
 	compared    fieldKey = 1 << 24 // a number of an action less one of the context, both as their scales take them
 )
 
+// number is that of bandit.FieldOf.
+func (f fieldKey) number() uint32 { return uint32(f & (actionField - 1)) }
+
 // field is what is known of a field of the requests.
 type field struct {
 	key    fieldKey
@@ -173,8 +176,8 @@ type learner interface {
 	field(f fieldKey) int32
 	level(field int32) // one more of its values has a coordinate
 	group(g group) int32
-	again(key uint64) bool // whether a value was seen before
-	room(g group) bool     // whether one more coordinate of the group has room
+	seenBefore(key uint64) bool // whether a value was seen before
+	room(g group) bool          // whether one more coordinate of the group has room
 	place(key uint64, group int32) int32
 }
 
@@ -270,7 +273,7 @@ func (r *reading) level(l *layout, x *index, at int32, key uint64, v float64, to
 	j, core := x.coords[key]
 	core = core && int(j) < len(l.coords)
 	if to != nil && !core {
-		if !to.again(key) {
+		if !to.seenBefore(key) {
 			return level{at, key, 0, false}
 		}
 		f := l.fields[at].key
@@ -460,7 +463,7 @@ func (r *reading) side(l *layout, x *index, levels []level, spans []span, number
 	}
 }
 
-// numbers counts the fields of numbers with a scale, and fields those of words, of one side.
+// count counts the fields of numbers with a scale, and fields those of words, of one side.
 func (l *layout) count(side fieldKey) (numbers, fields int) {
 	for i := range l.fields {
 		switch f := &l.fields[i]; {
@@ -540,7 +543,7 @@ func (r *reading) action(l *layout, x *index, id uint64, atoms []Atom, to learne
 	r.side(l, x, nil, r.compared, 0, ofOwnFeatures, to)
 	r.side(l, x, r.levels, r.spans, contexts, 0, to)
 	idKey := mix2(id, 4)
-	known := to == nil || to.again(idKey) && to.again(mix(idKey))
+	known := to == nil || to.seenBefore(idKey) && to.seenBefore(mix(idKey))
 	if known {
 		r.put(l, x, idKey, group{kind: ofAction, a: actionField}, 1, to)
 	}

@@ -28,7 +28,7 @@ func (a *Atom) number() bool {
 
 // Model is one Gaussian model of random effects. See the package comment.
 type Model struct {
-	state
+	s       state // what it has learned
 	options Options
 	keys    rng.Stream // of the draws
 	find    index
@@ -93,15 +93,15 @@ type Change struct {
 // New returns a model without events, whose draws are numbers of a stream.
 func New(o Options, init rng.Stream) *Model {
 	m := &Model{options: o, keys: init, trial: newTrial()}
-	m.next, m.numbers = firstFit, map[fieldKey][]float64{}
+	m.s.next, m.s.numbers = firstFit, map[fieldKey][]float64{}
 	m.empty(false)
 	return m
 }
 
 // empty gives the model a layout that has no more than the action itself, and no sums.
 func (m *Model) empty(joint bool) {
-	m.lay, m.find, m.h, m.main = layout{joint: joint}, newIndex(), hyper{s2: 1}, &sums{}
-	m.life = new(byte)
+	m.s.lay, m.find, m.s.h, m.s.main = layout{joint: joint}, newIndex(), hyper{s2: 1}, &sums{}
+	m.s.life = new(byte)
 	m.place(oneKey, m.group(group{kind: ofAction}))
 	if joint {
 		m.group(group{kind: ofAction, a: actionField})
@@ -110,13 +110,13 @@ func (m *Model) empty(joint bool) {
 
 // blockOf returns the place of the block that an action is in.
 func (m *Model) blockOf(id uint64) int32 {
-	if m.lay.joint {
+	if m.s.lay.joint {
 		id = 0
 	}
 	k, ok := m.find.blocks[id]
 	if !ok {
-		k = int32(len(m.lay.ids))
-		m.lay.ids = append(m.lay.ids, id)
+		k = int32(len(m.s.lay.ids))
+		m.s.lay.ids = append(m.s.lay.ids, id)
 		m.find.blocks[id] = k
 	}
 	return k
@@ -147,12 +147,12 @@ func (m *Model) estimate(s *sums, k int32, v *vector) (z, q float64) {
 	if k >= 0 && int(k) < len(s.blocks) && s.blocks[k] != nil {
 		p = &s.blocks[k].post
 	} else {
-		p = &posterior{mean: m.h.mean, s2: m.h.s2}
+		p = &posterior{mean: m.s.h.mean, s2: m.s.h.s2}
 	}
 	z = p.mean + p.estimate(v)
-	q = p.quadratic(v, &m.h, m.lay.coords, &m.scratch)
+	q = p.quadratic(v, &m.s.h, m.s.lay.coords, &m.scratch)
 	if len(v.tail) > 0 {
-		tz, tq := tailEstimate(&s.tail, k, v, &m.h, p.s2)
+		tz, tq := tailEstimate(&s.tail, k, v, &m.s.h, p.s2)
 		z, q = z+tz, q+tq
 	}
 	return z, q
@@ -161,29 +161,29 @@ func (m *Model) estimate(s *sums, k int32, v *vector) (z, q float64) {
 // The methods of learner.
 
 func (m *Model) see(f fieldKey, v float64) {
-	if m.lay.fields[m.find.fields[f]].number || !m.grown {
+	if m.s.lay.fields[m.find.fields[f]].number || !m.s.grown {
 		return
 	}
-	if m.shared != nil {
-		m.numbers, m.shared = maps.Clone(m.numbers), nil
+	if m.s.shared != nil {
+		m.s.numbers, m.s.shared = maps.Clone(m.s.numbers), nil
 	}
-	if m.numbers[f] = append(slices.Clip(m.numbers[f]), v); len(m.numbers[f]) >= scaleSize {
-		m.ownFields()[m.find.fields[f]].scale(m.numbers[f])
-		delete(m.numbers, f)
+	if m.s.numbers[f] = append(slices.Clip(m.s.numbers[f]), v); len(m.s.numbers[f]) >= scaleSize {
+		m.ownFields()[m.find.fields[f]].scale(m.s.numbers[f])
+		delete(m.s.numbers, f)
 	}
 }
 
 // ownFields returns the fields for a change: readers have the list as it was.
 func (m *Model) ownFields() []field {
-	m.lay.fields = slices.Clone(m.lay.fields)
-	return m.lay.fields
+	m.s.lay.fields = slices.Clone(m.s.lay.fields)
+	return m.s.lay.fields
 }
 
 func (m *Model) level(at int32) { m.ownFields()[at].levels++ }
 
 func (m *Model) field(f fieldKey) int32 {
-	at := int32(len(m.lay.fields))
-	m.lay.fields = append(m.lay.fields, field{key: f})
+	at := int32(len(m.s.lay.fields))
+	m.s.lay.fields = append(m.s.lay.fields, field{key: f})
 	m.find.fields[f] = at
 	return at
 }
@@ -191,35 +191,35 @@ func (m *Model) field(f fieldKey) int32 {
 func (m *Model) group(g group) int32 {
 	at, ok := m.find.groups[g]
 	if !ok {
-		at = int32(len(m.lay.groups))
-		m.lay.groups = append(m.lay.groups, g)
+		at = int32(len(m.s.lay.groups))
+		m.s.lay.groups = append(m.s.lay.groups, g)
 		m.find.groups[g] = at
-		m.h.tau = append(slices.Clip(m.h.tau), m.h.first(g))
+		m.s.h.tau = append(slices.Clip(m.s.h.tau), m.s.h.first(g))
 	}
 	return at
 }
 
-func (m *Model) again(key uint64) bool { return m.seen.again(key) }
+func (m *Model) seenBefore(key uint64) bool { return m.s.seen.seenBefore(key) }
 
 func (m *Model) room(g group) bool {
 	limit := m.limit()
 	if g.kind == ofProducts || g.kind == ofIDs {
 		limit = int(crossed * float64(limit))
 	}
-	return len(m.lay.coords) < limit
+	return len(m.s.lay.coords) < limit
 }
 
 // limit is how many coordinates a block may have.
 func (m *Model) limit() int {
-	if m.lay.joint {
+	if m.s.lay.joint {
 		return maxJoint
 	}
-	return min(maxCoords, int(math.Cbrt(4e7/float64(max(1, len(m.lay.ids))))))
+	return min(maxCoords, int(math.Cbrt(4e7/float64(max(1, len(m.s.lay.ids))))))
 }
 
 func (m *Model) place(key uint64, g int32) int32 {
-	at := int32(len(m.lay.coords))
-	m.lay.coords = append(m.lay.coords, coord{key, g})
+	at := int32(len(m.s.lay.coords))
+	m.s.lay.coords = append(m.s.lay.coords, coord{key, g})
 	m.find.coords[key] = at
 	return at
 }
@@ -232,17 +232,17 @@ func (m *Model) read(context, action []Atom, learns bool) (k int32, v *vector) {
 	}
 	id := action[0].Hash
 	k = m.blockAt(id, learns)
-	m.reading.context(&m.lay, &m.find, context, to)
-	if m.lay.joint {
-		m.reading.action(&m.lay, &m.find, id, action[1:], to)
+	m.reading.context(&m.s.lay, &m.find, context, to)
+	if m.s.lay.joint {
+		m.reading.action(&m.s.lay, &m.find, id, action[1:], to)
 	}
 	return k, &m.reading.vector
 }
 
 // readNext is read of another action with the context that was read last, which is not learned.
 func (m *Model) readNext(action []Atom) (k int32, v *vector) {
-	if m.lay.joint {
-		m.reading.action(&m.lay, &m.find, action[0].Hash, action[1:], nil)
+	if m.s.lay.joint {
+		m.reading.action(&m.s.lay, &m.find, action[0].Hash, action[1:], nil)
 	}
 	return m.blockAt(action[0].Hash, false), &m.reading.vector
 }
@@ -251,10 +251,10 @@ func (m *Model) blockAt(id uint64, learns bool) int32 {
 	if learns {
 		return m.blockOf(id)
 	}
-	if m.lay.joint {
+	if m.s.lay.joint {
 		id = 0
 	}
-	if k, ok := m.find.blocks[id]; ok && int(k) < len(m.lay.ids) {
+	if k, ok := m.find.blocks[id]; ok && int(k) < len(m.s.lay.ids) {
 		return k
 	}
 	return -1
@@ -267,11 +267,11 @@ func (m *Model) Decided(key uint64, context, action []Atom) {
 	if m.trial.full() {
 		return
 	}
-	p := pending{key: key, t: m.trial.decided, known: m.h.known(), open: uint32(m.trial.open + 1)}
+	p := pending{key: key, t: m.trial.decided, known: m.s.h.known(), open: uint32(m.trial.open + 1)}
 	if p.known {
 		k, v := m.read(context, action, false)
-		p.z, p.q = m.estimate(m.main, k, v)
-		for i, c := range m.copies {
+		p.z, p.q = m.estimate(m.s.main, k, v)
+		for i, c := range m.s.copies {
 			p.copies[i].born, p.copies[i].slot = c.born, c.slot
 			p.copies[i].z, p.copies[i].q = m.estimate(c, k, v)
 		}
@@ -285,14 +285,14 @@ const largest = 1e100
 // Learn moves the model by the reward of a decision that was noted with this key, or of one that was not.
 func (m *Model) Learn(key uint64, context, action []Atom, y float64) {
 	y = min(max(y, -largest), largest)
-	if m.events == 0 {
-		m.offset = y
+	if m.s.events == 0 {
+		m.s.offset = y
 	}
-	m.events++
-	m.t = m.trial.decided
-	m.bear()
+	m.s.events++
+	m.s.t = m.trial.decided
+	m.beginCopies()
 	m.forget()
-	y = m.learn(context, action, y, m.trial.decision(key, m.t))
+	y = m.learn(context, action, y, m.trial.decision(key, m.s.t))
 	m.trial.settle(key, true, y)
 	m.judge()
 }
@@ -307,64 +307,64 @@ var earlyFits = [...]int{8, 16, 32}
 
 // learn learns the reward of decision t, and returns what it counted as, relative to the offset.
 func (m *Model) learn(context, action []Atom, y float64, t uint64) float64 {
-	if !m.grown {
-		m.early = append(m.early, event{slices.Clone(context), slices.Clone(action), y, t})
+	if !m.s.grown {
+		m.s.early = append(m.s.early, event{slices.Clone(context), slices.Clone(action), y, t})
 	}
-	features := len(action) > 1 && !m.lay.joint
-	if features || !m.grown && slices.Contains(earlyFits[:], len(m.early)) {
-		m.lay.joint = m.lay.joint || features
+	features := len(action) > 1 && !m.s.lay.joint
+	if features || !m.s.grown && slices.Contains(earlyFits[:], len(m.s.early)) {
+		m.s.lay.joint = m.s.lay.joint || features
 		return m.restart(context, action, y, t)
 	}
-	return m.take(m.events, context, action, y-m.offset, t)
+	return m.take(m.s.events, context, action, y-m.s.offset, t)
 }
 
 // restart learns the early events again, with what is known of the scales of numbers by now, and relative to the median
 // of their rewards: the first one may be far from all others. When they are not kept any more the model begins with this
 // event.
 func (m *Model) restart(context, action []Atom, y float64, t uint64) float64 {
-	m.empty(m.lay.joint)
-	m.copies, m.fit = nil, nil
-	m.n, m.next, m.extremes, m.seen = 0, firstFit, extremes{}, sketch{}
-	if m.grown {
-		m.numbers, m.shared = map[fieldKey][]float64{}, nil
-		return m.take(m.events, context, action, y-m.offset, t)
+	m.empty(m.s.lay.joint)
+	m.s.copies, m.s.fit = nil, nil
+	m.s.n, m.s.next, m.s.extremes, m.s.seen = 0, firstFit, extremes{}, sketch{}
+	if m.s.grown {
+		m.s.numbers, m.s.shared = map[fieldKey][]float64{}, nil
+		return m.take(m.s.events, context, action, y-m.s.offset, t)
 	}
 	m.scales()
 	var rewards []float64
-	for _, e := range m.early {
+	for _, e := range m.s.early {
 		rewards = append(rewards, e.y)
 	}
 	slices.Sort(rewards)
-	m.offset = rewards[(len(rewards)-1)/2]
-	for i, e := range m.early {
-		y = m.take(uint64(i+1), e.context, e.action, e.y-m.offset, e.t)
+	m.s.offset = rewards[(len(rewards)-1)/2]
+	for i, e := range m.s.early {
+		y = m.take(uint64(i+1), e.context, e.action, e.y-m.s.offset, e.t)
 	}
-	if m.grown = len(m.early) >= earlyFits[len(earlyFits)-1]; m.grown {
-		m.early = nil
+	if m.s.grown = len(m.s.early) >= earlyFits[len(earlyFits)-1]; m.s.grown {
+		m.s.early = nil
 	}
 	return y
 }
 
 // scales fixes the scale of each number of which the early events have some values.
 func (m *Model) scales() {
-	m.numbers, m.shared = map[fieldKey][]float64{}, nil
+	m.s.numbers, m.s.shared = map[fieldKey][]float64{}, nil
 	var order []fieldKey
 	note := func(f fieldKey, v float64) {
-		if m.numbers[f] == nil {
+		if m.s.numbers[f] == nil {
 			order = append(order, f)
 		}
-		m.numbers[f] = append(m.numbers[f], v)
+		m.s.numbers[f] = append(m.s.numbers[f], v)
 	}
 	fix := func() {
 		for _, f := range order {
-			if v := m.numbers[f]; len(v) >= fewValues {
-				m.lay.fields[m.field(f)].scale(v)
-				delete(m.numbers, f)
+			if v := m.s.numbers[f]; len(v) >= fewValues {
+				m.s.lay.fields[m.field(f)].scale(v)
+				delete(m.s.numbers, f)
 			}
 		}
 		order = order[:0]
 	}
-	for _, e := range m.early {
+	for _, e := range m.s.early {
 		for _, a := range e.context {
 			if a.number() {
 				note(a.field(), a.Value)
@@ -378,10 +378,10 @@ func (m *Model) scales() {
 	}
 	fix()
 	r := &m.reading
-	for _, e := range m.early {
-		r.scan(&m.lay, &m.find, 0, e.context, nil)
-		r.scan(&m.lay, &m.find, actionField, e.action[1:], nil)
-		r.comparisons(&m.lay, note)
+	for _, e := range m.s.early {
+		r.scan(&m.s.lay, &m.find, 0, e.context, nil)
+		r.scan(&m.s.lay, &m.find, actionField, e.action[1:], nil)
+		r.comparisons(&m.s.lay, note)
 	}
 	fix()
 }
@@ -392,10 +392,10 @@ const fewValues = 6
 // take learns an event, which has a number from 1 on.
 func (m *Model) take(number uint64, context, action []Atom, y float64, t uint64) float64 {
 	k, v := m.read(context, action, true)
-	m.n++
+	m.s.n++
 	y = m.bound(record{event: number, t: t, block: k, weight: 1, raw: y}, v)
-	m.main.learn(m, k, v, y)
-	for _, c := range m.copies {
+	m.s.main.learn(m, k, v, y)
+	for _, c := range m.s.copies {
 		if c.born < t {
 			c.learn(m, k, v, y)
 		}
@@ -404,67 +404,57 @@ func (m *Model) take(number uint64, context, action []Atom, y float64, t uint64)
 	return y
 }
 
-// bound returns what the reward of an event counts as, and corrects what earlier ones counted as.
+// bound returns what the reward of an event counts as, and corrects what earlier ones counted as: those that are among the
+// extremes, and those that are no more.
 func (m *Model) bound(r record, v *vector) float64 {
-	x := &m.extremes
-	var was [2]*record
-	for i, list := range [][]record{x.top, x.low} {
-		if len(list) > 0 {
-			c := list[0]
-			was[i] = &c
-		}
-	}
-	top, low := slices.Clone(rank(x.top, r, higher)), slices.Clone(rank(x.low, r, lower)) // readers have the lists as they were
-	kept := false
-	for _, list := range [][]record{top, low} {
-		for i := range list {
-			if list[i].event == r.event {
-				if !kept {
-					r.v, kept = v.clone(), true
-				}
-				list[i].v = r.v
-			}
-		}
-	}
-	x.top, x.low = top, low
+	x := &m.s.extremes
+	before := [2][]record{x.top, x.low}
+	x.top, x.low = rank(x.top, r, higher), rank(x.low, r, lower)
 	lo, hi := x.bounds()
-	done := map[uint64]bool{r.event: true}
 	fix := func(c *record) {
-		if y := counts(c.raw, lo, hi, m.h.mean); !done[c.event] {
-			done[c.event] = true
-			if y != c.y {
-				m.correct(c, y)
+		if y := counts(c.raw, lo, hi, m.s.h.mean); y != c.y {
+			m.correct(c, y)
+		}
+	}
+	for i := range before { // an event may be in both lists
+		for k := range before[i] {
+			if c := &before[i][k]; i == 0 || !holds(before[0], c.event) {
+				fix(c)
 			}
 		}
 	}
-	for _, c := range was {
-		if c != nil {
-			fix(c)
-		}
-	}
-	for _, list := range [][]record{x.top, x.low} {
-		for i := range list {
-			if list[i].event == r.event {
-				list[i].y = counts(r.raw, lo, hi, m.h.mean)
-				continue
+	r.y = counts(r.raw, lo, hi, m.s.h.mean)
+	for _, list := range []*[]record{&x.top, &x.low} {
+		own := slices.Clone(*list) // readers have the list as it was
+		for i := range own {
+			if own[i].event == r.event {
+				if r.v.at == nil {
+					r.v = v.clone()
+				}
+				own[i].v = r.v
 			}
-			fix(&list[i])
-			list[i].y = counts(list[i].raw, lo, hi, m.h.mean)
+			own[i].y = counts(own[i].raw, lo, hi, m.s.h.mean)
 		}
+		*list = own
 	}
-	return counts(r.raw, lo, hi, m.h.mean)
+	return r.y
+}
+
+// holds reports whether a list has an event.
+func holds(list []record, event uint64) bool {
+	return slices.ContainsFunc(list, func(r record) bool { return r.event == event })
 }
 
 // correct changes what the reward of an event counts as.
 func (m *Model) correct(r *record, y float64) {
-	for _, s := range append([]*sums{m.main}, m.copies...) {
-		if s != m.main && s.born >= r.t {
+	for _, s := range append([]*sums{m.s.main}, m.s.copies...) {
+		if s != m.s.main && s.born >= r.t {
 			continue
 		}
-		b := s.at(r.block, &m.h)
-		b.grow(&m.h, m.lay.coords)
-		b.correct(&r.v, r.y, y, r.weight, m.h.known(), &m.scratch)
-		if m.h.known() {
+		b := s.at(r.block, &m.s.h)
+		b.grow(&m.s.h, m.s.lay.coords)
+		b.correct(&r.v, r.y, y, r.weight, m.s.h.known(), &m.scratch)
+		if m.s.h.known() {
 			for i := range r.v.tail {
 				l := &r.v.tail[i]
 				c := s.tail.change(tailKey(r.block, l.key), l.group)
@@ -478,12 +468,12 @@ func (m *Model) correct(r *record, y float64) {
 
 // learn moves a copy by one event.
 func (s *sums) learn(m *Model, k int32, v *vector, y float64) {
-	b := s.at(k, &m.h)
-	b.grow(&m.h, m.lay.coords)
-	known := m.h.known()
+	b := s.at(k, &m.s.h)
+	b.grow(&m.s.h, m.s.lay.coords)
+	known := m.s.h.known()
 	var expects float64
 	if len(v.tail) > 0 {
-		expects, _ = tailEstimate(&s.tail, k, v, &m.h, b.post.s2)
+		expects, _ = tailEstimate(&s.tail, k, v, &m.s.h, b.post.s2)
 	}
 	b.learn(v, y-expects, y, known, &m.scratch)
 	var e float64
@@ -493,14 +483,14 @@ func (s *sums) learn(m *Model, k int32, v *vector, y float64) {
 	for i := range v.tail {
 		l := &v.tail[i]
 		c := s.tail.change(tailKey(k, l.key), l.group)
-		own := float64(l.x*c.r) / (c.n + b.post.s2/m.h.prior(l.group))
+		own := float64(l.x*c.r) / (c.n + b.post.s2/m.s.h.prior(l.group))
 		c.r += float64(l.x * (e + own))
 		c.n += float64(l.x * l.x)
-		c.last = uint32(m.events)
+		c.last = uint32(m.s.events)
 		s.tail.settle(c)
-		if l.value && !m.lay.joint {
+		if l.value && !m.s.lay.joint {
 			any := s.tail.change(tailKey(anyBlock, l.key), l.group)
-			any.last = uint32(m.events)
+			any.last = uint32(m.s.events)
 			s.tail.settle(any)
 		}
 	}

@@ -62,6 +62,6 @@ func TestSegments(t *testing.T) {
 				marks += fmt.Sprintf(" %.2f", (got-uni)/(best-uni))
 			}
 		}
-		t.Log(seed, marks, m.changes, len(m.lay.coords), m.h.s2, m.h.variance)
+		t.Log(seed, marks, m.s.changes, len(m.s.lay.coords), m.s.h.s2, m.s.h.variance)
 	}
 }

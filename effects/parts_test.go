@@ -3,8 +3,8 @@ package effects
 import "fmt"
 
 func (m *Model) parts() string {
-	s := fmt.Sprintf("h %v\nevents %d n %d next %d t %d offset %v coords %d groups %d fields %v\n", m.h, m.events, m.n, m.next, m.t, m.offset, len(m.lay.coords), len(m.lay.groups), m.lay.fields)
-	for _, x := range append([]*sums{m.main}, m.copies...) {
+	s := fmt.Sprintf("h %v\nevents %d n %d next %d t %d offset %v coords %d groups %d fields %v\n", m.s.h, m.s.events, m.s.n, m.s.next, m.s.t, m.s.offset, len(m.s.lay.coords), len(m.s.lay.groups), m.s.lay.fields)
+	for _, x := range append([]*sums{m.s.main}, m.s.copies...) {
 		s += fmt.Sprint("born ", x.born, " slot ", x.slot, " weigh ", x.weigh, " tail ", x.tail.used, x.tail.sum)
 		for _, b := range x.blocks {
 			if b != nil {
@@ -15,8 +15,8 @@ func (m *Model) parts() string {
 		}
 		s += "\n"
 	}
-	if m.fit != nil {
-		s += fmt.Sprintf("fit %+v\n", *m.fit)
+	if m.s.fit != nil {
+		s += fmt.Sprintf("fit %+v\n", *m.s.fit)
 	}
-	return s + fmt.Sprint("numbers ", m.numbers, " seen ", m.seen.used, len(m.seen.keys))
+	return s + fmt.Sprint("numbers ", m.s.numbers, " seen ", m.s.seen.used, len(m.s.seen.keys))
 }

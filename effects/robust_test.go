@@ -14,13 +14,13 @@ func finite(t *testing.T, m *Model) {
 	check := func(name string, list ...float64) {
 		for _, x := range list {
 			if x-x != 0 {
-				t.Fatalf("after %d events: %s is %v", m.events, name, x)
+				t.Fatalf("after %d events: %s is %v", m.s.events, name, x)
 			}
 		}
 	}
-	check("the noise", m.h.s2, m.h.mean, m.h.variance)
-	check("a variance", m.h.tau...)
-	for _, s := range append([]*sums{m.main}, m.copies...) {
+	check("the noise", m.s.h.s2, m.s.h.mean, m.s.h.variance)
+	check("a variance", m.s.h.tau...)
+	for _, s := range append([]*sums{m.s.main}, m.s.copies...) {
 		check("evidence", s.weigh)
 		for _, b := range s.blocks {
 			if b != nil {
@@ -58,8 +58,8 @@ func TestMoreNumbersThanEvents(t *testing.T) {
 			m.Learn(uint64(n), context, action, y)
 			finite(t, m)
 		}
-		if m.h.s2 > .9*m.h.variance {
-			t.Errorf("joint %v: the noise is %.3g of a variance of %.3g: nothing was learned", joint, m.h.s2, m.h.variance)
+		if m.s.h.s2 > .9*m.s.h.variance {
+			t.Errorf("joint %v: the noise is %.3g of a variance of %.3g: nothing was learned", joint, m.s.h.s2, m.s.h.variance)
 		}
 	}
 }

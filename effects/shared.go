@@ -27,7 +27,7 @@ func (s *share) back(of **share) {
 
 // each calls f for what the model and its readers have in common.
 func (m *Model) each(f func(of **share)) {
-	for _, s := range append([]*sums{m.main}, m.copies...) {
+	for _, s := range append([]*sums{m.s.main}, m.s.copies...) {
 		for _, b := range s.blocks {
 			if b != nil {
 				f(&b.shared)
@@ -37,18 +37,18 @@ func (m *Model) each(f func(of **share)) {
 			f(&p.shared)
 		}
 	}
-	if m.fit != nil {
-		f(&m.fit.shared)
+	if m.s.fit != nil {
+		f(&m.s.fit.shared)
 	}
-	f(&m.shared)
-	f(&m.seen.shared)
+	f(&m.s.shared)
+	f(&m.s.seen.shared)
 }
 
 // Share returns the state as it is now, for readers. What the model changes later it copies first.
 func (m *Model) Share() *Shared {
 	m.lent = new(share)
 	m.each(m.lent.first)
-	s := m.state
+	s := m.s
 	s.main = s.main.copy()
 	s.copies = slices.Clone(s.copies)
 	for i, c := range s.copies {
@@ -61,19 +61,19 @@ func (m *Model) Share() *Shared {
 
 // Adopt makes the state that of another model, as after Alone: decisions that are not settled stay with that one.
 func (m *Model) Adopt(s *Shared) {
-	same := m.life == s.state.life
-	m.state, m.lent = s.state, nil
-	m.main = m.main.copy()
-	m.copies = slices.Clone(m.copies)
-	for i, c := range m.copies {
-		m.copies[i] = c.copy()
+	same := m.s.life == s.state.life
+	m.s, m.lent = s.state, nil
+	m.s.main = m.s.main.copy()
+	m.s.copies = slices.Clone(m.s.copies)
+	for i, c := range m.s.copies {
+		m.s.copies[i] = c.copy()
 	}
-	m.lay.fields, m.lay.groups = slices.Clip(m.lay.fields), slices.Clip(m.lay.groups)
-	m.lay.coords, m.lay.ids = slices.Clip(m.lay.coords), slices.Clip(m.lay.ids)
+	m.s.lay.fields, m.s.lay.groups = slices.Clip(m.s.lay.fields), slices.Clip(m.s.lay.groups)
+	m.s.lay.coords, m.s.lay.ids = slices.Clip(m.s.lay.coords), slices.Clip(m.s.lay.ids)
 	if !same {
 		m.find = newIndex()
 	}
-	m.find.follow(&m.lay)
+	m.find.follow(&m.s.lay)
 	m.Alone()
 }
 
@@ -94,12 +94,12 @@ func (m *Model) Reclaim() {
 
 // Digest identifies what is chosen next.
 func (m *Model) Digest() (d [16]byte) {
-	h := [2]uint64{m.events, m.n}
+	h := [2]uint64{m.s.events, m.s.n}
 	add := func(x uint64) {
 		h[0] = mix(h[0] ^ x)
 		h[1] = mix(h[1]*0x9e3779b97f4a7c15 + x)
 	}
-	for _, s := range append([]*sums{m.main}, m.copies...) {
+	for _, s := range append([]*sums{m.s.main}, m.s.copies...) {
 		for k, b := range s.blocks {
 			if b != nil {
 				add(b.sum + uint64(k))
@@ -109,14 +109,14 @@ func (m *Model) Digest() (d [16]byte) {
 		add(s.born<<2 | uint64(s.slot))
 		add(math.Float64bits(s.weigh))
 	}
-	for _, x := range m.h.tau {
+	for _, x := range m.s.h.tau {
 		add(math.Float64bits(x))
 	}
-	for _, x := range []float64{m.h.mean, m.h.s2, m.h.variance, m.offset} {
+	for _, x := range []float64{m.s.h.mean, m.s.h.s2, m.s.h.variance, m.s.offset} {
 		add(math.Float64bits(x))
 	}
-	add(uint64(len(m.lay.coords))<<32 | uint64(len(m.lay.ids)))
-	add(uint64(len(m.lay.fields))<<32 | uint64(len(m.lay.groups)))
+	add(uint64(len(m.s.lay.coords))<<32 | uint64(len(m.s.lay.ids)))
+	add(uint64(len(m.s.lay.fields))<<32 | uint64(len(m.s.lay.groups)))
 	for i, x := range h {
 		for k := range 8 {
 			d[8*i+k] = byte(x >> (8 * k))
@@ -127,8 +127,8 @@ func (m *Model) Digest() (d [16]byte) {
 
 // Bytes is about how many bytes the state takes.
 func (m *Model) Bytes() int {
-	n := 96*len(m.lay.coords) + 64*len(m.lay.groups) + 48*len(m.lay.fields) + 16*len(m.seen.keys) + 160*len(m.trial.queue)
-	for _, s := range append([]*sums{m.main}, m.copies...) {
+	n := 96*len(m.s.lay.coords) + 64*len(m.s.lay.groups) + 48*len(m.s.lay.fields) + 16*len(m.s.seen.keys) + 160*len(m.trial.queue)
+	for _, s := range append([]*sums{m.s.main}, m.s.copies...) {
 		n += 8 * len(s.blocks)
 		for _, b := range s.blocks {
 			if b != nil {
@@ -137,7 +137,7 @@ func (m *Model) Bytes() int {
 		}
 		n += len(s.tail.pages) * (pageCells*32 + 16)
 	}
-	for _, e := range m.early {
+	for _, e := range m.s.early {
 		n += 16*(len(e.context)+len(e.action)) + 64
 	}
 	return n

@@ -13,8 +13,8 @@ type sketch struct {
 
 const maxSketch = 8192
 
-// again reports whether a key was seen before, and notes it.
-func (s *sketch) again(key uint64) bool {
+// seenBefore reports whether a key was seen before, and notes it.
+func (s *sketch) seenBefore(key uint64) bool {
 	if len(s.keys) == 0 {
 		s.keys = make([]uint64, 64)
 	}

@@ -19,7 +19,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (m *Model) AppendSnapshot(b []byte) []byte {
 	start := len(b)
 	c := codec{b: append(b, magic...), write: true}
-	m.state.code(&c)
+	m.s.code(&c)
 	m.trial.code(&c)
 	return binary.LittleEndian.AppendUint32(c.b, crc32.Checksum(c.b[start:], castagnoli))
 }
@@ -54,8 +54,8 @@ func (m *Model) decode(b []byte) error {
 		return fmt.Errorf("effects: the snapshot is damaged: %w", c.err)
 	}
 	s.life = new(byte)
-	m.state, m.trial, m.find, m.lent = s, t, newIndex(), nil
-	m.find.follow(&m.lay)
+	m.s, m.trial, m.find, m.lent = s, t, newIndex(), nil
+	m.find.follow(&m.s.lay)
 	return nil
 }
 

@@ -129,8 +129,8 @@ func TestSnapshot(t *testing.T) {
 				}
 				s.step(t, m)
 			}
-			if m.events < 800 || len(m.lay.coords) < 20 {
-				t.Errorf("the stream has %d events and %d coordinates: it tests little", m.events, len(m.lay.coords))
+			if m.s.events < 800 || len(m.s.lay.coords) < 20 {
+				t.Errorf("the stream has %d events and %d coordinates: it tests little", m.s.events, len(m.s.lay.coords))
 			}
 		}
 	}

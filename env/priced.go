@@ -141,7 +141,7 @@ func (o *PricedOptions) build(key rng.Key, t *pricedTable) (bandit.Environment, 
 		e.order = Shuffled(t.rows, key)
 	}
 	if o.Features == "hashed" {
-		e.encoder = feature.NewHashed(feature.Limits{})
+		e.encoder = feature.NewAtomEncoder(feature.Limits{})
 	}
 	return e, nil
 }
@@ -339,8 +339,8 @@ type priced struct {
 	changed int // action that changes, −1 for none
 	order   []int32
 	lp      [2]pricedLP // before the change and after it
-	encoder *feature.Hashed
-	batch   *feature.HashedBatch
+	encoder *feature.AtomEncoder
+	batch   *feature.AtomBatch
 
 	row    int // offered last
 	after  bool
@@ -419,7 +419,7 @@ func (e *priced) Offer(draw rng.Source) (bandit.ActionSet, error) {
 
 // encode reads the request as a server does.
 func (e *priced) encode(set pricedSet, t uint64) (bandit.ActionSet, error) {
-	e.batch = feature.NewHashedBatch(e.encoder)
+	e.batch = feature.NewAtomBatch(e.encoder)
 	if err := e.batch.Begin(e.requests[e.row]); err != nil {
 		return nil, err
 	}
@@ -484,7 +484,7 @@ func (s *pricedDense) ArgMax(dst *bandit.Action, theta []float64) (float64, erro
 
 type pricedSparse struct {
 	pricedSet
-	set *feature.HashedBatch
+	set *feature.AtomBatch
 }
 
 func (s *pricedSparse) Dim() int                             { return s.set.Dim() }

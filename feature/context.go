@@ -3,7 +3,7 @@ package feature
 import "troupe/bandit"
 
 // ContextFeature returns the number of the field of a feature of the context, by its path: the upper 20 bits of the
-// hashes of its atoms, where they have fields (Hashed with the option Fields). A dot stands between the names of nested
+// hashes of its atoms (AtomEncoder). A dot stands between the names of nested
 // objects.
 func ContextFeature(path string) (field uint32) { return FieldNumber(contextName(path)) }
 

@@ -60,14 +60,14 @@
 //
 // # Without a schema
 //
-// A Hashed encoder reads any request as atoms: the values of its fields, words by their hashes and numbers as they are.
+// An AtomEncoder reads any request as atoms: the values of its fields, words by their hashes and numbers as they are.
 // Its vectors are lists of atoms (bandit.Sparse, bandit.AtomList) for the policy kind "effects", which finds the scales of
 // numbers and its own coordinates. A server that folds a log uses it like this:
 //
-//   - a decision takes a HashedBatch, calls Begin and Add, and passes the batch to Select and Prob as the action set.
+//   - a decision takes a AtomBatch, calls Begin and Add, and passes the batch to Select and Prob as the action set.
 //     Groups finds equal candidates;
 //   - its record keeps AppendAtoms of the context and of the chosen action. They give the vector again (ReadAtoms,
-//     Hashed.AppendVector), so that folding a reward needs no request and no encoder state.
+//     AtomEncoder.AppendVector), so that folding a reward needs no request and no encoder state.
 //
 // # Hostile input
 //

@@ -67,9 +67,9 @@ func TestDocs(t *testing.T) {
 }
 
 // A model without a schema reads any request as atoms.
-func ExampleHashed() {
-	encoder := feature.NewHashed(feature.Limits{})
-	batch := feature.NewHashedBatch(encoder)
+func ExampleAtomEncoder() {
+	encoder := feature.NewAtomEncoder(feature.Limits{})
+	batch := feature.NewAtomBatch(encoder)
 	if err := batch.Begin([]byte(`{"city": "Oslo", "age": 31}`)); err != nil {
 		panic(err)
 	}

@@ -46,7 +46,7 @@ type Given struct {
 	Number  bool    // X is the value
 	Outside bool    // the number is outside what is told apart: the model reads the nearest end
 
-	Feature uint64 // hash of the name, of a HashedBatch only, and so are the next two
+	Feature uint64 // hash of the name, of a AtomBatch only, and so are the next two
 	// text of a string or boolean, or decimal form of a number that is a level; cut at 64 bytes; valid until the next
 	// Begin
 	Level []byte

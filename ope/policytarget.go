@@ -29,8 +29,8 @@ type PolicyTarget struct {
 	s       scratch
 	waiting []*logged.Event
 	set     bandit.ActionSet
-	hashed  *feature.Hashed // of the kinds that take sparse vectors, where the log has hashed or named features
-	batch   *feature.HashedBatch
+	hashed  *feature.AtomEncoder // of the kinds that take sparse vectors, where the log has hashed or named features
+	batch   *feature.AtomBatch
 	law     bandit.Law
 	drawn   bandit.Action
 	rounds  uint64
@@ -69,8 +69,8 @@ func (t *PolicyTarget) reads() bool {
 func (t *PolicyTarget) begin(first []*logged.Event) error {
 	e := first[0]
 	if t.reads() && (hasAtoms(e) || named(e)) {
-		t.hashed = feature.NewHashed(feature.Limits{})
-		t.batch = feature.NewHashedBatch(t.hashed)
+		t.hashed = feature.NewAtomEncoder(feature.Limits{})
+		t.batch = feature.NewAtomBatch(t.hashed)
 		return t.make(t.hashed.Dim(), e.K, &layout{})
 	}
 	l, err := newLayout(first)

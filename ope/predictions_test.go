@@ -20,7 +20,7 @@ import (
 func predictedWorld(t testing.TB, seed uint64, n int) (events []logged.Event, more float64) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 4))
-	b := feature.NewHashedBatch(feature.NewHashed(feature.Limits{}))
+	b := feature.NewAtomBatch(feature.NewAtomEncoder(feature.Limits{}))
 	var means [3][4]float64
 	for s := range means {
 		for a := range means[s] {

@@ -115,7 +115,7 @@ func TestSegmentsWorkers(t *testing.T) {
 // hashedLog is the log as a server with hashed features keeps it.
 func hashedLog(t *testing.T, all []logged.Event) []logged.Event {
 	t.Helper()
-	b := feature.NewHashedBatch(feature.NewHashed(feature.Limits{}))
+	b := feature.NewAtomBatch(feature.NewAtomEncoder(feature.Limits{}))
 	out := make([]logged.Event, 0, len(all))
 	for _, e := range all {
 		if err := b.Begin(e.Named); err != nil {

@@ -97,7 +97,7 @@ type Options interface {
 	New(p Problem) (bandit.Policy, error)
 }
 
-// RequestReader is implemented by options of policies that read requests as they come, as feature.Hashed encodes them.
+// RequestReader is implemented by options of policies that read requests as they come, as feature.AtomEncoder encodes them.
 type RequestReader interface{ ReadsRequests() }
 
 // Widener is implemented by options of policies that can learn from rewards outside the range that they began with.

@@ -39,8 +39,8 @@ func explainedOf(m *fold.Model, seen *observed) *ExplainedView {
 			v.Name = name(p.A) + " with " + name(p.B)
 		case p.A != 0:
 			v.Name = name(p.A)
-		case p.B != 0:
-			v.Name = name(p.B)
+		case p.B != 0: // what an id has of its own
+			v.Name = "action with " + name(p.B)
 		}
 		if len(out.Parts) == maxParts {
 			out.More++

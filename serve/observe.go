@@ -83,7 +83,7 @@ func (o *observed) sight(v *feature.Given) *sight {
 
 // hashed returns the notes of a request that a hashed encoder has read. A feature that has another type than at first
 // is one: a number sent as text, a truth value sent as a number. Nulls are none. candidate is the one that is played.
-func (o *observed) hashed(b *feature.HashedBatch, w *choose.Worker, candidate int) (n eventlog.Notes) {
+func (o *observed) hashed(b *feature.AtomBatch, w *choose.Worker, candidate int) (n eventlog.Notes) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.requests++

@@ -158,7 +158,7 @@ func modelWarnings(m *fold.Model, seen *observed) []string {
 // kindOf names the features of a configuration.
 func kindOf(c *model.Compiled) string {
 	switch {
-	case c.Hashed != nil:
+	case c.Atoms != nil:
 		return "requests"
 	case c.Config.Dim != 0:
 		return "vector"

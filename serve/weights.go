@@ -81,7 +81,7 @@ func (x weight) view(context, acts []word) WeightView {
 // weigh lists the weights of a version whose names are known, nil for other features, and stores the largest one of
 // each feature in seen.
 func (s *state) weigh(e *entry, v *choose.Version, seen *SeenView) *WeightsView {
-	h := v.Compiled.Hashed
+	h := v.Compiled.Atoms
 	if h == nil {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (s *state) weigh(e *entry, v *choose.Version, seen *SeenView) *WeightsView 
 		v = s.publishedOf(e)
 		w, err = e.workers.Take(v)
 	}
-	if err != nil || v.Compiled.Hashed != h {
+	if err != nil || v.Compiled.Atoms != h {
 		return nil
 	}
 	defer e.workers.Put(w)

@@ -10,7 +10,7 @@ import (
 	"troupe/serve/model"
 )
 
-// encoder is what Encode needs of feature.Batch and feature.HashedBatch.
+// encoder is what Encode needs of feature.Batch and feature.AtomBatch.
 type encoder interface {
 	Begin(context []byte) error
 	Add(id string, features []byte) error

@@ -19,19 +19,19 @@ type Offer struct {
 	X   []float64 // the candidates, K×d; none with hashed features
 
 	compiled *model.Compiled
-	batch    *feature.Batch       // nil with hashed features
-	hashed   *feature.HashedBatch // nil with a schema
-	places   []int                // which of the actions the candidates are; empty: all, in order
-	sparse   sparse               // the candidates with hashed features
-	costs    []float64            // of the candidates; none where the request has none
-	each     bool                 // the actions of the request have their own costs
+	batch    *feature.Batch     // nil with hashed features
+	hashed   *feature.AtomBatch // nil with a schema
+	places   []int              // which of the actions the candidates are; empty: all, in order
+	sparse   sparse             // the candidates with hashed features
+	costs    []float64          // of the candidates; none where the request has none
+	each     bool               // the actions of the request have their own costs
 }
 
 // newOffer returns an offer to a model, without candidates.
 func newOffer(c *model.Compiled) Offer {
 	o := Offer{compiled: c}
-	if h := c.Hashed; h != nil {
-		o.hashed = feature.NewHashedBatch(h)
+	if h := c.Atoms; h != nil {
+		o.hashed = feature.NewAtomBatch(h)
 	} else {
 		o.batch = feature.NewBatch(c.Encoder)
 	}
@@ -51,7 +51,7 @@ func (s *sparse) clear() {
 }
 
 // read takes the actions of a batch at these places.
-func (s *sparse) read(b *feature.HashedBatch, places []int) {
+func (s *sparse) read(b *feature.AtomBatch, places []int) {
 	s.clear()
 	s.context = b.Context()
 	for _, i := range places {
@@ -62,7 +62,7 @@ func (s *sparse) read(b *feature.HashedBatch, places []int) {
 
 // Recorded takes the candidates of a record in place of those of a request.
 func (o *Offer) Recorded(set *candidates.Set) error {
-	h := o.compiled.Hashed
+	h := o.compiled.Atoms
 	switch {
 	case h == nil && set.D == o.compiled.Dim:
 		o.X = set.X
@@ -81,7 +81,7 @@ func (o *Offer) Recorded(set *candidates.Set) error {
 }
 
 // Batch returns the batch of a model with hashed features, nil otherwise.
-func (o *Offer) Batch() *feature.HashedBatch { return o.hashed }
+func (o *Offer) Batch() *feature.AtomBatch { return o.hashed }
 
 // ID returns the hash of the id of candidate i, with hashed features, and the id.
 func (o *Offer) ID(i int) (atom uint64, id string) {

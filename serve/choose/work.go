@@ -14,7 +14,7 @@ func (r *Request) Load(c *model.Compiled) policy.Load {
 	switch {
 	case len(r.Packed) > 0: // four characters of base64 hold three bytes, of which a number takes four at least
 		l.Own = len(r.Packed) * 3 / 16
-		if l.Actions = len(r.IDs); l.Actions == 0 && c.Hashed == nil {
+		if l.Actions = len(r.IDs); l.Actions == 0 && c.Atoms == nil {
 			l.Actions = l.Own/c.Dim + 1
 		}
 		l.Actions = max(l.Actions, 1)

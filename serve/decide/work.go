@@ -23,7 +23,7 @@ func checkWork(limit time.Duration, v *choose.Version, r *Request) error {
 
 // sizes are those of a decision in words.
 func sizes(v *choose.Version, actions, context, own int) string {
-	if v.Compiled.Hashed != nil {
+	if v.Compiled.Atoms != nil {
 		return fmt.Sprintf("%d actions with %d values in all and %d in the context", actions, own, context)
 	}
 	return fmt.Sprintf("%d actions of %d numbers", actions, v.Compiled.Dim)

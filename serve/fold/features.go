@@ -23,7 +23,7 @@ type vectors struct {
 
 // action returns the vector that the policy of a configuration learns from. It is valid until the next call.
 func (v *vectors) action(c *model.Compiled, x Features) (bandit.Action, error) {
-	if c.Hashed == nil {
+	if c.Atoms == nil {
 		return bandit.Action{X: x.X, Index: bandit.NoIndex}, nil
 	}
 	context, rest, err := feature.ReadAtoms(v.atoms[:0], x.Atoms)
@@ -37,6 +37,6 @@ func (v *vectors) action(c *model.Compiled, x Features) (bandit.Action, error) {
 	if err != nil {
 		return bandit.Action{}, err
 	}
-	v.at, v.x = c.Hashed.AppendVector(v.at[:0], v.x[:0], v.atoms[:n], v.atoms[n:])
+	v.at, v.x = c.Atoms.AppendVector(v.at[:0], v.x[:0], v.atoms[:n], v.atoms[n:])
 	return bandit.Action{At: v.at, X: v.x, Index: bandit.NoIndex}, nil
 }

@@ -27,7 +27,7 @@ func sizeOf(c *model.Compiled, snapshot int) Size {
 	s := Size{Aside: sizeOfModel + 2*int64(len(c.JSON))}
 	s.Used = s.Aside
 	s.Aside += int64(snapshot)
-	if c.Hashed == nil {
+	if c.Atoms == nil {
 		s.Used += timesUsed * int64(snapshot)
 		return s
 	}

@@ -47,7 +47,7 @@ func (t *teacher) learn(m *Model, x Features, y float64, given bool, key eventlo
 	if err := t.policies.wake(m); err != nil {
 		return err
 	}
-	if (m.Compiled.Hashed != nil) != (len(x.Atoms) > 0) { // decided with other features
+	if (m.Compiled.Atoms != nil) != (len(x.Atoms) > 0) { // decided with other features
 		m.Counts.Ignored++
 		return nil
 	}
@@ -79,7 +79,7 @@ func (t *teacher) Brief(yes bool) { t.brief = yes }
 
 // decided lets a policy that looks at decisions see one.
 func (t *teacher) decided(m *Model, r *eventlog.Decision, key eventlog.Event) error {
-	if !m.HasPolicy() || !m.Compiled.Witnesses() || (m.Compiled.Hashed != nil) != (len(r.Atoms) > 0) {
+	if !m.HasPolicy() || !m.Compiled.Witnesses() || (m.Compiled.Atoms != nil) != (len(r.Atoms) > 0) {
 		return nil
 	}
 	if err := t.policies.wake(m); err != nil {

@@ -29,7 +29,7 @@ func requestsOf(t *testing.T, name string, edit func(*model.Config)) model.Confi
 // atomsOf returns the atoms of a context and of an action, as a record has them.
 func atomsOf(t *testing.T, context, id string) []byte {
 	t.Helper()
-	b := feature.NewHashedBatch(feature.NewHashed(feature.Limits{}))
+	b := feature.NewAtomBatch(feature.NewAtomEncoder(feature.Limits{}))
 	if err := b.Begin([]byte(context)); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func (w *watched) action(atoms []byte) bandit.Action {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	at, x := w.c.Hashed.AppendVector(nil, nil, context, action)
+	at, x := w.c.Atoms.AppendVector(nil, nil, context, action)
 	return bandit.Action{At: at, X: x, Index: bandit.NoIndex}
 }
 

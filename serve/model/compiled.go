@@ -13,8 +13,8 @@ import (
 // Compiled is a configuration that was checked, ready for use. It never changes.
 type Compiled struct {
 	Config             Config
-	Encoder            *feature.Encoder // of a schema, nil without one
-	Hashed             *feature.Hashed  // of requests as they come, nil with a schema
+	Encoder            *feature.Encoder     // of a schema, nil without one
+	Atoms              *feature.AtomEncoder // of requests as they come, nil with a schema
 	Dim                int
 	FloorNum, FloorDen uint64         // the exploration floor, reduced
 	Catalogue          map[string]int // id → place in Config.Actions
@@ -46,7 +46,7 @@ func (c *Config) open() bool { return c.Features.Schema == nil && c.Dim == 0 }
 // range of rewards, a default reward from the data.
 func (c *Compiled) Remembers() bool {
 	r := c.Config.Reward
-	return c.Hashed != nil || r.Adapt || r.Default.Word == "auto" && !r.Default.Set
+	return c.Atoms != nil || r.Adapt || r.Default.Word == "auto" && !r.Default.Set
 }
 
 // Problem is what the policy gets: the dimension, σ, and the randomness of its first members.
@@ -113,7 +113,7 @@ func (c *Compiled) SameShape(n *Compiled) error {
 		return Invalid("config.policy", "", "cannot change%s", way("config.policy"))
 	case (c.Encoder == nil) != (n.Encoder == nil), c.Encoder != nil && c.Encoder.ID() != n.Encoder.ID():
 		return Invalid("config.features", "", "cannot change%s", way("config.features"))
-	case c.Hashed != nil && (c.Config.Reward.Adapt != n.Config.Reward.Adapt || c.Config.Reward.Min != n.Config.Reward.Min ||
+	case c.Atoms != nil && (c.Config.Reward.Adapt != n.Config.Reward.Adapt || c.Config.Reward.Min != n.Config.Reward.Min ||
 		c.Config.Reward.Max != n.Config.Reward.Max):
 		return Invalid("config.reward", "", "the range cannot change from %s%s", c.Config.Reward.span(), way("config.reward"))
 	case c.Problem(rng.Key{}).Sigma != n.Problem(rng.Key{}).Sigma:

@@ -54,11 +54,11 @@ func TestLimitsByAtom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		atom := cfg.Hashed.EnteredAtom("b", uint32(round))
+		atom := cfg.Atoms.EnteredAtom("b", uint32(round))
 		if got := cfg.Limits()[atom]; got != (ActionLimit{100_000, 200_000}) {
 			t.Errorf("after %d entries: %+v", round, got)
 		}
-		if got := cfg.Limits()[cfg.Hashed.IDAtom("a")]; got != (ActionLimit{500_000, eventlog.FloorUnit}) || len(cfg.Limits()) != 2 {
+		if got := cfg.Limits()[cfg.Atoms.IDAtom("a")]; got != (ActionLimit{500_000, eventlog.FloorUnit}) || len(cfg.Limits()) != 2 {
 			t.Errorf("a has %+v of %v", got, cfg.Limits())
 		}
 		if c, err = c.Enter("b", 0, 0, Prior{}, 0); err != nil {

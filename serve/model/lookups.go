@@ -29,15 +29,15 @@ func (c *Compiled) enter() {
 
 // limit fills in what is looked up by atom, once the encoder is known.
 func (c *Compiled) limit() {
-	if len(c.Config.Floors)+len(c.Config.Caps) == 0 || c.Hashed == nil {
+	if len(c.Config.Floors)+len(c.Config.Caps) == 0 || c.Atoms == nil {
 		return
 	}
 	c.limits = map[uint64]ActionLimit{}
 	for id, p := range c.Config.Floors {
-		c.limits[c.Hashed.EnteredAtom(id, c.times[id])] = ActionLimit{parts(p), eventlog.FloorUnit}
+		c.limits[c.Atoms.EnteredAtom(id, c.times[id])] = ActionLimit{parts(p), eventlog.FloorUnit}
 	}
 	for id, p := range c.Config.Caps {
-		atom := c.Hashed.EnteredAtom(id, c.times[id])
+		atom := c.Atoms.EnteredAtom(id, c.times[id])
 		c.limits[atom] = ActionLimit{c.limits[atom].Low, parts(p)}
 	}
 }
@@ -50,12 +50,12 @@ type ActionFloor struct {
 
 // Floors returns those that hold when the model has made so many decisions, nil without hashed features.
 func (c *Compiled) Floors(made uint64) (out []ActionFloor) {
-	if c.Hashed == nil {
+	if c.Atoms == nil {
 		return nil
 	}
 	for i := range c.Config.Entered {
 		if e := &c.Config.Entered[i]; e.Floor > 0 && made < uint64(e.Until) {
-			out = append(out, ActionFloor{c.Hashed.EnteredAtom(e.ID, uint32(e.Times)), uint64(math.Round(e.Floor * eventlog.FloorUnit))})
+			out = append(out, ActionFloor{c.Atoms.EnteredAtom(e.ID, uint32(e.Times)), uint64(math.Round(e.Floor * eventlog.FloorUnit))})
 		}
 	}
 	return out
@@ -75,12 +75,12 @@ func (c *Compiled) Times() map[string]uint32 { return c.times }
 // Priors returns the atoms and the guesses of the actions that have entered since a configuration, nil for a model
 // without hashed features.
 func (c *Compiled) Priors(since *Compiled) (atoms []feature.Atom, priors []Prior) {
-	if c.Hashed == nil {
+	if c.Atoms == nil {
 		return nil, nil
 	}
 	for _, e := range c.Config.Entered {
 		if e.Prior.Events > 0 && !e.Left && (since == nil || uint32(e.Times) > since.times[e.ID]) {
-			atoms = append(atoms, feature.Atom{Hash: c.Hashed.EnteredAtom(e.ID, uint32(e.Times)), Value: 1})
+			atoms = append(atoms, feature.Atom{Hash: c.Atoms.EnteredAtom(e.ID, uint32(e.Times)), Value: 1})
 			priors = append(priors, e.Prior)
 		}
 	}

@@ -54,7 +54,7 @@ func refusal(text string) (field, want string) {
 // TestDefaults: what a configuration that says little is, and that it is written out.
 func TestDefaults(t *testing.T) {
 	c := admit(t, `{"id":"m"}`)
-	if c.Hashed == nil || c.Encoder != nil || c.Dim != c.Hashed.Dim() || !c.Remembers() || c.FloorNum != 1 || c.FloorDen != 100 {
+	if c.Atoms == nil || c.Encoder != nil || c.Dim != c.Atoms.Dim() || !c.Remembers() || c.FloorNum != 1 || c.FloorDen != 100 {
 		t.Errorf("compiled %+v", c)
 	}
 	var written map[string]any
@@ -235,7 +235,7 @@ func TestRecast(t *testing.T) {
 	if err != nil || got.Config.Reward.Adapt || got.Config.Reward.Min != -3 || got.Config.Reward.Max != 5 {
 		t.Errorf("to a policy that does not widen: %+v, %v", got, err)
 	}
-	if got, err := kind(spec.Raw{"kind": "sparse"}).Recast(auto, 0, 1, DefaultLimits); err != nil || !got.Config.Reward.Adapt || got.Hashed != nil {
+	if got, err := kind(spec.Raw{"kind": "sparse"}).Recast(auto, 0, 1, DefaultLimits); err != nil || !got.Config.Reward.Adapt || got.Atoms != nil {
 		t.Errorf("to sparse: %+v, %v", got, err)
 	}
 	schema := &feature.Schema{Format: feature.Format, Model: "shared", Unknown: "ignore", Features: []feature.Feature{{Name: "action", Weight: 1, Kind: &feature.Vector{Size: 2, Bound: 1, Outside: "refuse"}}}}

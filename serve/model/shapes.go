@@ -14,7 +14,7 @@ type Shapes struct {
 type shape struct {
 	policy   PolicySpec
 	encoder  *feature.Encoder
-	hashed   *feature.Hashed
+	hashed   *feature.AtomEncoder
 	dim      int
 	warnings []string
 	start    int
@@ -34,7 +34,7 @@ func (s *Shapes) shape(out *Compiled, limits Limits) error {
 	}
 	if k := s.known[string(key)]; k != nil {
 		out.Config.Policy = k.policy // nothing changes it
-		out.Encoder, out.Hashed, out.Dim, out.Warnings = k.encoder, k.hashed, k.dim, k.warnings
+		out.Encoder, out.Atoms, out.Dim, out.Warnings = k.encoder, k.hashed, k.dim, k.warnings
 		out.Start, out.Ranged = k.start, k.ranged
 		return nil
 	}
@@ -44,7 +44,7 @@ func (s *Shapes) shape(out *Compiled, limits Limits) error {
 	if s.known == nil || len(s.known) >= maxShapes {
 		s.known = map[string]*shape{}
 	}
-	s.known[string(key)] = &shape{out.Config.Policy, out.Encoder, out.Hashed, out.Dim, out.Warnings,
+	s.known[string(key)] = &shape{out.Config.Policy, out.Encoder, out.Atoms, out.Dim, out.Warnings,
 		out.Start, out.Ranged}
 	return nil
 }
@@ -52,8 +52,8 @@ func (s *Shapes) shape(out *Compiled, limits Limits) error {
 // shape makes the encoder and tries the policy.
 func (c *Compiled) shape(limits Limits) error {
 	if c.Config.open() {
-		c.Hashed = feature.NewHashed(limits.Feature)
-		c.Dim = c.Hashed.Dim()
+		c.Atoms = feature.NewAtomEncoder(limits.Feature)
+		c.Dim = c.Atoms.Dim()
 		if err := c.checkWork(limits); err != nil {
 			return err
 		}

@@ -22,8 +22,8 @@ func (c *Compiled) tryPolicy() error {
 		return err
 	}
 	var set bandit.ActionSet
-	if c.Hashed != nil {
-		b := feature.NewHashedBatch(c.Hashed)
+	if c.Atoms != nil {
+		b := feature.NewAtomBatch(c.Atoms)
 		err = errors.Join(b.Begin(nil), b.Add("0", nil), b.Add("1", nil))
 		set = b
 	} else {
@@ -85,8 +85,8 @@ func (c *Compiled) bears() error {
 	}
 	var rows []bandit.Action
 	var set bandit.ActionSet
-	if c.Hashed != nil {
-		b := feature.NewHashedBatch(c.Hashed)
+	if c.Atoms != nil {
+		b := feature.NewAtomBatch(c.Atoms)
 		err = errors.Join(b.Begin(nil), b.Add("0", nil), b.Add("1", nil))
 		for i := range b.Len() {
 			at, x := b.Nonzeros(i)
@@ -181,8 +181,8 @@ func (c *Compiled) CheckCatalogue() error {
 		Add(id string, features []byte) error
 	}
 	switch {
-	case c.Hashed != nil:
-		b = feature.NewHashedBatch(c.Hashed)
+	case c.Atoms != nil:
+		b = feature.NewAtomBatch(c.Atoms)
 	case c.Encoder != nil:
 		b = feature.NewBatch(c.Encoder)
 	default:

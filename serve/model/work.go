@@ -20,7 +20,7 @@ func (c *Compiled) checkWork(limits Limits) error {
 		return nil
 	}
 	l := policy.Load{Actions: 2, Dim: c.Dim}
-	if c.Hashed != nil {
+	if c.Atoms != nil {
 		l.Dim = 0
 	}
 	w := policy.WorkOf(c.Config.Policy.Options, l)
@@ -35,7 +35,7 @@ func (c *Compiled) checkWork(limits Limits) error {
 // Work is about how long a decision of the model takes on a processor.
 func (c *Compiled) Work(l policy.Load) time.Duration {
 	l.Dim = c.Dim
-	if c.Hashed != nil {
+	if c.Atoms != nil {
 		l.Dim = 0
 	}
 	return policy.WorkOf(c.Config.Policy.Options, l).Decide

@@ -144,7 +144,7 @@ func (t *Trainer) Add(e Event) error {
 // learn is one update.
 func (t *Trainer) learn(p model.Policy, e *Event) error {
 	a := bandit.Action{X: e.X, Index: bandit.NoIndex}
-	if h := t.compiled.Hashed; h != nil {
+	if h := t.compiled.Atoms; h != nil {
 		context, rest, err := feature.ReadAtoms(nil, e.Atoms)
 		var action []feature.Atom
 		if err == nil {

@@ -11,7 +11,7 @@ import (
 // random is the model of random effects with the encoder and the floor of a server.
 type random struct {
 	policy *policy.Effects
-	batch  *feature.HashedBatch
+	batch  *feature.AtomBatch
 	key    rng.Key
 	made   int
 	open   map[int]bandit.Action
@@ -27,7 +27,7 @@ func newRandom(w *worlds.World, seed uint64) (worlds.Player, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &random{policy: p, batch: feature.NewHashedBatch(feature.NewHashed(feature.Limits{})), key: key,
+	return &random{policy: p, batch: feature.NewAtomBatch(feature.NewAtomEncoder(feature.Limits{})), key: key,
 		open: map[int]bandit.Action{}}, nil
 }
 

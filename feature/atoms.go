@@ -13,7 +13,7 @@ import (
 	"troupe/bandit"
 )
 
-// Hashed is the encoder of models without a schema: a request becomes atoms, each a 64-bit hash, which begins with 20
+// AtomEncoder is the encoder of models without a schema: a request becomes atoms, each a 64-bit hash, which begins with 20
 // bits of its field and three of its role (bandit.Role), and a value. It never changes and is safe for concurrent use.
 //
 //	string, boolean   one atom for (name, level), value 1
@@ -28,16 +28,16 @@ import (
 // its id) and those of its features.
 //
 // The vector of an action is the list of the atoms of the context and of the action (bandit.AtomList).
-type Hashed struct{ limits Limits }
+type AtomEncoder struct{ limits Limits }
 
-// NewHashed returns the encoder.
-func NewHashed(limits Limits) *Hashed { return &Hashed{limits.filled()} }
+// NewAtomEncoder returns the encoder.
+func NewAtomEncoder(limits Limits) *AtomEncoder { return &AtomEncoder{limits.filled()} }
 
 // Dim returns 1: all entries of a vector have one coordinate.
-func (h *Hashed) Dim() int { return 1 }
+func (h *AtomEncoder) Dim() int { return 1 }
 
 // tag returns the hash of an atom.
-func (h *Hashed) tag(field uint64, role bandit.Role, hash uint64) uint64 {
+func (h *AtomEncoder) tag(field uint64, role bandit.Role, hash uint64) uint64 {
 	return bandit.TagAtom(mix(field), role, hash)
 }
 
@@ -75,7 +75,7 @@ func hash64(seed uint64, b []byte) uint64 {
 
 // AppendVector appends the vector of the action with these atoms in this context: the first atom of the action is its
 // id.
-func (h *Hashed) AppendVector(at []uint32, x []float64, context, action []Atom) ([]uint32, []float64) {
+func (h *AtomEncoder) AppendVector(at []uint32, x []float64, context, action []Atom) ([]uint32, []float64) {
 	l := bandit.AtomList{At: at, X: x}
 	for _, a := range context {
 		l.Append(a.Hash, a.Value)
@@ -88,19 +88,23 @@ func (h *Hashed) AppendVector(at []uint32, x []float64, context, action []Atom) 
 }
 
 // IDAtom returns the hash of an action's first atom, that of its id.
-func (h *Hashed) IDAtom(id string) uint64 { return h.idAtom([]byte(id)) }
+func (h *AtomEncoder) IDAtom(id string) uint64 { return h.idAtom([]byte(id)) }
 
 // EnteredAtom is IDAtom of an action that has entered so many times: the hash of another action for every number.
-func (h *Hashed) EnteredAtom(id string, times uint32) uint64 { return h.enteredAtom([]byte(id), times) }
+func (h *AtomEncoder) EnteredAtom(id string, times uint32) uint64 {
+	return h.enteredAtom([]byte(id), times)
+}
 
-func (h *Hashed) enteredAtom(id []byte, times uint32) uint64 {
+func (h *AtomEncoder) enteredAtom(id []byte, times uint32) uint64 {
 	if times == 0 {
 		return h.idAtom(id)
 	}
 	return h.tag(seedID, bandit.LevelRole, mix(hash64(seedID, id)+uint64(times)))
 }
 
-func (h *Hashed) idAtom(id []byte) uint64 { return h.tag(seedID, bandit.LevelRole, hash64(seedID, id)) }
+func (h *AtomEncoder) idAtom(id []byte) uint64 {
+	return h.tag(seedID, bandit.LevelRole, hash64(seedID, id))
+}
 
 // AppendAtoms appends atoms for a log: the count (uvarint), then for each its hash as 8 bytes,
 // little-endian, and a byte that is 0 for value 1, 1 for a float32 that follows, and 2 for a float64.
@@ -155,11 +159,11 @@ func ReadAtoms(dst []Atom, b []byte) (atoms []Atom, rest []byte, err error) {
 	return dst, b, nil
 }
 
-// HashedBatch encodes one request after the other: Begin, then Add for each action, as Batch does. It is
+// AtomBatch encodes one request after the other: Begin, then Add for each action, as Batch does. It is
 // the set of its actions (bandit.Sparse), valid until the next Begin. It is the scratch space of one
 // goroutine; once it has seen requests of some size it allocates nothing more.
-type HashedBatch struct {
-	enc   *Hashed
+type AtomBatch struct {
+	enc   *AtomEncoder
 	ready bool
 	times map[string]uint32 // how often actions have entered
 
@@ -193,7 +197,7 @@ type sighting struct {
 const maxLevel = 64
 
 // Values calls f with each value of the request, in order. Names begin with "context" or "action".
-func (b *HashedBatch) Values(f func(Given)) {
+func (b *AtomBatch) Values(f func(Given)) {
 	for i := range b.seen {
 		v := &b.seen[i]
 		kind := v.kind
@@ -204,35 +208,35 @@ func (b *HashedBatch) Values(f func(Given)) {
 	}
 }
 
-// NewHashedBatch returns an empty batch for the encoder.
-func NewHashedBatch(h *Hashed) *HashedBatch {
-	return &HashedBatch{enc: h}
+// NewAtomBatch returns an empty batch for the encoder.
+func NewAtomBatch(h *AtomEncoder) *AtomBatch {
+	return &AtomBatch{enc: h}
 }
 
 // Enter says how often actions have entered, by id: the first atom of such an action is EnteredAtom. It holds for the
 // requests that follow.
-func (b *HashedBatch) Enter(times map[string]uint32) { b.times = times }
+func (b *AtomBatch) Enter(times map[string]uint32) { b.times = times }
 
 // Len returns K, how many actions were added since Begin.
-func (b *HashedBatch) Len() int { return max(0, len(b.bounds)-1) }
+func (b *AtomBatch) Len() int { return max(0, len(b.bounds)-1) }
 
 // Dim implements bandit.ActionSet.
-func (b *HashedBatch) Dim() int { return b.enc.Dim() }
+func (b *AtomBatch) Dim() int { return b.enc.Dim() }
 
 // Context returns the atoms of the context in ascending order of hashes.
-func (b *HashedBatch) Context() []Atom { return b.atoms[:b.bounds[0]] }
+func (b *AtomBatch) Context() []Atom { return b.atoms[:b.bounds[0]] }
 
 // Action returns the atoms of action i; the first is its id.
-func (b *HashedBatch) Action(i int) []Atom { return b.atoms[b.bounds[i]:b.bounds[i+1]] }
+func (b *AtomBatch) Action(i int) []Atom { return b.atoms[b.bounds[i]:b.bounds[i+1]] }
 
 // Nonzeros implements bandit.Sparse.
-func (b *HashedBatch) Nonzeros(i int) (at []uint32, value []float64) {
+func (b *AtomBatch) Nonzeros(i int) (at []uint32, value []float64) {
 	k, l := b.from[i], b.from[i+1]
 	return b.at[k:l:l], b.x[k:l:l]
 }
 
 // ArgMax implements bandit.ActionSet for a theta of Dim numbers: the lowest index among equals.
-func (b *HashedBatch) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
+func (b *AtomBatch) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
 	if len(theta) != b.Dim() {
 		panic("feature: theta has the wrong length")
 	}
@@ -260,11 +264,11 @@ func (b *HashedBatch) ArgMax(dst *bandit.Action, theta []float64) (float64, erro
 
 // Same reports whether actions i and j have the same vector: the same atoms. Two actions without an id
 // and with equal features do; two with different ids do not.
-func (b *HashedBatch) Same(i, j int) bool { return slices.Equal(b.Action(i), b.Action(j)) }
+func (b *AtomBatch) Same(i, j int) bool { return slices.Equal(b.Action(i), b.Action(j)) }
 
 // Groups stores in dst, for every action, the smallest index of an action with the same atoms, and
 // returns it with the number of groups. Cost: one map of K hashes.
-func (b *HashedBatch) Groups(dst []int) (first []int, groups int) {
+func (b *AtomBatch) Groups(dst []int) (first []int, groups int) {
 	k := b.Len()
 	dst = slices.Grow(dst[:0], k)[:k]
 	seen := make(map[uint64]int, k)
@@ -290,7 +294,7 @@ func (b *HashedBatch) Groups(dst []int) (first []int, groups int) {
 
 // Begin starts a request: it forgets the actions and reads the context, an object, a list, or nothing
 // (no bytes, or null). After an error the batch has no context and Add panics.
-func (b *HashedBatch) Begin(context []byte) error {
+func (b *AtomBatch) Begin(context []byte) error {
 	b.ready = false
 	b.atoms, b.bounds, b.from, b.at, b.x = b.atoms[:0], b.bounds[:0], append(b.from[:0], 0), b.at[:0], b.x[:0]
 	b.seen, b.names = b.seen[:0], b.names[:0]
@@ -325,7 +329,7 @@ const (
 
 // Add appends the vector of an action with this id and these features, in the forms that Begin takes.
 // Without an id, actions are told apart by their features only. An error leaves the batch as it was.
-func (b *HashedBatch) Add(id string, features []byte) error {
+func (b *AtomBatch) Add(id string, features []byte) error {
 	if err := b.id(id); err != nil {
 		return err
 	}
@@ -339,7 +343,7 @@ func (b *HashedBatch) Add(id string, features []byte) error {
 }
 
 // id begins an action.
-func (b *HashedBatch) id(id string) error {
+func (b *AtomBatch) id(id string) error {
 	if !b.ready {
 		panic("feature: Add without a successful Begin")
 	}
@@ -362,7 +366,7 @@ func (b *HashedBatch) id(id string) error {
 }
 
 // finish ends an action whose atoms begin at k.
-func (b *HashedBatch) finish(k int) {
+func (b *AtomBatch) finish(k int) {
 	action := b.atoms[k:]
 	slices.SortFunc(action[1:], compareAtoms)
 	b.bounds = append(b.bounds, len(b.atoms))
@@ -372,7 +376,7 @@ func (b *HashedBatch) finish(k int) {
 
 // AddPacked appends one action for each row of a packed matrix (see Unpack): entry i of a row is the
 // number feature [i]. ids has one id for each row, or is empty. An error leaves the batch as it was.
-func (b *HashedBatch) AddPacked(ids []string, packed []byte) error {
+func (b *AtomBatch) AddPacked(ids []string, packed []byte) error {
 	if !b.ready {
 		panic("feature: Add without a successful Begin")
 	}
@@ -413,7 +417,7 @@ func (b *HashedBatch) AddPacked(ids []string, packed []byte) error {
 	return nil
 }
 
-func (b *HashedBatch) wrong(err error, path string) error {
+func (b *AtomBatch) wrong(err error, path string) error {
 	if e, ok := err.(*Error); ok && e.Path == "" {
 		e.Path = path
 	}
@@ -421,7 +425,7 @@ func (b *HashedBatch) wrong(err error, path string) error {
 }
 
 // read appends the atoms of one JSON value.
-func (b *HashedBatch) read(seed uint64, value []byte) error {
+func (b *AtomBatch) read(seed uint64, value []byte) error {
 	r := &b.reader
 	b.keys, b.path = b.keys[:0], append(b.path[:0], "context"...)
 	if seed == seedAction {
@@ -457,7 +461,7 @@ func (b *HashedBatch) read(seed uint64, value []byte) error {
 }
 
 // value reads a value under the name that seed is the hash of.
-func (b *HashedBatch) value(seed uint64) error {
+func (b *AtomBatch) value(seed uint64) error {
 	r := &b.reader
 	switch c := r.peek(); c {
 	case '{':
@@ -502,7 +506,7 @@ func (b *HashedBatch) value(seed uint64) error {
 	return r.syntax("a value")
 }
 
-func (b *HashedBatch) object(seed uint64) error {
+func (b *AtomBatch) object(seed uint64) error {
 	r := &b.reader
 	if err := r.down(); err != nil {
 		return err
@@ -555,7 +559,7 @@ func nameBelow(seed uint64, key []byte) uint64 {
 	}
 }
 
-func (b *HashedBatch) list(seed uint64) error {
+func (b *AtomBatch) list(seed uint64) error {
 	r := &b.reader
 	if err := r.down(); err != nil {
 		return err
@@ -580,7 +584,7 @@ func (b *HashedBatch) list(seed uint64) error {
 }
 
 // element reads entry n of a list of numbers.
-func (b *HashedBatch) element(seed uint64, n int, x float64) {
+func (b *AtomBatch) element(seed uint64, n int, x float64) {
 	length := len(b.path)
 	b.path = append(strconv.AppendInt(append(b.path, '['), int64(n), 10), ']')
 	b.number(mix(seed+uint64(n)+1), x)
@@ -588,16 +592,16 @@ func (b *HashedBatch) element(seed uint64, n int, x float64) {
 }
 
 // push adds an atom of a field, the hash of a feature's name.
-func (b *HashedBatch) push(field uint64, role bandit.Role, h uint64, v float64) {
+func (b *AtomBatch) push(field uint64, role bandit.Role, h uint64, v float64) {
 	b.atoms = append(b.atoms, Atom{b.enc.tag(field, role, h), v})
 }
 
-func (b *HashedBatch) level(field, seed uint64, role bandit.Role, text []byte) {
+func (b *AtomBatch) level(field, seed uint64, role bandit.Role, text []byte) {
 	b.push(field, role, hash64(seed^seedLevel, text), 1)
 }
 
 // string reads a text.
-func (b *HashedBatch) string(seed uint64, s []byte) {
+func (b *AtomBatch) string(seed uint64, s []byte) {
 	b.level(seed, seed, bandit.LevelRole, s)
 	gaps := 0
 	for i := 1; i+1 < len(s); i++ {
@@ -626,14 +630,14 @@ func (b *HashedBatch) string(seed uint64, s []byte) {
 }
 
 // note remembers a feature that the request has.
-func (b *HashedBatch) note(seed uint64, kind byte, x float64) {
+func (b *AtomBatch) note(seed uint64, kind byte, x float64) {
 	from := len(b.names)
 	b.names = append(b.names, b.path...)
 	b.seen = append(b.seen, sighting{feature: seed, kind: kind, x: x, from: from, to: len(b.names)})
 }
 
 // tell keeps the text of the newest atom, which is a level of the newest sighting.
-func (b *HashedBatch) tell(text []byte) {
+func (b *AtomBatch) tell(text []byte) {
 	v := &b.seen[len(b.seen)-1]
 	if len(text) > maxLevel {
 		n := maxLevel
@@ -648,7 +652,7 @@ func (b *HashedBatch) tell(text []byte) {
 }
 
 // number reads a number.
-func (b *HashedBatch) number(seed uint64, x float64) {
+func (b *AtomBatch) number(seed uint64, x float64) {
 	b.note(seed, 'n', x)
 	b.push(seed, bandit.NumberRole, 0, x+0) // −0 is 0
 }
@@ -658,4 +662,4 @@ func digits(text []byte, x float64) bool {
 	return math.Abs(x) >= 1<<53 && !bytes.ContainsAny(text, ".eE")
 }
 
-var _ bandit.Sparse = (*HashedBatch)(nil)
+var _ bandit.Sparse = (*AtomBatch)(nil)

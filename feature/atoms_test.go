@@ -14,12 +14,12 @@ import (
 	"troupe/feature"
 )
 
-func hashedBatch() *feature.HashedBatch {
-	return feature.NewHashedBatch(feature.NewHashed(feature.Limits{}))
+func hashedBatch() *feature.AtomBatch {
+	return feature.NewAtomBatch(feature.NewAtomEncoder(feature.Limits{}))
 }
 
 // vector returns a copy of the vector of one action with the id a.
-func vector(t testing.TB, b *feature.HashedBatch, context, features string) (at []uint32, x []float64) {
+func vector(t testing.TB, b *feature.AtomBatch, context, features string) (at []uint32, x []float64) {
 	t.Helper()
 	if err := b.Begin([]byte(context)); err != nil {
 		t.Fatalf("%s: %v", context, err)
@@ -31,8 +31,8 @@ func vector(t testing.TB, b *feature.HashedBatch, context, features string) (at 
 	return slices.Clone(at), slices.Clone(x)
 }
 
-// TestHashedSame: requests that mean the same have the same vector, bit for bit, and others have not.
-func TestHashedSame(t *testing.T) {
+// TestAtomsSame: requests that mean the same have the same vector, bit for bit, and others have not.
+func TestAtomsSame(t *testing.T) {
 	b := hashedBatch()
 	base := `{"city":"Oslo","age":31,"vip":true,"user":{"plan":"free"}}`
 	at, x := vector(t, b, base, `{"price":2.5}`)
@@ -64,8 +64,8 @@ func TestHashedSame(t *testing.T) {
 	}
 }
 
-// TestHashedNeverFails: what is JSON is read, whatever its shape.
-func TestHashedNeverFails(t *testing.T) {
+// TestAtomsNeverFails: what is JSON is read, whatever its shape.
+func TestAtomsNeverFails(t *testing.T) {
 	b := hashedBatch()
 	for _, c := range []string{
 		``, `null`, `{}`, `[]`, `[1,2,3]`, `3`, `"text"`, `true`, `{"a":[1,"x",null,{"b":[true]}]}`, `{"a":[[1,2],[3]]}`,
@@ -119,7 +119,7 @@ func TestAtoms(t *testing.T) {
 	if err != nil || len(rest) > 0 {
 		t.Fatal(err, len(rest))
 	}
-	h := feature.NewHashed(feature.Limits{})
+	h := feature.NewAtomEncoder(feature.Limits{})
 	at2, x2 := h.AppendVector(nil, nil, context, action)
 	if !slices.Equal(at, at2) || !slices.Equal(x, x2) {
 		t.Error("atoms give another vector after a round trip")
@@ -166,7 +166,7 @@ func TestLongIDs(t *testing.T) {
 	}
 }
 
-func TestHashedGroups(t *testing.T) {
+func TestAtomsGroups(t *testing.T) {
 	b := hashedBatch()
 	if err := b.Begin([]byte(`{"u":1}`)); err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestHashedGroups(t *testing.T) {
 	}
 }
 
-func TestHashedPacked(t *testing.T) {
+func TestAtomsPacked(t *testing.T) {
 	rows := []float64{1, 0.5, 1, -2}
 	var raw []byte
 	for _, v := range rows {
@@ -207,7 +207,7 @@ func TestHashedPacked(t *testing.T) {
 	}
 }
 
-func TestHashedAllocatesNothing(t *testing.T) {
+func TestAtomsAllocatesNothing(t *testing.T) {
 	b := hashedBatch()
 	context, action := []byte(`{"city":"Oslo","age":31,"tags":["a","b"],"t":"one title of five words"}`), []byte(`{"price":2.5}`)
 	run := func() {
