@@ -122,6 +122,8 @@ type clusterServer struct {
 	names   atomic.Pointer[[]string] // of the nodes, as the log has them
 	reading sync.Mutex               // of cluster.toml again
 	told    atomic.Bool              // that it is not what the log says
+	waiting atomic.Pointer[string]   // what open waits for
+	gone    atomic.Pointer[eventlog.GoneError]
 	closed  atomic.Bool
 }
 
@@ -129,6 +131,9 @@ type clusterServer struct {
 type logServer interface {
 	// open waits until there is a log and sets the options that depend on it.
 	open(ctx context.Context, o *serve.Options) error
+	// name is that of this node, and waits what open waits for, empty when it does not.
+	name() string
+	waits() string
 	// handOver lets another node lead before this one stops.
 	handOver(ctx context.Context)
 	close() error
@@ -182,9 +187,26 @@ func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
 	var told sync.WaitGroup
 	told.Go(func() { c.wait(waiting) })
 	var err error
-	c.stream, err = eventlog.OpenStream(ctx, c.node.Conn(), c.streamOptions())
+	var said time.Time
+	for {
+		c.stream, err = eventlog.OpenStream(ctx, c.node.Conn(), c.streamOptions())
+		var gone *eventlog.GoneError
+		if !errors.As(err, &gone) {
+			break
+		}
+		c.gone.Store(gone) // it must not end and be started again as if nothing were wrong
+		if time.Since(said) >= saidAgain {
+			said = time.Now()
+			c.logger.Error("the log is gone", "error", gone.Error())
+		}
+		if !serverClock.Sleep(ctx, goneAgain) {
+			break
+		}
+	}
 	stop()
 	told.Wait()
+	c.waiting.Store(nil)
+	c.gone.Store(nil)
 	if err == nil && !c.config.Join {
 		err = c.node.Joined()
 	}
@@ -249,17 +271,24 @@ func (c *clusterServer) damaged(ctx context.Context, e *eventlog.DamagedReplicaE
 	return nil
 }
 
+func (c *clusterServer) name() string { return c.config.Node }
+
+func (c *clusterServer) waits() string {
+	if gone := c.gone.Load(); gone != nil {
+		return gone.Error()
+	}
+	if w := c.waiting.Load(); w != nil {
+		return *w
+	}
+	return ""
+}
+
 // wait says which nodes are missing until the log is there.
 func (c *clusterServer) wait(ctx context.Context) {
 	since := time.Now()
 	tick := time.NewTicker(3 * time.Second)
 	defer tick.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 		missing := c.missing()
 		what := "an election"
 		if c.config.Import != "" && c.node.Fresh() {
@@ -269,6 +298,12 @@ func (c *clusterServer) wait(ctx context.Context) {
 		}
 		if len(missing) > 0 {
 			what = strings.Join(missing, ", ")
+		}
+		c.waiting.Store(&what)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
 		}
 		c.logger.Info("waiting", "for", what, "since", time.Since(since).Round(time.Second))
 	}

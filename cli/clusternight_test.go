@@ -117,6 +117,8 @@ func played(t *testing.T, quote string, ask func() string) {
 // file of the test, which has the words that are given.
 var playedElsewhere = map[string][2]string{
 	"doubt": {"../serve/digests_test.go", `got != "doubt"`},
+	"this node waits for the log of the cluster:":                   {"serveopen_test.go", "this node waits for the log of the cluster: "},
+	"the log is gone:":                                              {"../eventlog/gone_test.go", "errors.As(l.Err(), new(*GoneError))"},
 	"a backup that follows lacks entries then":                      {"../serve/followers_test.go", "begin another one"},
 	"which is damaged, and no other node that answers has it whole": {"../eventlog/snap_test.go", "has it whole. Start the other nodes"},
 	"led and does not have entry":                                   {"../eventlog/stream_test.go", "func TestDamagedLeader"},

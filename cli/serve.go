@@ -240,20 +240,19 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	defer func() { listener.Close() }()
 
 	options := f.options(logger)
+	var early *joining // of a node
+	var server *serve.Server
 	if in.node != nil {
 		defer func() { err = errors.Join(err, in.node.close()) }()
-		// Joining takes seconds. Callers whose connection is refused go to another node at once.
 		if _, ok := socketPath(f.listen); !ok {
 			f.listen = listener.Addr().String()
 		}
-		if err := listener.Close(); err != nil {
-			return err
-		}
-		if err := in.node.open(ctx, &options); err != nil {
-			return source.OpenError(f.data, err)
-		}
+		early = answerEarly(in.node, &in, listener)
+		defer early.close()
+		server, err = early.open(ctx, options, logger)
+	} else {
+		server, err = serve.Open(ctx, options)
 	}
-	server, err := serve.Open(ctx, options)
 	if err != nil {
 		return source.OpenError(f.data, err)
 	}
@@ -278,7 +277,8 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 		return err
 	}
 	defer edge.Close() // before the server: evaluations read its log
-	if in.node != nil {
+	if early != nil {
+		early.close()
 		if listener, err = listen(f.listen); err != nil {
 			return term.Misuse(wrong("listen", "%s: %w", f.listen, err))
 		}

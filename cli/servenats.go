@@ -211,6 +211,10 @@ func (n *natsServer) open(ctx context.Context, o *serve.Options) (err error) {
 }
 
 // handOver does nothing: the servers of the log go on without this process.
+func (n *natsServer) name() string { return n.options.Node }
+
+func (n *natsServer) waits() string { return "" }
+
 func (n *natsServer) handOver(context.Context) {}
 
 func (n *natsServer) close() error {

@@ -28,8 +28,8 @@ type GoneError struct{ Stream string }
 
 // Error says in one line what is wrong.
 func (e *GoneError) Error() string {
-	return fmt.Sprintf("the stream %s is gone, which no troupe does: restore it, and do not begin with an empty one",
-		e.Stream)
+	return fmt.Sprintf("the log is gone: its stream %s was deleted at the servers that keep it, which no troupe does; restore "+
+		"a backup, and do not begin with an empty log", e.Stream)
 }
 
 // LockForeign makes a directory for what a server knows of a log at servers of others, and takes it for this process

@@ -75,7 +75,11 @@ type Stream struct {
 	mu    sync.Mutex
 	moved timing.Instant // when leadership was moved away from a server that missed entries
 	calls sync.WaitGroup
-	seen  []atomic.Uint64 // of each shard: the last entry that was stored or read through this value
+
+	gone     atomic.Pointer[GoneError] // the servers say that there is no stream
+	doubting atomic.Bool               // doubt asks
+
+	seen []atomic.Uint64 // of each shard: the last entry that was stored or read through this value
 }
 
 const (
@@ -86,6 +90,7 @@ const (
 	pollEvery       = 25 * time.Millisecond  // while the consumer is silent
 	leaderEvery     = 500 * time.Millisecond // where any replica says that the log ends
 	stepEvery       = 10 * time.Millisecond  // during a step-down
+	doubtEvery      = 2 * time.Second        // while nothing is stored
 	stepTry         = 250 * time.Millisecond
 	firstRetry      = 50 * time.Millisecond
 	lastRetry       = time.Second
@@ -282,10 +287,49 @@ const batchHeaders = 4096
 
 // Err returns what is wrong with the server of the connection when it is embedded in this process, see Node.Err.
 func (l *Stream) Err() error {
+	if gone := l.gone.Load(); gone != nil {
+		return gone
+	}
 	if l.opt.Node == nil {
 		return nil
 	}
 	return l.opt.Node.Err()
+}
+
+// doubt asks the servers, until they answer, whether the stream is there: an append had no answer. Two answers that it
+// is not make it a *GoneError of Err.
+func (l *Stream) doubt() {
+	if !l.doubting.CompareAndSwap(false, true) {
+		return
+	}
+	both, end, err := l.begin(l.ctx, 0)
+	if err != nil {
+		return
+	}
+	go func() {
+		defer end()
+		defer l.doubting.Store(false)
+		for misses := 0; ; {
+			ctx, cancel := context.WithTimeout(both, streamWait)
+			_, err := l.js.Stream(ctx, streamName(0))
+			cancel()
+			switch {
+			case err == nil:
+				l.gone.Store(nil)
+				return
+			case !errors.Is(err, jetstream.ErrStreamNotFound):
+				misses = 0
+			default:
+				if misses++; misses == 2 {
+					l.gone.Store(&GoneError{streamName(0)})
+					l.opt.Logf("%v", l.gone.Load())
+				}
+			}
+			if !l.opt.Clock.Sleep(both, doubtEvery) {
+				return
+			}
+		}
+	}()
 }
 
 // Append implements Log.
@@ -301,7 +345,10 @@ func (l *Stream) Append(ctx context.Context, shard uint16, id string, batch []by
 	ack, err := l.js.PublishMsg(both, &nats.Msg{Subject: subjectName(shard), Data: batch}, jetstream.WithMsgID(id),
 		jetstream.WithRetryAttempts(0))
 	if err != nil {
-		return 0, false, publishError(ctx, both, err)
+		if err = publishError(ctx, both, err); !refused(err) {
+			l.doubt()
+		}
+		return 0, false, err
 	}
 	if ack.Stream != streamName(shard) || ack.Sequence == 0 {
 		return 0, false, fmt.Errorf("%w: the engine answers for stream %q, sequence %d", ErrUnknown, ack.Stream,

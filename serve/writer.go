@@ -56,6 +56,10 @@ func (s *writer) stopped() error {
 	var down *eventlog.ReplicaDownError
 	var cut *eventlog.CutOffError
 	var repairing *eventlog.RepairingError
+	var gone *eventlog.GoneError
+	if errors.As(err, &gone) {
+		return &Error{Code: Unavailable, Want: gone.Error(), RetryAfter: time.Minute, Err: err}
+	}
 	if errors.As(err, &down) || errors.As(err, &cut) || errors.As(err, &repairing) {
 		// The reason why nothing comes back is said first.
 		want := err.Error()

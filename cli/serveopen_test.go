@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNodeAlone: a node that is started without the others answers at once: it lives, it is not ready, and it says for
+// whom it waits, in words that the status passes on. It does not end, and it is ready when the others come.
+func TestNodeAlone(t *testing.T) {
+	c := newRealCluster(t)
+	c.start(0)
+	readyz := func() (status int, x nodeStatus) {
+		r, err := c.http.Get(c.url(0) + "/readyz")
+		if err != nil {
+			return 0, x
+		}
+		defer r.Body.Close()
+		if err := json.NewDecoder(r.Body).Decode(&x); err != nil {
+			t.Error(err)
+		}
+		return r.StatusCode, x
+	}
+	for since := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		status, x := readyz()
+		if status == http.StatusServiceUnavailable && strings.HasPrefix(x.Reason, "this node waits for the log of the cluster: ") &&
+			strings.Contains(x.Reason, "b, c") && !x.Ready && x.Cluster.Node == "a" {
+			break
+		}
+		if time.Since(since) > time.Minute {
+			t.Fatalf("%d %+v", status, x)
+		}
+	}
+	if r, err := c.http.Get(c.url(0) + "/livez"); err != nil || r.StatusCode != 200 {
+		t.Errorf("livez: %v, %v", r, err)
+	}
+	if status, err := c.call(0, "POST", "/v1/models/news:decide", map[string]any{}, nil); status != http.StatusServiceUnavailable || !strings.Contains(err.Error(), "waits for the log of the cluster") {
+		t.Errorf("a decision: %d, %v", status, err)
+	}
+	if s := c.status(); !strings.Contains(s.Nodes[0].Reason, "b, c") || s.Nodes[0].Error != "" {
+		t.Errorf("status: %+v", s.Nodes[0])
+	}
+	c.start(1)
+	c.start(2)
+	c.ready(3)
+}
