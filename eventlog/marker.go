@@ -55,8 +55,8 @@ func readMarker(dir string) (marker, error) {
 		return marker{}, err
 	case strings.HasPrefix(string(text), oldMarker):
 		return marker{}, &OtherKindError{dir, "a log of an earlier troupe, which this one does not read: " +
-			"make a backup with the program that wrote it (troupe backup DIR COPY), and restore it with this one " +
-			"(troupe restore COPY NEW-DIR)"}
+			"start its server with the program that wrote it, make a backup (troupe backup --url URL --keys-file " +
+			"DATA/keys.json --to COPY), and restore that with this program (troupe restore --from COPY --data NEW)"}
 	}
 	m, err := parseMarker(string(text))
 	if err != nil {
