@@ -276,6 +276,7 @@ func TestBrowserFirstScreen(t *testing.T) {
 		dir, _ := site(t, oneEnv(), players, 40)
 		set(t, ctx, 1280, 800, "light")
 		navigate(t, ctx, filepath.Join(dir, "report.html"))
+		shot(t, ctx, fmt.Sprintf("first-%d", len(players)))
 		top := func(sel string) float64 {
 			return eval[float64](t, ctx, fmt.Sprintf(`document.querySelector(%q).getBoundingClientRect().top`, sel))
 		}
