@@ -82,6 +82,9 @@ func (a *catalogueCalls) put(ctx context.Context, in *putActionsIn) (*modelOut, 
 	if err := decodeJSON(in.RawBody, &b); err != nil {
 		return nil, err
 	}
+	if b.Actions == nil {
+		return nil, &fieldError{Field: "actions", Want: "is missing"}
+	}
 	for i, x := range b.Actions {
 		if x.ID == "" {
 			return nil, &fieldError{Field: fmt.Sprintf("actions[%d].id", i), Want: "is missing"}

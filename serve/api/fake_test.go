@@ -133,6 +133,9 @@ func (f *fake) ConfigureModel(_ context.Context, name string, version uint64, c 
 	if c.ID != name {
 		return serve.Model{}, &serve.Error{Code: serve.Invalid, Field: "config.id", Want: "cannot change"}
 	}
+	if err := c.Check(); err != nil {
+		return serve.Model{}, serve.ConfigError(err)
+	}
 	m.Config = c
 	m.ConfigVersion++
 	return *m, nil
