@@ -29,7 +29,9 @@ func (r *release) shared(program string) ([]entry, error) {
 	var all []entry
 	for to, from := range map[string]string{"LICENSE": "LICENSE", "README.md": "README.md", "CHANGELOG.md": "CHANGELOG.md",
 		"alerts.yml": "docs/reference/alerts.yml", "kubernetes/one-node.yaml": "deploy/kubernetes/one-node.yaml",
-		"kubernetes/three-nodes.yaml": "deploy/kubernetes/three-nodes.yaml"} {
+		"grafana.json":                "docs/reference/grafana.json",
+		"kubernetes/three-nodes.yaml": "deploy/kubernetes/three-nodes.yaml",
+		"kubernetes/experiment.yaml":  "deploy/kubernetes/experiment.yaml"} {
 		data, err := os.ReadFile(filepath.FromSlash(from))
 		if err != nil {
 			return nil, err

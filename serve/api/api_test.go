@@ -803,13 +803,7 @@ func TestStatusOfNodes(t *testing.T) {
 
 // The operator's pages name metrics that exist: a renamed one would be an alarm that never rings.
 func TestAlertsExist(t *testing.T) {
-	f := newFake("news")
-	f.health.Cluster = &serve.ClusterHealth{Node: "a", Nodes: []serve.NodeHealth{{Name: "a", Live: true}}, Replicas: []eventlog.Replica{{Name: "a", Leader: true}},
-		Attested: &serve.Attested{By: serve.AttestedByServers}, CertificateEnds: &time.Time{}, Verified: &time.Time{}}
-	f.health.Followers = []serve.Follower{{Name: "a", Time: time.Unix(1, 0)}}
-	e := newEdge(t, f, Options{})
-	e.do("POST", "/v1/events/x:reward", `{"value": 1}`) // a counter with labels is there once it counted
-	metrics := e.do("GET", "/metrics", "").body
+	metrics := scraped(t)
 	names := 0
 	for _, page := range []string{"reference/alerts.yml", "guide/operations.md", "guide/operating-a-cluster.md"} {
 		text, err := os.ReadFile("../../docs/" + page)
