@@ -670,7 +670,7 @@ func printTables(t term.Terminal, run *report.Run, verdict, explain bool) error 
 	if len(answer.Lead) > 0 {
 		fmt.Fprintln(t.W, t.Wrap(answer.Lead.String(), 0))
 	}
-	if values := run.Values(); values != "" {
+	if values, _ := run.Values(); values != "" {
 		fmt.Fprintln(t.W, t.Wrap(values, 0))
 	}
 	claims := report.ClaimsSaid(run)

@@ -52,6 +52,7 @@ func readReplica(dir string, keys *BatchKeys, f func(Entry) error) (*ReplicaRepo
 
 // entriesWhole reports whether no entry is damaged, although another file of the engine may be.
 func (r *ReplicaReport) entriesWhole() bool {
+	// the kind of a file of the engine is the end of its name
 	return !slices.ContainsFunc(r.Damage, func(d Damage) bool { return strings.HasSuffix(d.File, ".blk") })
 }
 

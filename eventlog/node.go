@@ -369,6 +369,8 @@ func (n *Node) beginWith(ctx context.Context, engine bool) error {
 	fatal := make(chan string, 1)
 	var failed atomic.Bool
 	var stale atomic.Int64 // instant; when a route that the other end has closed was logged
+	// The engine has no value for what these lines say: two are left out, and one is kept for what useDisk says. A line with
+	// other words reaches our log.
 	srv.SetLogger(engineLogger{func(level, text string) {
 		if strings.HasPrefix(text, "Plaintext passwords detected") { // that of this process alone, drawn above
 			return
@@ -454,6 +456,7 @@ func (n *Node) useDisk(ctx context.Context) error {
 	} else if enabled {
 		return nil
 	}
+	// the engine gives the error as text alone: with other words a full disk is one that failed, and the replica stays down
 	full := strings.Contains(what, "write error: write ") && strings.HasSuffix(what, syscall.ENOSPC.Error())
 	if full && enabled { // it is about to stop
 		return nil

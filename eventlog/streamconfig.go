@@ -62,6 +62,7 @@ func configDiff(want, have jetstream.StreamConfig) string {
 func publishError(ctx, bctx context.Context, err error) error {
 	var api *jetstream.APIError
 	switch {
+	// a full stream has the code of all failures to store (10077): only its words tell it apart, see TestStreamLimit
 	case errors.As(err, &api) && (strings.Contains(api.Description, "maximum bytes exceeded") ||
 		api.ErrorCode == 10047 || api.ErrorCode == 10023):
 		return fmt.Errorf("%w: engine: %s", ErrFull, api.Description)

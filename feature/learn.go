@@ -435,7 +435,8 @@ func (l *learner) category(name string, values map[string]int, total int) Kind {
 	return &Category{Buckets: buckets, Unseen: "refuse"}
 }
 
-// isID: the last part of the path says that numbers are names.
+// isID: the last part of the path says that numbers are names. It is a proposal for a person, which says why, and no value
+// of the sample could tell an id from a count.
 func isID(path string) bool {
 	last := path[strings.LastIndexByte(path, '.')+1:]
 	return last == "id" || last == "ID" || strings.HasSuffix(last, "_id") || strings.HasSuffix(last, "Id") ||

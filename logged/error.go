@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Empty begins what Error.Found says of a log without events.
-const Empty = "an empty log"
+// BadReward is the Reason of an Error of a reward: Options.SkipBad keeps the rest of such an event, but for lists.
+const BadReward = "reward"
 
 // Error is a fault in a file: where it is, what was found and what was expected.
 type Error struct {
@@ -20,8 +20,10 @@ type Error struct {
 	Want   string
 	// Reason groups faults for counting: the field, or what kind of fault it is.
 	Reason string
-	fatal  bool // reading cannot go on behind it
-	twice  bool // a key comes twice in a JSON object
+	Empty  bool   // there is no event at all
+	Left   string // of an empty log: how many lines were left out and why, behind a comma; "" for none
+	fatal  bool   // reading cannot go on behind it
+	twice  bool   // a key comes twice in a JSON object
 }
 
 // Error says in one line what is wrong.
@@ -41,7 +43,7 @@ func (e *Error) Error() string {
 		b.WriteString(": " + e.Field)
 	}
 	if e.Found != "" {
-		b.WriteString(": " + e.Found)
+		b.WriteString(": " + e.Found + e.Left)
 	}
 	if e.Want != "" {
 		b.WriteString(", expected " + e.Want)

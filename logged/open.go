@@ -101,6 +101,7 @@ type Reader struct {
 	events  int
 	skipped map[string]int // lines that are no events, and bad events with SkipBad
 	bad     int
+	badBy   map[string]int
 	kept    int // of bad: only their rewards are, and they are events
 	first   map[string][]string
 	warned  map[string]int
@@ -127,6 +128,9 @@ func (r *Reader) Events() int { return r.events }
 
 // Skipped counts what was left out, by reason.
 func (r *Reader) Skipped() map[string]int { return r.skipped }
+
+// BadBy counts the events that were left out because they are bad, by Error.Reason.
+func (r *Reader) BadBy() map[string]int { return r.badBy }
 
 // Bad returns how many events were bad, and the first messages of each reason.
 func (r *Reader) Bad() (n int, first []string) {
@@ -256,7 +260,7 @@ func (r *Reader) open(in io.Reader, f *os.File) error {
 		return &Error{Found: "64 KiB of blanks at the beginning", Want: "an event", fatal: true}
 	}
 	if len(bytes.TrimSpace(head)) == 0 {
-		return &Error{Found: Empty, Want: "at least one event", fatal: true}
+		return &Error{Found: "an empty log", Empty: true, Want: "at least one event", fatal: true}
 	}
 	if err := r.mistaken(head); err != nil {
 		return err
@@ -614,7 +618,10 @@ func (r *Reader) refused(e *Event, err error) (again bool, _ error) {
 	if r.o.SkipBad == "" {
 		return false, fault
 	}
-	r.bad++
+	if r.bad++; r.badBy == nil {
+		r.badBy = map[string]int{}
+	}
+	r.badBy[fault.Reason]++
 	r.skipped["bad "+fault.Reason]++
 	if len(r.first[fault.Reason]) < 3 {
 		r.first[fault.Reason] = append(r.first[fault.Reason], fault.Error())
@@ -708,7 +715,8 @@ func (r *Reader) ending() error {
 		for _, k := range slices.Sorted(mapKeys(r.skipped)) {
 			why += fmt.Sprintf(", %d skipped: %s", r.skipped[k], k)
 		}
-		return &Error{File: r.name, Found: Empty + why, Want: "at least one event", fatal: true}
+		return &Error{File: r.name, Found: "an empty log", Empty: true, Left: why, Want: "at least one event",
+			fatal: true}
 	}
 	return io.EOF
 }

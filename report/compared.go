@@ -16,8 +16,8 @@ var comparedFirst = []string{"m", "scale", "lambda", "init", "delta"}
 // scaleWords writes defaults such as "beta 1" as names of policies do.
 var scaleWords = strings.NewReplacer("betatilde 1", "β̃", "beta 1", "β", "constant ", "")
 
-// Values says in a sentence whose options were tuned; "" where there are not two kinds to compare.
-func (r *Run) Values() string {
+// Values says in a sentence whose options were tuned, and whether some were; "" where there are not two kinds to compare.
+func (r *Run) Values() (text string, some bool) {
 	kinds := map[string]bool{}
 	var tuned []string
 	for _, p := range r.Manifest.Policies {
@@ -28,13 +28,13 @@ func (r *Run) Values() string {
 	}
 	switch {
 	case len(kinds) < 2:
-		return ""
+		return "", false
 	case tuned == nil:
-		return "Textbook values: no policy was tuned."
+		return "Textbook values: no policy was tuned.", false
 	case len(tuned) == len(r.Manifest.Policies):
-		return "Tuned values: every policy was tuned."
+		return "Tuned values: every policy was tuned.", true
 	}
-	return "Tuned values: " + say(listed(tuned)).String() + "; textbook values: the others."
+	return "Tuned values: " + say(listed(tuned)).String() + "; textbook values: the others.", true
 }
 
 // compared returns the table of what was compared: the options of every policy, and whether their

@@ -265,7 +265,7 @@ func (a *Analysis) end(i int, labelled []int, y chart.Axis) chart.End {
 	}
 	e := chart.End{Look: a.Policies[i], Y: a.Summary[i].Mean, Label: a.Label(i)}
 	if e.Y > y.Hi {
-		e.Note = "↑ " + chart.Amount(e.Y, a.Dec)
+		e.Note, e.Above = chart.Amount(e.Y, a.Dec), true
 	}
 	return e
 }

@@ -414,7 +414,7 @@ func (e *envPart) leaders(v *envView, ax chart.Axis) {
 	v.Undecided = a.R() < a.Estimand.Least() && a.Compared() > 1
 	for _, c := range columns {
 		class := ""
-		if strings.HasPrefix(c.page.class, "pm") {
+		if strings.HasPrefix(c.page.class, "pm") { // classes of the style sheet: pm, or pm and another
 			class = "pm"
 		}
 		to := &v.Own
@@ -560,11 +560,12 @@ func when(s string) string {
 func (d *document) facts() []fact {
 	m := d.run.Manifest
 	policies := fact{chart.Count(len(m.Policies)), plural(len(m.Policies), "policy", "policies")}
-	switch values := d.run.Values(); {
-	case strings.HasPrefix(values, "Textbook"):
-		policies.Text += ", textbook values"
-	case values != "":
+	switch values, tuned := d.run.Values(); {
+	case values == "":
+	case tuned:
 		policies.Text += ", tuned values"
+	default:
+		policies.Text += ", textbook values"
 	}
 	f := []fact{policies}
 	if len(m.Environments) > 1 {

@@ -102,7 +102,7 @@ func numbers(s series) []powerPoint {
 // parentheses of the sweep, or else the options that set it apart.
 func (a *Analysis) seriesName(s series, kind string) string {
 	base := func(i int) string {
-		name, _, _ := strings.Cut(a.Label(s.settings[i].who), "(")
+		name, _, _ := strings.Cut(a.Label(s.settings[i].who), "(") // sim writes the options of a sweep behind it
 		return name
 	}
 	for i := range s.settings {

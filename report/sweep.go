@@ -394,6 +394,7 @@ func (a *Analysis) parts(all []series, path string, paths []string) []part {
 				continue
 			}
 			title := by + " = " + valueLabel(v)
+			// the label is made of "option=value" by package sim; what is left out of it stands in the part's title
 			s.label = strings.Join(slices.DeleteFunc(strings.Split(s.label, ", "),
 				func(o string) bool { return strings.HasPrefix(o, by+"=") }), ", ")
 			i := slices.IndexFunc(in, func(p part) bool { return p.title == title })

@@ -205,7 +205,7 @@ func programName(program, other string) string {
 			continue
 		case p == "":
 			p = "an unknown program"
-		case !strings.Contains(p, " ") && len(p) > 12:
+		case !strings.Contains(p, " ") && len(p) > 12: // a hash is shortened for the reader; nothing depends on it
 			p = "the build " + p[:12]
 		}
 		names = append(names, p)

@@ -29,6 +29,7 @@ type logReader interface {
 	Format() string
 	Skipped() map[string]int
 	Bad() (int, []string)
+	BadBy() map[string]int
 	Warnings() []string
 	Close() error
 }
@@ -240,6 +241,8 @@ func (d *directoryReader) Skipped() map[string]int {
 	}
 	return out
 }
+
+func (d *directoryReader) BadBy() map[string]int { return nil }
 
 func (d *directoryReader) Bad() (int, []string) { return 0, nil }
 

@@ -724,14 +724,15 @@ func (e *evaluation) describe(r *ope.Result, f *filtered, skip int) {
 	r.Warnings = append(r.Warnings, e.logWarnings(f)...)
 	if _, first := f.r.Bad(); len(first) > 0 {
 		r.Warnings = append(r.Warnings, first...)
-		for k, n := range f.r.Skipped() {
-			if strings.HasPrefix(k, "bad ") && k != "bad reward" && n > 0 {
-				r.Warnings = append(r.Warnings,
-					fmt.Sprintf("%d events left out (%s): the sequence holds only if that did not depend on what was "+
-						"played or paid", n, k))
-				for _, t := range r.Targets {
-					r.Unsure(t, "events with a "+k+" were left out")
-				}
+		by := f.r.BadBy()
+		for _, reason := range slices.Sorted(maps.Keys(by)) {
+			if reason == logged.BadReward { // the rest of the event was kept, and the sequence takes the worst case
+				continue
+			}
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%d events left out (bad %s): the sequence holds only if that did "+
+				"not depend on what was played or paid", by[reason], reason))
+			for _, t := range r.Targets {
+				r.Unsure(t, "events with a bad "+reason+" were left out")
 			}
 		}
 	}

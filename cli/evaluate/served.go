@@ -253,14 +253,13 @@ func (e *evaluation) ofServer(err error) error {
 		return err
 	}
 	fault.File = e.source
-	// what a fault found begins with a constant of package logged, and goes on with what was skipped
-	if skipped, ok := strings.CutPrefix(fault.Found, logged.Empty); ok {
+	if fault.Empty {
 		where := "of " + orAny(e.in.Model)
 		if e.after > 0 {
 			where += fmt.Sprintf(" after entry %d", e.after)
 		}
 		return term.Misuse(fmt.Errorf("%s: no decision %s with a final reward, or with a window that is over: there "+
-			"is nothing to evaluate yet%s", e.source, where, skipped))
+			"is nothing to evaluate yet%s", e.source, where, fault.Left))
 	}
 	return err
 }

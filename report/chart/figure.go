@@ -69,6 +69,15 @@ type End struct {
 	Y     float64
 	Label string
 	Note  string
+	Above bool // Y is above the axis, and Note is its value
+}
+
+// note is the small print of a label, with an arrow where the curve leaves the chart.
+func (e *End) note() string {
+	if e.Above {
+		return "↑ " + e.Note
+	}
+	return e.Note
 }
 
 // Kind says how a mark is drawn.

@@ -262,8 +262,8 @@ func (p *Panel) words(b *strings.Builder) {
 func (p *Panel) ends(b *strings.Builder, h int) {
 	for _, e := range p.spreadEnds(20 / float64(h)) {
 		note := ""
-		if e.Note != "" {
-			note = " <small>" + template.HTMLEscapeString(e.Note) + "</small>"
+		if text := e.note(); text != "" {
+			note = " <small>" + template.HTMLEscapeString(text) + "</small>"
 		}
 		data := ""
 		if e.Look >= 0 {
@@ -295,8 +295,8 @@ func endWidth(ends []End) int {
 	n := 0
 	for _, e := range ends {
 		w := utf8.RuneCountInString(Shorten(e.Label, pageName))
-		if e.Note != "" {
-			w += 1 + utf8.RuneCountInString(e.Note)*9/10
+		if note := e.note(); note != "" {
+			w += 1 + utf8.RuneCountInString(note)*9/10
 		}
 		n = max(n, w)
 	}

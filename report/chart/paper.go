@@ -173,8 +173,8 @@ func (p *painter) marks(q *Panel, c draw.Canvas) {
 // endText is an end label in one piece; what leaves the chart has its value in brackets.
 func endText(e End) string {
 	label := Shorten(e.Label, pageName)
-	if v, up := strings.CutPrefix(e.Note, "↑ "); up {
-		return label + " (" + v + ")"
+	if e.Above {
+		return label + " (" + e.Note + ")"
 	}
 	return strings.TrimSpace(label + " " + e.Note)
 }
