@@ -299,3 +299,84 @@ func TestEvaluateEstimate(t *testing.T) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
+
+// TestEvaluateOutcomes: several rewards of one table, Parquet file or JSON lines have the intervals that each has alone at the shared level,
+// and guards that hold, that do not and that are open are said so. One level for all (the planted fault) would be another interval. Without
+// --outcome such a log is refused with the names, and convert does not lose the other rewards without a word.
+func TestEvaluateOutcomes(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 5))
+	var table, lines strings.Builder
+	table.WriteString("action,propensity,reward.click,reward.latency,law_0,law_1\n")
+	for i := range 4000 {
+		a := i % 2
+		click, latency := 0, .4+.1*r.Float64()+.1*float64(a)
+		if r.Float64() < .2+.15*float64(a) {
+			click = 1
+		}
+		fmt.Fprintf(&table, "%d,.5,%d,%.6f,.5,.5\n", a, click, latency)
+		fmt.Fprintf(&lines, `{"action":%d,"propensity":0.5,"law":[0.5,0.5],"reward":{"latency":%.6f,"click":%d}}`+"\n", a, latency, click)
+	}
+	dir := t.TempDir()
+	csv, jsonl, law := filepath.Join(dir, "log.csv"), filepath.Join(dir, "log.jsonl"), filepath.Join(dir, "second.toml")
+	for name, text := range map[string]string{csv: table.String(), jsonl: lines.String(), law: "kind = \"fixed\"\naction = 1\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, log := range []string{csv, jsonl} {
+		out, errs, code := call(t, "evaluate", log, "--target", law, "--outcome", "click", "--outcome", "latency", "--guard", "latency=+20%", "--guard", "latency=+0.001",
+			"--guard", "latency=+10%", "--json")
+		var got struct {
+			Each     float64
+			Outcomes []struct {
+				Name   string
+				Result ope.Result
+			}
+			Targets []struct {
+				Verdict string
+				Guards  []struct{ Holds *bool }
+			}
+		}
+		if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || got.Each != .975 {
+			t.Fatalf("exit %d, %v: %s", code, err, errs)
+		}
+		for i, name := range []string{"click", "latency"} {
+			one := answer(t, log, "--target", law, "--outcome", name, "--level", "0.975")
+			if a, b := *got.Outcomes[i].Result.Targets[0].Uplift.Sequence, *one.Targets[0].Uplift.Sequence; a != b || got.Outcomes[i].Name != name {
+				t.Errorf("%s: %v, alone %v", name, a, b)
+			}
+			if wrong := answer(t, log, "--target", law, "--outcome", name); *wrong.Targets[0].Uplift.Sequence == *one.Targets[0].Uplift.Sequence {
+				t.Error("the level changes nothing")
+			}
+		}
+		x := got.Targets[0]
+		if g := x.Guards; len(g) != 3 || g[0].Holds == nil || !*g[0].Holds || g[1].Holds == nil || *g[1].Holds || g[2].Holds != nil {
+			t.Errorf("guards %+v", g)
+		}
+		if !strings.HasPrefix(x.Verdict, "more click; latency has not risen by more than 20 %; latency HAS risen by more than 0.001; cannot say yet whether latency has risen by more than 10 %") {
+			t.Error(x.Verdict)
+		}
+	}
+	if out, errs, code := call(t, "evaluate", csv, "--target", law, "--outcome", "click", "--outcome", "latency", "--out", filepath.Join(dir, "page")); code != 0 || !strings.Contains(out, "verdict   more click") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	for _, x := range []struct {
+		want string
+		args []string
+	}{
+		{"several: click, latency, expected --outcome NAME", []string{"evaluate", csv, "--target", law}},
+		{"several: latency, click, expected --outcome NAME", []string{"evaluate", jsonl, "--target", law}},
+		{"did you mean \"click\"?", []string{"evaluate", csv, "--target", law, "--outcome", "clicks"}},
+		{"no --outcome speed", []string{"evaluate", csv, "--target", law, "--outcome", "click", "--outcome", "latency", "--guard", "speed=+1%"}},
+		{"expected a number with its sign", []string{"evaluate", csv, "--target", law, "--outcome", "click", "--outcome", "latency", "--guard", "latency=5%"}},
+		{"expected NAME=MIN:MAX with MIN below MAX", []string{"evaluate", csv, "--target", law, "--outcome", "click=1:0"}},
+		{"the other rewards", []string{"convert", csv, filepath.Join(dir, "out.jsonl"), "--outcome", "click"}},
+	} {
+		if _, errs, code := call(t, x.args...); code != 2 || !strings.Contains(errs, x.want) {
+			t.Errorf("%q: exit %d: %s", x.args, code, errs)
+		}
+	}
+	if _, errs, code := call(t, "convert", csv, filepath.Join(dir, "out.parquet"), "--outcome", "click", "--lossy"); code != 0 || !strings.Contains(errs, "the other rewards") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}

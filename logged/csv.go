@@ -25,6 +25,8 @@ type table struct {
 	c      *csv.Reader
 	header []string
 	record []string
+
+	outcomes int // rewards in columns of their own
 }
 
 func newTable(r *Reader, b *bufio.Reader) (*table, error) {
@@ -150,6 +152,41 @@ func (t *table) reward(column int) (float64, *Error) {
 	return x, err
 }
 
+// outcomePrefix begins the columns of several rewards.
+const outcomePrefix = "reward."
+
+// outcome is the column of the reward: the one of Options.Outcome where the table has several.
+func (t *table) outcome(column int) (int, error) {
+	var names []string
+	for _, h := range t.header {
+		if name, ok := strings.CutPrefix(h, outcomePrefix); ok {
+			names = append(names, name)
+		}
+	}
+	switch {
+	case t.r.o.Outcome != "":
+		if i := slices.Index(t.header, outcomePrefix+t.r.o.Outcome); i >= 0 {
+			t.outcomes = len(names)
+			return i, nil
+		}
+		return -1, noOutcome(t.r.o.Outcome, names)
+	case column < 0 && len(names) > 0:
+		return -1, severalOutcomes(names)
+	}
+	return column, nil
+}
+
+// noOutcome refuses a name that is no reward of the log.
+func noOutcome(name string, names []string) *Error {
+	return &Error{Line: 1, Field: "reward", Found: "no reward " + strconv.Quote(name) + spec.Suggest(name, names),
+		Want: "a column " + outcomePrefix + name + ", or a key of the object reward", fatal: true}
+}
+
+// severalOutcomes refuses several rewards of which none was chosen.
+func severalOutcomes(names []string) *Error {
+	return &Error{Line: 1, Field: "reward", Found: "several: " + shortList(names), Want: "--outcome NAME; evaluate takes several", fatal: true}
+}
+
 // csvSource reads any table whose columns the caller names.
 type csvSource struct {
 	*table
@@ -183,6 +220,9 @@ func newCSV(r *Reader, b *bufio.Reader) (source, error) {
 		if *c.into, err = t.column(c.own); err != nil {
 			return nil, err
 		}
+	}
+	if s.reward, err = s.outcome(s.reward); err != nil {
+		return nil, err
 	}
 	if i := slices.Index(t.header, r.o.Unit); i >= 0 && r.o.Unit != "" {
 		s.unit = i
@@ -324,6 +364,7 @@ func (s *csvSource) event(e *Event) (err *Error) {
 	if s.id >= 0 {
 		e.ID = strings.Clone(s.record[s.id])
 	}
+	e.Outcomes = s.outcomes
 	if s.unit >= 0 {
 		e.Unit = strings.Clone(strings.TrimSpace(s.record[s.unit]))
 	}

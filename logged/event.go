@@ -27,6 +27,8 @@ type Event struct {
 	Chosen     int     // from 0
 	Reward     float64 // NaN when BadReward
 	Propensity float64 // π_b(chosen|x) ∈ [LeastPropensity, 1]
+	// Outcomes is how many rewards the log has for the event, of which Reward is one (Options.Outcome); 0: it has one.
+	Outcomes int
 	// BadReward: the reward was damaged or outside the range and the rest of the event is good. Only with
 	// Options.SkipBad: intervals must then allow both ends of the range.
 	BadReward bool

@@ -175,6 +175,11 @@ func (s *jsonlSource) event(v value, e *Event) *Error {
 		switch k {
 		case kReward:
 			haveReward = true
+			if w.kind() == '{' || s.r.o.Outcome != "" {
+				if w, e.Outcomes, err = s.outcome(w); err != nil {
+					return err
+				}
+			}
 			if e.Reward, reward = w.payoff("reward"); reward != nil {
 				e.Reward = math.NaN()
 			}
@@ -200,6 +205,34 @@ func (s *jsonlSource) event(v value, e *Event) *Error {
 		bad = e.check(&s.r.o)
 	}
 	return bad
+}
+
+// outcome returns the one of several rewards that Options.Outcome names.
+func (s *jsonlSource) outcome(w value) (out value, n int, _ *Error) {
+	name := s.r.o.Outcome
+	if w.kind() != '{' {
+		return w, 0, w.wrong("reward", "an object with a reward %s, as --outcome says", name)
+	}
+	var names []string
+	err := w.fields(func(key []byte, v value) *Error {
+		if names = append(names, string(key)); string(key) == name {
+			out = v
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return w, 0, err
+	case len(names) == 0:
+		return w, 0, w.wrong("reward", "a number, or an object of rewards")
+	case name == "":
+		several := severalOutcomes(names)
+		several.Line = s.line
+		return w, 0, several
+	case out.raw == nil:
+		return w, 0, w.wrong("reward", "an object with a reward %s, as --outcome says", name)
+	}
+	return out, len(names), nil
 }
 
 // field reads one key but for action and reward.

@@ -45,6 +45,8 @@ type Options struct {
 	// Open keeps decisions of an export whose windows are open at its end, and counts no reward of theirs: for what
 	// looks at laws alone.
 	Open bool
+	// Outcome says which of several rewards is the reward: reward.NAME of a table, a key of the object reward of JSON lines.
+	Outcome string
 	// Rewards is the range that rewards must be in, nil: any finite number.
 	Rewards *[2]float64
 	// Gaps are texts that mark a missing value in the context of a CSV table, beside an empty field, "?" and those of
@@ -275,6 +277,10 @@ func (r *Reader) open(in io.Reader, f *os.File) error {
 		return err
 	}
 	r.format = format
+	if r.o.Outcome != "" && format != "jsonl" && format != "csv" && format != "parquet" {
+		return &Error{Found: "--outcome " + r.o.Outcome + " and " + titles[format], Want: "JSON lines, Parquet or a CSV table: " +
+			"others have one reward", fatal: true}
+	}
 	if format == "parquet" || format == "npz" || format == "export" && found == "parquet" {
 		if f == nil || f == os.Stdin {
 			return &Error{Found: format + " from stdin", Want: "a file: it is read at several places at once",

@@ -120,19 +120,20 @@ func numberOf(v *parquet.Value) (float64, bool) {
 }
 
 type parquetSource struct {
-	r      *Reader
-	f      *parquet.File
-	fields map[string][]*leaf // by key of an event, or by column of an export
-	rows   int64
-	row    int
-	export bool
-	cut    bool
-	exp    exportRow
-	dec    *jsontext.Decoder
-	buf    bytes.Buffer
-	arms   arms
-	looked bool // the column of actions was looked through for names
-	json   jsonlSource
+	outcomes int // rewards in columns of their own
+	r        *Reader
+	f        *parquet.File
+	fields   map[string][]*leaf // by key of an event, or by column of an export
+	rows     int64
+	row      int
+	export   bool
+	cut      bool
+	exp      exportRow
+	dec      *jsontext.Decoder
+	buf      bytes.Buffer
+	arms     arms
+	looked   bool // the column of actions was looked through for names
+	json     jsonlSource
 }
 
 // parquetFields are what a column can be.
@@ -212,6 +213,9 @@ func (s *parquetSource) choose(names []string, leaves map[string][]*leaf) error 
 		wanted, given := s.r.o.Columns[field]
 		if !given {
 			wanted = []string{field}
+			if field == "reward" && s.r.o.Outcome != "" {
+				wanted[0] = outcomePrefix + s.r.o.Outcome
+			}
 			if field == "unit" && slices.Contains(names, s.r.o.Unit) {
 				wanted[0] = s.r.o.Unit
 			}
@@ -259,6 +263,19 @@ func (s *parquetSource) choose(names []string, leaves map[string][]*leaf) error 
 		for _, n := range columns {
 			s.fields[field] = append(s.fields[field], leaves[n]...)
 		}
+	}
+	var outcomes []string
+	for _, n := range names {
+		if name, ok := strings.CutPrefix(n, outcomePrefix); ok {
+			outcomes, used[n] = append(outcomes, name), true
+		}
+	}
+	switch s.outcomes = len(outcomes); {
+	case len(s.fields["reward"]) > 0:
+	case s.r.o.Outcome != "":
+		return noOutcome(s.r.o.Outcome, outcomes)
+	case len(outcomes) > 0:
+		return severalOutcomes(outcomes)
 	}
 	orders, err := s.arms.order(s.r, lists)
 	if err != nil {
@@ -463,6 +480,7 @@ func (s *parquetSource) event(e *Event) (*Error, error) {
 		return nil, err
 	}
 	e.ID = id
+	e.Outcomes = s.outcomes
 	if e.Unit, err = s.label("unit"); err != nil {
 		return nil, err
 	}

@@ -145,6 +145,9 @@ func (w *Writer) Write(e *Event) error {
 		return &Error{File: w.name, Row: w.events, Field: "reward", Found: "damaged", Want: "a number", fatal: true}
 	}
 	lost := w.to.lost(e)
+	if e.Outcomes > 1 {
+		lost = append(lost, "the other rewards")
+	}
 	if e.Atoms != nil || slices.ContainsFunc(e.Actions, func(a Action) bool { return a.Atoms != nil }) {
 		lost = append(lost, "hashed features, which only the log of a server has")
 	}

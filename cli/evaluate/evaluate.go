@@ -55,6 +55,7 @@ type evaluation struct {
 	law        string
 	atEnd      bool
 	guess      string // logged or estimate
+	guards     []string
 	fitted     *ope.Fitted
 	redraws    int
 	by         string
@@ -172,6 +173,8 @@ func (e *evaluation) flags(f *pflag.FlagSet) {
 		"intervals for this n, and the verdict from them; those that hold at every look stay beside them")
 	f.StringVar(&e.guess, "propensities", "logged", "logged, or estimate: for a log without propensities, a model of the logger; it has no interval "+
 		"that holds, and no verdict is sure")
+	f.StringArrayVar(&e.guards, "guard", nil, "with several --outcome: NAME=+5% may rise by at most 5 % of what it is, NAME=-5% fall; also "+
+		"a number in its own unit, such as NAME=+0.2")
 	f.StringVar(&e.from, "from", "", "events from this time on (RFC 3339)")
 	f.StringVar(&e.to, "to", "", "events before this time")
 	f.Float64Var(&e.split, "split", 0, "train targets on this share of the log, evaluate on the rest")
@@ -473,13 +476,26 @@ func (e *evaluation) targetFile(name string) (ope.Target, *ope.PolicyTarget, err
 }
 
 func (e *evaluation) run(ctx context.Context, out io.Writer) error {
+	if len(e.in.Outcomes) > 1 || len(e.guards) > 0 {
+		return e.several(ctx, out)
+	}
 	return e.ofServer(e.evaluate(ctx, out))
 }
 
+// evaluate evaluates one reward, and prints the answer.
 func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
+	r, err := e.result(ctx, out)
+	if err != nil || r == nil {
+		return err
+	}
+	return e.answer(out, r)
+}
+
+// result evaluates one reward. A plan is printed, and there is no result then.
+func (e *evaluation) result(ctx context.Context, out io.Writer) (*ope.Result, error) {
 	o, err := e.options()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() {
 		for _, file := range []string{e.fetched, e.redrawn} {
@@ -489,41 +505,41 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 		}
 	}()
 	if err := e.givenLaw(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := e.drawable(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := e.prepare(ctx, &o); err != nil {
-		return err
+		return nil, err
 	}
 	if e.guess == "estimate" {
 		if err := e.estimate(ctx, &o); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	trained, err := e.load(&o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if e.plan.on {
-		return e.planLog(ctx, out, &o, trained)
+		return nil, e.planLog(ctx, out, &o, trained)
 	}
 	if err := e.redraw(ctx, &o); err != nil {
 		if ctx.Err() != nil {
-			return sim.ErrInterrupted
+			return nil, sim.ErrInterrupted
 		}
-		return err
+		return nil, err
 	}
 	skip := 0
 	if e.split > 0 {
 		if skip, err = e.train(ctx, trained); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	f, err := e.open()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.r.Close()
 	f.skip = skip
@@ -538,9 +554,9 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 	r, err := ope.Evaluate(ctx, f, o)
 	if err != nil {
 		if ctx.Err() != nil {
-			return sim.ErrInterrupted
+			return nil, sim.ErrInterrupted
 		}
-		return evaluationError(err)
+		return nil, evaluationError(err)
 	}
 	var warning string
 	if r.Coin, warning = f.coin.Result(r.Level); warning != "" {
@@ -560,7 +576,7 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 				"part of the log, --learn log on the way")
 		}
 	}
-	return e.answer(out, r)
+	return r, nil
 }
 
 // estimate fits the model of the logger of a log without propensities.

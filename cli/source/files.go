@@ -26,6 +26,7 @@ type Flags struct {
 	tolerance                                                                     float64
 	lists                                                                         bool
 	Gaps                                                                          []string // texts that mark a missing value
+	Outcomes                                                                      []string // NAME or NAME=MIN:MAX
 }
 
 // Add adds the flags to a command.
@@ -54,6 +55,8 @@ func (f *Flags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Rewards, "rewards", "",
 		"min,max: the range of rewards; one of them may be missing where it is not known")
 	term.AddGaps(flags, &f.Gaps)
+	flags.StringArrayVar(&f.Outcomes, "outcome", nil, "NAME or NAME=MIN:MAX: which of several rewards (reward.NAME of a table, a key of "+
+		"the object reward) and its range; evaluate takes several")
 	flags.StringVar(&f.Model, "model", "", "decisions of this model only")
 }
 
@@ -115,8 +118,22 @@ func (f *Flags) Options() (logged.Options, error) {
 	default:
 		return o, term.Misuse(fmt.Errorf("--ids-unique %s: expected yes or no", f.unique))
 	}
-	if f.Rewards != "" {
-		lo, hi, ok := strings.Cut(f.Rewards, ",")
+	name, rewards, between := "", f.Rewards, ","
+	switch {
+	case len(f.Outcomes) > 1:
+		return o, term.Misuse(fmt.Errorf("--outcome: %d rewards, expected one here", len(f.Outcomes)))
+	case len(f.Outcomes) == 1:
+		var ranged bool
+		if name, rewards, ranged = strings.Cut(f.Outcomes[0], "="); name == "" || ranged && rewards == "" {
+			return o, term.Misuse(fmt.Errorf("--outcome %s: expected NAME or NAME=MIN:MAX", f.Outcomes[0]))
+		}
+		if between = ":"; !ranged {
+			rewards, between = f.Rewards, ","
+		}
+		o.Outcome = name
+	}
+	if rewards != "" {
+		lo, hi, ok := strings.Cut(rewards, between)
 		r := [2]float64{math.Inf(-1), math.Inf(1)}
 		for i, text := range []string{lo, hi} {
 			if text = strings.TrimSpace(text); text == "" {
@@ -127,6 +144,10 @@ func (f *Flags) Options() (logged.Options, error) {
 			r[i] = v
 		}
 		if !ok || !(r[0] < r[1]) || lo == "" && hi == "" {
+			if between == ":" {
+				return o, term.Misuse(fmt.Errorf("--outcome %s: expected NAME=MIN:MAX with MIN below MAX; either may be left out, as in "+
+					"%s=0: or =:1", f.Outcomes[0], name))
+			}
 			return o, term.Misuse(fmt.Errorf("--rewards %s: expected min,max with min below max, such as 0,1; one of "+
 				"them may be missing, such as 0,", f.Rewards))
 		}
