@@ -71,6 +71,50 @@ func TestExplained(t *testing.T) {
 	}
 }
 
+// TestExplainedOffers: where actions have features a part has the names of what it is of: a number of the action and one of the
+// context that matter together, by their difference too; no part is a number.
+func TestExplainedOffers(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	c := DefaultConfig("m")
+	c.Floor = 1
+	must(s.CreateModel(ctx, c, ""))
+	r := rand.New(rand.NewPCG(5, 5))
+	for n := range 400 {
+		budget := 100 + r.IntN(900)
+		var offers []Action
+		var prices []int
+		for i := range 3 {
+			prices = append(prices, 100+r.IntN(900))
+			offers = append(offers, Action{ID: fmt.Sprint("o", n%7, i), Features: fmt.Appendf(nil, `{"price": %d, "brand": "b%d"}`, prices[i], r.IntN(3))})
+		}
+		d := must(s.Decide(ctx, "m", DecideRequest{Context: fmt.Appendf(nil, `{"budget": %d, "segment": "s%d"}`, budget, r.IntN(3)), Actions: offers}))
+		y := 0.
+		if over := prices[d.Action.Index] - budget; over < 0 && r.Float64() < .9 {
+			y = 1
+		}
+		must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: y}))
+	}
+	applied(s)
+	e := must(s.GetModel(ctx, "m")).Explained
+	if e == nil {
+		t.Fatal("nothing is explained")
+	}
+	names := map[string]float64{}
+	for _, p := range e.Parts {
+		if names[p.Name] > 0 || strings.Contains(p.Name, "field ") {
+			t.Errorf("part %q: twice, or without a name", p.Name)
+		}
+		names[p.Name] += p.Share
+	}
+	if names["action.price with context.budget"] < .5 || names["action with context.segment"] > .2 || names["context.segment"] > .2 {
+		t.Errorf("parts %v", e.Parts)
+	}
+	if _, there := names["action with context.segment"]; !there {
+		t.Errorf("what ids have of their own is no part: %v", e.Parts)
+	}
+}
+
 // TestEarlierKinds: the features and the policies of earlier programs are refused with what to do.
 func TestEarlierKinds(t *testing.T) {
 	for text, want := range map[string]string{
