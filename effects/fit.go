@@ -80,7 +80,7 @@ func (m *Model) beginFit() *fit {
 		f.s2, f.tau = variance, append([]float64(nil), f.guess...)
 	}
 	total *= rounds + 2 + len(m.s.copies)
-	f.budget = max(150_000, 2*total/int(max(1, m.s.next-m.s.n)))
+	f.budget = max(40_000, 11*total/10/int(max(1, m.s.next-m.s.n)))
 	return f
 }
 
