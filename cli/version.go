@@ -10,9 +10,10 @@ import (
 	"troupe/sim"
 )
 
-// version is the newest release of CHANGELOG.md. "+dev" says that the code has changes since it, those under the
-// heading "(unreleased)"; the release commit removes it. TestVersion compares both.
-const version = "0.1.0+dev"
+// version is the one place of the version number: the release that the top heading of CHANGELOG.md describes, with "-dev"
+// while that is "(unreleased)". The release commit removes it. TestVersion holds everything else that has the number to it
+// (the Python and TypeScript packages, CITATION.cff, the manifests), and writes it there with TROUPE_UPDATE=1.
+const version = "0.2.0-dev"
 
 // build says which code this is, as far as the binary knows.
 func build() sim.Manifest {

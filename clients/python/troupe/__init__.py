@@ -14,7 +14,7 @@ from .policy import Draw, Environment, Policy, conform, conform_environment
 from .policy import Problem as PolicyProblem
 from .program import Evaluation, ProgramError, Run, policy_value, run
 
-__version__ = "0.2.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "AsyncClient", "Client", "Decision", "Draw", "Environment", "Evaluation", "Policy", "PolicyProblem", "Problem",
