@@ -20,6 +20,7 @@ import (
 	"troupe/report/chart"
 	"troupe/report/coin"
 	"troupe/report/forest"
+	"troupe/report/headline"
 )
 
 //go:embed page/evaluate.html page/segments.html
@@ -35,6 +36,7 @@ type EvaluateMeta struct {
 
 // evaluateTarget is one target on the page.
 type evaluateTarget struct {
+	Answer                             *evaluateFigure // the difference, nil without one
 	ID, Name, Learns, Overlap, Verdict string
 	Difference                         []evaluateRow
 	Rows                               []evaluateRow
@@ -94,6 +96,7 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 	view := struct {
 		shell
 		Head, Level      string
+		Verdict          string // of one target, under the headline
 		Lead             []string
 		Facts            []string
 		Targets          []evaluateTarget
@@ -122,6 +125,10 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 	}
 	first := r.Targets[0]
 	view.Head = first.Name + ": " + first.Verdict + "."
+	if h := evaluated(r, first, dec); h != nil && len(r.Targets) == 1 {
+		view.Head, view.Verdict = headline.Evaluate(h).String(), evaluatedLead(r, first, h, dec)
+		view.Title, view.About = view.Head, view.Verdict
+	}
 	if len(r.Targets) > 1 {
 		view.Head = fmt.Sprintf("%d policies against what ran", len(r.Targets))
 		view.Ranking = strings.Join(r.Ranking, ", ")
@@ -146,8 +153,8 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 	}
 	view.Coins = coinViews(r.Coin)
 	view.Facts = []string{chart.Count(r.Log.Events) + " decisions", r.Log.Format, rewardsText(r.Rewards),
-		"reward model " + r.Q, map[string]string{"yes": "adaptive log", "no": "independent log",
-			"unknown": "log of unknown kind"}[r.Log.Adaptive]}
+		"reward model " + r.Q, map[string]string{"yes": "the logger learned", "no": "the logger did not learn",
+			"unknown": "not known whether the logger learned"}[r.Log.Adaptive]}
 	if r.Log.First != nil {
 		view.Facts = append(view.Facts, r.Log.First.Format("2 Jan 2006")+" to "+r.Log.Last.Format("2 Jan 2006"))
 	}
@@ -166,6 +173,48 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 			"all later decisions", Value: chart.Count(r.Log.Pending)})
 	}
 	return evaluateTemplate().Execute(w, view)
+}
+
+// evaluated is what a headline says of a target; nil where the verdict rests on something else than the interval that holds:
+// a number of decisions that was fixed, estimated propensities, or a log that contradicts itself.
+func evaluated(r *ope.Result, t *ope.Evaluated, dec int) *headline.Target {
+	u := t.Uplift
+	if u == nil || u.AtEnd != nil || r.Propensities != nil || t.Contradicted != nil {
+		return nil
+	}
+	h := &headline.Target{Name: t.Name, Known: u.Value != nil && ope.Shown(t.Diagnostics.ESS), SureLo: math.Inf(-1), SureHi: math.Inf(1),
+		Lo: math.Inf(-1), Hi: math.Inf(1), Doubt: u.Doubt != nil, Unobtainable: u.Sequence == nil && u.Normal == nil}
+	if u.Plain != nil && u.SE != nil {
+		h.Same = *u.Plain == 0 && *u.SE == 0
+	}
+	if u.Sequence != nil {
+		h.SureLo, h.SureHi = u.Sequence[0], u.Sequence[1]
+	}
+	if u.Normal != nil {
+		h.Lo, h.Hi = u.Normal[0], u.Normal[1]
+	}
+	if u.Value != nil {
+		h.Size = chart.Number(math.Abs(*u.Value), ope.Apart(u.Sequence, dec))
+	}
+	return h
+}
+
+// evaluatedLead says how sure the headline is.
+func evaluatedLead(r *ope.Result, t *ope.Evaluated, h *headline.Target, dec int) string {
+	u := t.Uplift
+	if !h.Known || h.Same || u.Sequence == nil {
+		return upperFirst(t.Verdict) + "."
+	}
+	between := func(p *ope.Pair) string { return strings.Replace(pairText(p, dec, true), " … ", " to ", 1) }
+	switch h.How() {
+	case headline.Sure:
+		return "Sure: the difference is " + between(u.Sequence) + " a decision, whenever you look."
+	case headline.Likely:
+		return "Likely: one look at these data says " + between(u.Normal) + " a decision. It is not yet sure: whenever you look, it is " +
+			between(u.Sequence) + "."
+	}
+	return "Whenever you look, the difference is " + between(u.Sequence) + " a decision. For this question " + chart.Count(r.Log.Events) +
+		" decisions are worth " + chart.Number(t.Diagnostics.ESS, 0) + "."
 }
 
 // coinView is whether choosing pays.
@@ -320,9 +369,9 @@ func evaluateView(r *ope.Result, t *ope.Evaluated, i, dec int) evaluateTarget {
 		if e.Outside {
 			point += "*"
 		}
-		v.Rows = append(v.Rows, evaluateRow{e.Estimator, point, sure, doubted(large, e.Doubt)})
+		v.Rows = append(v.Rows, evaluateRow{estimatorName(e.Estimator), point, sure, doubted(large, e.Doubt)})
 		if e.AtEnd != nil {
-			v.Rows = append(v.Rows, evaluateRow{e.Estimator + ", for this n", "", pairText(e.AtEnd, dec, false), ""})
+			v.Rows = append(v.Rows, evaluateRow{estimatorName(e.Estimator) + ", for this n", "", pairText(e.AtEnd, dec, false), ""})
 		}
 		if e.Why != nil {
 			v.Notes = append(v.Notes, e.Estimator+": "+*e.Why)
@@ -333,9 +382,25 @@ func evaluateView(r *ope.Result, t *ope.Evaluated, i, dec int) evaluateTarget {
 		v.Notes = append(v.Notes, note)
 	}
 	for _, f := range evaluateFigures(r, t, prefixOf(i)) {
-		v.Figures = append(v.Figures, evaluateFigure{f.Title, f.How, f.HTML()})
+		x := evaluateFigure{f.Title, f.How, f.HTML()}
+		if f.ID == prefixOf(i)+differenceID { // the answer, before the table
+			v.Answer = &x
+			continue
+		}
+		v.Figures = append(v.Figures, x)
 	}
 	return v
+}
+
+// estimatorNames say what an estimator does, with its short name.
+var estimatorNames = map[string]string{"ips": "weighted (ips)", "snips": "weighted, normalised (snips)", "dm": "reward model only (dm)",
+	"dr": "model and weights (dr)", "logged": "logged, what ran"}
+
+func estimatorName(short string) string {
+	if name := estimatorNames[short]; name != "" {
+		return name
+	}
+	return short
 }
 
 // segmentsView is the words and the table of segments, nil where there are none.
@@ -408,13 +473,16 @@ func evaluateFigures(r *ope.Result, t *ope.Evaluated, prefix string) []*chart.Fi
 	return out
 }
 
+// differenceID is the name of the figure of the difference.
+const differenceID = "difference"
+
 func differenceFigure(t *ope.Evaluated) *chart.Figure {
 	if t.Uplift == nil {
 		return nil
 	}
 	f := forest.New()
 	f.Add(t.Name, t.Uplift.Plain, t.Uplift.Sequence, t.Uplift.Normal)
-	return f.Figure("difference", "The difference",
+	return f.Figure(differenceID, "The difference",
 		"What the target would have earned above what ran, on the same decisions. The upper bar holds at every look, "+
 			"the lower one if n is large.", true)
 }
@@ -448,7 +516,7 @@ func agreementFigure(t *ope.Evaluated) *chart.Figure {
 		if e.Interval != nil {
 			large = e.Interval
 		}
-		f.Add(e.Estimator, e.Value, e.Sequence, large)
+		f.Add(estimatorName(e.Estimator), e.Value, e.Sequence, large)
 	}
 	return f.Figure("estimates", "Do the estimators agree?",
 		"All estimates on one axis. Estimators that are biased in different directions and agree make each other "+
@@ -463,7 +531,8 @@ func runningFigure(t *ope.Evaluated) *chart.Figure {
 	band := chart.Mark{Kind: chart.Band, Look: forest.Sure, Name: "holds"}
 	line := chart.Mark{Kind: chart.Line, Look: forest.Sure, Name: "estimate"}
 	lo, hi := math.Inf(1), math.Inf(-1)
-	for _, p := range t.Running {
+	late := lastNineTenths(t.Running)
+	for _, p := range late {
 		x := float64(p.N)
 		shown := ope.Shown(p.ESS)
 		if shown {
@@ -473,16 +542,16 @@ func runningFigure(t *ope.Evaluated) *chart.Figure {
 			band.X, band.Lo, band.Hi = append(band.X, x), append(band.Lo, p.Lo), append(band.Hi, p.Hi)
 			lo, hi = min(lo, p.Lo), max(hi, p.Hi)
 		}
-		if shown && p.N*4 >= t.Running[len(t.Running)-1].N {
+		if shown {
 			lo, hi = min(lo, p.Value), max(hi, p.Value)
 		}
 	}
 	if len(line.X) < 2 && len(band.X) < 2 {
 		return nil
 	}
-	f := overEvents(t, "running", "The estimate as the log went on",
-		"The band holds at all points at once, each for the average up to there. Bands are not to be intersected: "+
-			"the average moves.", lo, hi, "value")
+	f := overEvents("running", "The estimate as the log went on",
+		"From a tenth of the log on. The band holds at all points at once, each for the average up to there. Bands are not to be "+
+			"intersected: the average moves.", late, lo, hi, "value")
 	if len(band.X) > 1 {
 		f.Panels[0].Marks = append(f.Panels[0].Marks, band)
 	}
@@ -490,6 +559,12 @@ func runningFigure(t *ope.Evaluated) *chart.Figure {
 		f.Panels[0].Marks = append(f.Panels[0].Marks, line)
 	}
 	return f
+}
+
+// lastNineTenths leaves out the first tenth of a log, whose bands are so wide that they hide the rest; two points stay.
+func lastNineTenths(all []ope.Point) []ope.Point {
+	from := slices.IndexFunc(all, func(p ope.Point) bool { return 10*p.N >= all[len(all)-1].N })
+	return all[max(0, min(from, len(all)-2)):]
 }
 
 func essFigure(t *ope.Evaluated) *chart.Figure {
@@ -501,16 +576,16 @@ func essFigure(t *ope.Evaluated) *chart.Figure {
 	for _, p := range t.Running {
 		line.X, line.Y, hi = append(line.X, float64(p.N)), append(line.Y, p.ESS), max(hi, p.ESS)
 	}
-	f := overEvents(t, "ess", "Effective decisions",
-		"(Σw)²/Σw² of the decisions so far. A step down is one decision whose weight dominates.", 0, hi,
+	f := overEvents("ess", "Effective decisions",
+		"(Σw)²/Σw² of the decisions so far. A step down is one decision whose weight dominates.", t.Running, 0, hi,
 		"effective decisions")
 	f.Panels[0].Marks = append(f.Panels[0].Marks, line)
 	return f
 }
 
 // overEvents is an empty figure over the number of events, on a logarithmic axis.
-func overEvents(t *ope.Evaluated, id, title, how string, lo, hi float64, caption string) *chart.Figure {
-	first, last := float64(t.Running[0].N), float64(t.Running[len(t.Running)-1].N)
+func overEvents(id, title, how string, points []ope.Point, lo, hi float64, caption string) *chart.Figure {
+	first, last := float64(points[0].N), float64(points[len(points)-1].N)
 	x := chart.Axis{Log: true, Lo: first, Hi: last, Caption: "decisions",
 		Ticks: chart.Within(chart.LogTicks(first, last), first, last)}
 	ticks := chart.LinearTicks(lo, hi, 5)

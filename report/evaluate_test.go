@@ -47,7 +47,7 @@ func TestEvaluationPage(t *testing.T) {
 			t.Errorf("the page does not have %q", want)
 		}
 	}
-	if strings.Index(page, ">difference<") > strings.Index(page, ">logged<") {
+	if strings.Index(page, ">difference<") < 0 || strings.Index(page, ">difference<") > strings.Index(page, ">logged, what ran<") {
 		t.Error("the difference is not the first row")
 	}
 	for _, bad := range []string{"http://", "https://", "NaN", "src="} {
@@ -75,7 +75,44 @@ func TestEvaluationPageEmpty(t *testing.T) {
 	if err := WriteEvaluation(&b, r, EvaluateMeta{}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(b.String(), "this log cannot tell") || strings.Contains(b.String(), "<th scope=\"row\">dr</th>") {
+	if !strings.Contains(b.String(), "this log cannot tell") || strings.Contains(b.String(), "(dr)</th>") {
 		t.Error("a hopeless target has estimates on the page")
+	}
+}
+
+// The headline of one target is by the interval that holds, and by the other one only where nothing doubts it; the picture
+// of the estimate begins at a tenth of the log.
+func TestEvaluationHeadline(t *testing.T) {
+	r := evaluationOf(t, ope.Uniform{})
+	u := r.Targets[0].Uplift
+	head := func() string {
+		var b bytes.Buffer
+		if err := WriteEvaluation(&b, r, EvaluateMeta{}); err != nil {
+			t.Fatal(err)
+		}
+		_, page, _ := strings.Cut(b.String(), "<h1>")
+		page, _, _ = strings.Cut(page, "</h1>")
+		return page
+	}
+	value, se, doubt := -0.1, 0.01, "few decisions carry the weight"
+	u.Value, u.Plain, u.SE = &value, &value, &se
+	for _, c := range []struct {
+		sequence, normal ope.Pair
+		doubt            *string
+		want             string
+	}{
+		{ope.Pair{-0.2, -0.05}, ope.Pair{-0.12, -0.08}, &doubt, "uniform would have earned 0.1"},
+		{ope.Pair{-0.3, 0.05}, ope.Pair{-0.12, -0.08}, nil, "uniform would probably have earned less"},
+		{ope.Pair{-0.3, 0.05}, ope.Pair{-0.12, -0.08}, &doubt, "Too close to call between uniform and what ran."},
+		{ope.Pair{-0.3, 0.05}, ope.Pair{-0.12, 0.08}, nil, "Too close to call between uniform and what ran."},
+	} {
+		u.Sequence, u.Normal, u.Doubt = &c.sequence, &c.normal, c.doubt
+		if got := head(); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%v and %v, doubt %v: %q, want %q", c.sequence, c.normal, c.doubt != nil, got, c.want)
+		}
+	}
+	all := []ope.Point{{N: 16}, {N: 99}, {N: 100}, {N: 500}, {N: 1000}}
+	if got := lastNineTenths(all); len(got) != 3 || got[0].N != 100 {
+		t.Errorf("from a tenth on: %+v", got)
 	}
 }

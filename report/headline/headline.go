@@ -9,6 +9,7 @@
 //   - Deep: who solves it?
 //   - Compare: did anything change between two runs?
 //   - Suite: which policy may be first?
+//   - Evaluate: would the target have earned more?
 //   - Gallery: how many results are there?
 //
 // The intervals are those of the table under the headline, so both have the same error rate. Three words say how sure an

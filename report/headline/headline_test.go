@@ -348,3 +348,29 @@ func Example() {
 	fmt.Println(One(e))
 	// Output: greedy loses more. The other two are too close to call.
 }
+
+func TestEvaluate(t *testing.T) {
+	inf := math.Inf(1)
+	for _, c := range []struct {
+		t    Target
+		want string
+	}{
+		{Target{Name: "uniform"}, "This log cannot say what uniform would earn."},
+		{Target{Name: "uniform", Known: true, Unobtainable: true}, "This log cannot say what uniform would earn."},
+		{Target{Name: "uniform", Known: true, Same: true}, "uniform plays what ran, so it would have earned the same."},
+		{Target{Name: "uniform", Known: true, SureLo: -.082, SureHi: -.015, Lo: -.08, Hi: -.05, Doubt: true, Size: "0.058"},
+			"uniform would have earned 0.058 a decision less than what ran."},
+		{Target{Name: "a", Known: true, SureLo: .01, SureHi: .1, Lo: .02, Hi: .05, Size: "0.03"}, "a would have earned 0.03 a decision more than what ran."},
+		{Target{Name: "a", Known: true, SureLo: -.059, SureHi: .007, Lo: -.052, Hi: -.021, Size: "0.035"},
+			"a would probably have earned less, by about 0.035 a decision."},
+		{Target{Name: "a", Known: true, SureLo: -inf, SureHi: inf, Lo: .02, Hi: .05, Size: "0.035"},
+			"a would probably have earned more, by about 0.035 a decision."},
+		{Target{Name: "a", Known: true, SureLo: -.096, SureHi: .067, Lo: -.052, Hi: -.021, Doubt: true, Size: "0.035"},
+			"Too close to call between a and what ran."},
+		{Target{Name: "a", Known: true, SureLo: -.096, SureHi: .067, Lo: -.052, Hi: .021, Size: "0.035"}, "Too close to call between a and what ran."},
+	} {
+		if got := Evaluate(&c.t).String(); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.t, got, c.want)
+		}
+	}
+}
