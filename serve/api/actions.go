@@ -85,10 +85,15 @@ func (a *catalogueCalls) put(ctx context.Context, in *putActionsIn) (*modelOut, 
 	if b.Actions == nil {
 		return nil, &fieldError{Field: "actions", Want: "is missing"}
 	}
+	seen := map[string]bool{}
 	for i, x := range b.Actions {
 		if x.ID == "" {
 			return nil, &fieldError{Field: fmt.Sprintf("actions[%d].id", i), Want: "is missing"}
 		}
+		if seen[x.ID] {
+			return nil, &fieldError{Field: fmt.Sprintf("actions[%d].id", i), Want: "is the id of two actions"}
+		}
+		seen[x.ID] = true
 	}
 	if err := cleanIDs("actions", b.Actions, func(x serve.Action) string { return x.ID }); err != nil {
 		return nil, err

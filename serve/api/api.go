@@ -133,6 +133,7 @@ func (a *API) OpenAPI() []byte { return a.openapi }
 func (a *API) Server() *http.Server {
 	s := &http.Server{
 		ConnState:         a.connections.state,
+		ConnContext:       withLeavers,
 		Handler:           a,
 		ReadHeaderTimeout: min(5*time.Second, a.opts.Timeout),
 		ReadTimeout:       2 * a.opts.Timeout,
@@ -354,6 +355,9 @@ func (a *API) answered(one *exchange) {
 		if out.status == 0 {
 			a.faults.fail(out, r, problem("internal", "", "look at the server's log"))
 		}
+	}
+	if r.ProtoMajor > 1 && ended(r.Context(), errors.Is(r.Context().Err(), context.Canceled)) {
+		a.metrics.cutOff.Inc()
 	}
 	status, took := out.status, a.opts.Clock.Since(one.start)
 	if errors.Is(r.Context().Err(), context.Canceled) && status >= 500 {

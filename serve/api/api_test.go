@@ -509,6 +509,8 @@ func TestStatusPage(t *testing.T) {
 	f.models["mail"].Failed = "V is singular"
 	e.do("GET", "/", "").want(t, "status with trouble", 200, "2 models. 3 things need you.", "entries 3–9 are missing", "read-only", "V is singular")
 	e.do("GET", "/readyz", "").want(t, "readyz with trouble", 503, `"ready":false`, "entries 3–9")
+	f.health.Ready, f.health.Failed = true, []string{"mail"}
+	e.do("GET", "/readyz", "").want(t, "readyz with a model that cannot decide", 200, `"ready":true`, `"failed":["mail"]`)
 	f.models = map[string]*serve.Model{}
 	e.do("GET", "/", "").want(t, "status without models", 200, "curl -X POST http://127.0.0.1:8080/v1/models")
 	f.models = map[string]*serve.Model{"<script>": {Name: "<script>"}}

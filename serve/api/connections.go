@@ -2,6 +2,7 @@ package api
 
 import (
 	lists "container/list"
+	"context"
 	"net"
 	"net/http"
 	"sync"
@@ -53,6 +54,39 @@ func (c *connections) state(conn net.Conn, s http.ConnState) {
 	case http.StateClosed, http.StateHijacked:
 		c.gone(conn)
 	}
+}
+
+// leavers counts how many requests of a connection were given up by their client. Streams of HTTP/2 that are opened and reset
+// cost nothing but work, so that a connection with little else is closed.
+type leavers struct {
+	conn       net.Conn
+	left, held atomic.Int64
+}
+
+type leaversKey struct{}
+
+// mostLeft is how many requests of a connection may be given up before those that are not count.
+const mostLeft = 100
+
+// withLeavers is the ConnContext of a server.
+func withLeavers(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, leaversKey{}, &leavers{conn: c})
+}
+
+// ended notes the end of a request, and closes a connection of which most are given up. It reports whether it did.
+func ended(ctx context.Context, gone bool) bool {
+	l, ok := ctx.Value(leaversKey{}).(*leavers)
+	switch {
+	case !ok:
+		return false
+	case !gone:
+		l.held.Add(1)
+		return false
+	case l.left.Add(1) <= mostLeft+l.held.Load():
+		return false
+	}
+	l.conn.Close()
+	return true
 }
 
 // gone ends the count of a connection, once.

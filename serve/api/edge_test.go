@@ -192,7 +192,8 @@ func TestReadyzTellsStrangersLittle(t *testing.T) {
 	}
 	f := newFake()
 	f.health.Cluster = &serve.ClusterHealth{Node: "node-a", LogVersion: 3, Digest: "agrees", Nodes: []serve.NodeHealth{{Name: "node-a"}, {Name: "node-b"}}}
-	private := []string{"node-a", "node-b", "log_version", "keys", "digest"}
+	f.health.Failed = []string{"broken-model"}
+	private := []string{"broken-model", "node-a", "node-b", "log_version", "keys", "digest"}
 	e := newEdge(t, f, Options{Keys: keys})
 	for _, ready := range []bool{true, false} {
 		f.health.Ready, f.health.Reason = ready, ""

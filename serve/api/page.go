@@ -65,15 +65,16 @@ func (a *statusPages) routes(mux *http.ServeMux, d *document) {
 		doc: "Needs no key."}, description{tag: "server", text: "text/plain"})
 	d.describe(op{id: "readyz", method: "GET", path: "/readyz",
 		summary: "Ask whether decisions and rewards are answered", doc: "503 with the reason when not. Needs no key; where " +
-			"the server has keys, what a node of a cluster knows of the others needs one with the scope read, backup or admin."},
+			"the server has keys, what a node of a cluster knows of the others needs one with the scope read, backup or admin. " +
+			"failed names the models that cannot decide, to a caller that may read them; the others are served."},
 		description{tag: "server", answer: readiness{}, fault: readiness{}})
 	d.describe(op{id: "metrics", method: "GET", path: "/metrics", scope: Read, summary: "Read the metrics",
 		doc: "In the format of Prometheus."}, description{tag: "server", text: "text/plain", fault: Problem{}})
 	mux.HandleFunc("GET /playground", a.playground)
 }
 
-// readiness is what /readyz says: enough to decide whether to send requests here, nothing about
-// the models.
+// readiness is what /readyz says: enough to decide whether to send requests here, and nothing about the models but which of
+// them cannot decide.
 type readiness struct {
 	Ready   bool   `json:"ready" doc:"decisions and rewards are answered"`
 	Reason  string `json:"reason,omitempty" doc:"why they are not"`
@@ -84,6 +85,9 @@ type readiness struct {
 	Lag     uint64 `json:"lag" doc:"entries that the models have not learned from yet"`
 	// Durability says what 200 means: fsync on this machine's disk, or on the disks of a majority of the nodes.
 	Durability string `json:"durability" doc:"what a 200 means: fsync, on the disk of this machine; majority, on the disks of most nodes"`
+	// Failed are the models whose policies cannot decide, of those that the caller may read. The others are served, so the
+	// server is ready.
+	Failed []string `json:"failed,omitempty" doc:"models that cannot decide, to a caller that may read them; the others are served"`
 	// Cluster is how this node sees the others. Where the server has keys it is for callers with one.
 	Cluster *serve.ClusterHealth `json:"cluster,omitempty"`
 }
@@ -96,9 +100,14 @@ func (a *statusPages) readyz(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	x := readiness{h.Ready, h.Reason, h.Damage, h.Full, h.Applied, h.Log, h.Lag, durability(h), h.Cluster}
+	x := readiness{h.Ready, h.Reason, h.Damage, h.Full, h.Applied, h.Log, h.Lag, durability(h), nil, h.Cluster}
 	if holder := requestOf(r.Context()).holder; x.Cluster != nil && !holder.may(Read) && !holder.may(Backup) {
 		x = x.public()
+	}
+	for _, name := range h.Failed {
+		if holder := requestOf(r.Context()).holder; holder.may(Read) && holder.sees(name) {
+			x.Failed = append(x.Failed, name)
+		}
 	}
 	json.NewEncoder(w).Encode(x)
 }

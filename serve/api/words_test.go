@@ -36,6 +36,8 @@ func TestRefusalsSayWhatToSend(t *testing.T) {
 		{"POST", decide, `{"actions":[{"id":""},{"id":"b"}]}`, 422, "actions[0].id", "is empty, expected an id"},
 		{"POST", decide, `{"actions":[{"id":1}]}`, 422, "actions[0].id", "is a number, expected a string"},
 		{"POST", decide, `{"actions":{"id":1}}`, 422, "actions", "is an object, expected a list"},
+		{"POST", "/v1/models/m/actions", `{"actions":[{"id":"a","cost":-1},{"id":"a"}]}`, 422, "actions[1].id", "is the id of two actions"},
+		{"POST", decide, `{"actions":[{"id":"a"}],"baseline":-1}`, 422, "baseline", "expected the place of an action, from 0"},
 		{"POST", decide, `{"context":[1,null],"actions":[{"id":"a"}]}`, 200, "", ""},
 		{"POST", decide, `{"context":{"id":"","x":[{"id":""}]},"actions":[{"features":{"id":""}}]}`, 200, "", ""},
 		{"POST", decide, `{"context":null,"actions":[{"id":"a","features":null}],"baseline":null}`, 200, "", ""},

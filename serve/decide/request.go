@@ -93,6 +93,9 @@ type Item struct {
 // check refuses what can be refused before a worker is taken: the mode, texts and sizes.
 func (r *Request) check(l *feature.Limits) error {
 	q := r.candidates()
+	if r.Baseline != nil && *r.Baseline < 0 { // also where no mode looks at it
+		return fault.Refused(model.Invalid("baseline", *r.Baseline, "expected the place of an action, from 0"))
+	}
 	return fault.Refused(cmp.Or(model.CheckMode(r.Mode), model.CheckText("caller", r.Caller),
 		model.CheckText("slot", r.Slot), q.Check(l), model.CheckText("idempotency_key", r.IdempotencyKey)))
 }

@@ -1,0 +1,148 @@
+package api
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// stranger is a caller with an address of its own, and a connection for each request.
+func stranger(t *testing.T) *http.Client {
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+}
+
+// times sends n decisions and returns how long they took, the shortest first.
+func times(t *testing.T, c *http.Client, url string, n int) (all []time.Duration) {
+	t.Helper()
+	for i := range n {
+		begin := time.Now()
+		r, err := c.Post(url+"/v1/models/m:decide", "application/json", strings.NewReader(`{"actions":[{"id":"a"},{"id":"b"}]}`))
+		if err != nil {
+			t.Fatalf("request %d: %v", i, err)
+		}
+		io.Copy(io.Discard, r.Body)
+		r.Body.Close()
+		if r.StatusCode != 200 {
+			t.Fatalf("request %d: status %d", i, r.StatusCode)
+		}
+		all = append(all, time.Since(begin))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// slower fails when the 99th percentile of one measurement is more than three times that of the other. A moment of a busy
+// machine is no fault.
+func slower(t *testing.T, alone, with []time.Duration) {
+	t.Helper()
+	a, w := alone[len(alone)*99/100], with[len(with)*99/100]
+	t.Logf("p50 %v, p99 %v alone; p50 %v, p99 %v beside", alone[len(alone)/2], a, with[len(with)/2], w)
+	if w > max(3*a, 250*time.Millisecond) {
+		t.Errorf("p99 is %v, alone %v", w, a)
+	}
+}
+
+// TestTenThousandIdle: 10,000 connections that are kept alive and idle, with the default limits, do not make another caller wait.
+func TestTenThousandIdle(t *testing.T) {
+	n := 1000
+	o := Options{Connections: 400}
+	if os.Getenv("TROUPE_LONG") != "" {
+		n, o = 10_000, Options{}
+	}
+	e := newEdge(t, newFake("m"), o)
+	address := e.serveOn(t)
+	other := stranger(t)
+	alone := times(t, other, "http://"+address, 100)
+	var held []net.Conn
+	defer func() {
+		for _, c := range held {
+			c.Close()
+		}
+	}()
+	for range n {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, c)
+		io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		bufio.NewReader(c).ReadString('\n')
+	}
+	slower(t, alone, times(t, other, "http://"+address, 100))
+	if open := e.connections.open.Load(); open > int64(e.opts.Connections)+8 {
+		t.Errorf("%d connections are open", open)
+	}
+}
+
+// frame is one of HTTP/2.
+func frame(kind, flags byte, stream uint32, payload []byte) []byte {
+	b := []byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), kind, flags}
+	return append(binary.BigEndian.AppendUint32(b, stream), payload...)
+}
+
+// TestStreamsOpenedAndReset: connections of HTTP/2 that open streams and reset them at once are closed, and another caller is served.
+func TestStreamsOpenedAndReset(t *testing.T) {
+	e := newEdge(t, newFake("m"), Options{})
+	s := httptest.NewUnstartedServer(nil)
+	s.Config, s.EnableHTTP2 = e.Server(), true
+	s.StartTLS()
+	defer s.Close()
+	other := stranger(t)
+	alone := times(t, other, s.URL, 50)
+	block := append([]byte{0x83, 0x87, 0x01, 9}, "localhost"...)      // POST, https, :authority
+	block = append(append(block, 0x04, 19), "/v1/models/m:decide"...) // :path
+	var stop atomic.Bool
+	var streams, dials atomic.Int64
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			for !stop.Load() {
+				c, err := tls.Dial("tcp", s.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+				if err != nil {
+					continue
+				}
+				dials.Add(1)
+				go io.Copy(io.Discard, c)
+				c.SetWriteDeadline(time.Now().Add(5 * time.Second))
+				_, err = c.Write(append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(4, 0, 0, nil)...))
+				for id := uint32(1); err == nil && !stop.Load() && id < 20_000; {
+					var burst []byte
+					for range 50 {
+						burst = append(append(burst, frame(1, 0x4, id, block)...), frame(3, 0, id, []byte{0, 0, 0, 8})...)
+						id += 2
+						streams.Add(1)
+					}
+					_, err = c.Write(burst)
+					time.Sleep(20 * time.Millisecond) // 20,000 a second of all: the callers share the processors with the server
+				}
+				c.Close()
+			}
+		})
+	}
+	for streams.Load() < 20_000 {
+		time.Sleep(time.Millisecond)
+	}
+	with := times(t, other, s.URL, 50)
+	stop.Store(true)
+	callers.Wait()
+	// The callers share the processors with the server, so that the times of a busy machine say little.
+	t.Logf("p50 %v, p99 %v alone; p50 %v, p99 %v beside", alone[25], alone[49], with[25], with[49])
+	if n, d := streams.Load(), dials.Load(); n > 1000*d {
+		t.Errorf("%d streams over %d connections: those that only reset are not closed", n, d)
+	}
+}
