@@ -63,7 +63,7 @@ func (r *release) shared(program string) ([]entry, error) {
 	return all, nil
 }
 
-// archive writes the archive of a platform, and its bill of materials beside it.
+// archive writes the archive of a platform, and its bill of materials and its wheel beside it.
 func (r *release) archive(system, arch, program string, shared []entry) error {
 	data, err := os.ReadFile(program)
 	if err != nil {
@@ -82,6 +82,9 @@ func (r *release) archive(system, arch, program string, shared []entry) error {
 		return err
 	}
 	all = append(all, entry{"LICENSES.txt", licenses, 0o644})
+	if err := r.wheel(system+"/"+arch, program, licenses); err != nil {
+		return err
+	}
 	bill := r.out("-" + system + "-" + arch + ".cdx.json")
 	if err := r.pack("sbom", "-o", bill, "-version", r.version, program); err != nil {
 		return err

@@ -1,5 +1,6 @@
 // Command release builds what users download, from a clean commit: for each platform an archive with the program, its
-// manual pages, completions, unit, alerts, licenses and bill of materials; an image for containers; and SHA256SUMS. Two
+// manual pages, completions, unit, alerts, licenses and bill of materials, and a wheel for pip with
+// the program in it; an image for containers; and SHA256SUMS. Two
 // runs from one commit, with its tags, give the same bytes, in any directory and at any time.
 //
 //	go run ./release -o dist
@@ -187,7 +188,7 @@ func (r *release) name(program string) error {
 		r.version += "-snapshot"
 	}
 	for _, t := range r.targets {
-		if err := r.free(filepath.Base(r.archiveName(t))); err != nil {
+		if err := errors.Join(r.free(r.archiveName(t)), r.free(r.wheelName(t))); err != nil {
 			return err
 		}
 	}

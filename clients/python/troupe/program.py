@@ -1,6 +1,6 @@
 """Experiments and evaluations: this module starts the troupe program and reads what it answers.
 
-The program is the one that TROUPE_BIN names, or troupe on PATH.
+The program is the one that TROUPE_BIN names, the one of the wheel beside this Python, or troupe on PATH.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,9 +32,10 @@ class ProgramError(Exception):
 
 def _binary() -> str:
     named = os.environ.get("TROUPE_BIN")
-    found = named or shutil.which("troupe")
+    # A wheel with the program puts it beside python, also where that environment is not on PATH.
+    found = named or shutil.which("troupe", path=sysconfig.get_path("scripts")) or shutil.which("troupe")
     if not found:
-        raise FileNotFoundError("troupe is not on PATH, and TROUPE_BIN does not name it")
+        raise FileNotFoundError("troupe is not beside this Python and not on PATH, and TROUPE_BIN does not name it")
     return found
 
 
