@@ -30,6 +30,7 @@ func BenchmarkDurable(b *testing.B) {
 			c := newCommitter(b, l, CommitterOptions{})
 			each := max(b.N/callers, 1)
 			times := make([][]time.Duration, callers)
+			cpu := cpuTime(b)
 			b.ResetTimer()
 			var wg sync.WaitGroup
 			for k := range callers {
@@ -47,9 +48,11 @@ func BenchmarkDurable(b *testing.B) {
 			wg.Wait()
 			elapsed := b.Elapsed()
 			b.StopTimer()
+			cpu = cpuTime(b) - cpu
 			all := slices.Concat(times...)
 			slices.Sort(all)
 			b.ReportMetric(float64(len(all))/elapsed.Seconds(), "events/s")
+			b.ReportMetric(float64(cpu.Microseconds())/float64(len(all)), "cpu-µs/event")
 			b.ReportMetric(float64(all[len(all)/2].Microseconds()), "p50-µs")
 			b.ReportMetric(float64(all[len(all)*99/100].Microseconds()), "p99-µs")
 			s := c.Stats()
