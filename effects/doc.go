@@ -5,6 +5,8 @@
 //
 // A [Model] is a deterministic fold of decisions and rewards: [Model.Decided] notes a decision, [Model.Learn] its
 // reward, in any order and at any time, [Model.Dropped] that there is none. [Model.Votes] draws 64 times from the
-// posterior and counts which action each draw prefers: this is the exact law of a decision. [Policy] is a model as a
-// bandit.Policy.
+// posterior and counts which action each draw prefers: this is the exact law of a decision. policy.Effects is a
+// model as a bandit.Policy.
+//
+// A Model belongs to one goroutine. [Model.Share] gives its state to readers in others, which [Model.Adopt] it.
 package effects

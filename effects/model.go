@@ -261,7 +261,8 @@ func (m *Model) blockAt(id uint64, learns bool) int32 {
 }
 
 // Decided notes a decision that is to be judged when it is settled: its key, and the action that was played. Decisions
-// are noted in their order.
+// are noted in their order. It costs d² operations for d values of the request, in the model and in each copy; 4,096 decisions
+// that wait for a reward are kept, and later ones are learned and not judged.
 func (m *Model) Decided(key uint64, context, action []Atom) {
 	m.trial.decided++
 	if m.trial.full() {
@@ -282,7 +283,11 @@ func (m *Model) Decided(key uint64, context, action []Atom) {
 // largest bounds the size of a reward, and of a number of a request.
 const largest = 1e100
 
-// Learn moves the model by the reward of a decision that was noted with this key, or of one that was not.
+// Learn moves the model by the reward of a decision that was noted with this key, or of one that was not. y is finite; beyond
+// ±10¹⁰⁰ it counts as that.
+//
+// It costs D² operations for D coordinates of the action's block, in the model and in each copy, and a slice of the estimate
+// under way: about D³ for one block in an event (docs/design/default.md, cost).
 func (m *Model) Learn(key uint64, context, action []Atom, y float64) {
 	y = min(max(y, -largest), largest)
 	if m.s.events == 0 {
@@ -297,7 +302,7 @@ func (m *Model) Learn(key uint64, context, action []Atom, y float64) {
 	m.judge()
 }
 
-// Dropped notes that a decision gets no reward. What is chosen next does not change before the next reward.
+// Dropped notes that a decision gets no reward, at no cost that depends on the model. What is chosen next does not change before the next reward.
 func (m *Model) Dropped(key uint64) {
 	m.trial.settle(key, false, 0)
 }

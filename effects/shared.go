@@ -44,7 +44,8 @@ func (m *Model) each(f func(of **share)) {
 	f(&m.s.seen.shared)
 }
 
-// Share returns the state as it is now, for readers. What the model changes later it copies first.
+// Share returns the state as it is now, for readers in any goroutine. What the model changes later it copies first: a block of
+// D coordinates is D² numbers. It costs a pointer for each block and page.
 func (m *Model) Share() *Shared {
 	m.lent = new(share)
 	m.each(m.lent.first)
@@ -92,7 +93,7 @@ func (m *Model) Reclaim() {
 	}
 }
 
-// Digest identifies what is chosen next.
+// Digest identifies what is chosen next. It costs an operation for each block, group and copy.
 func (m *Model) Digest() (d [16]byte) {
 	h := [2]uint64{m.s.events, m.s.n}
 	add := func(x uint64) {
@@ -125,7 +126,7 @@ func (m *Model) Digest() (d [16]byte) {
 	return d
 }
 
-// Bytes is about how many bytes the state takes.
+// Bytes is about how many bytes the state takes, without what readers have of earlier ones.
 func (m *Model) Bytes() int {
 	n := 96*len(m.s.lay.coords) + 64*len(m.s.lay.groups) + 48*len(m.s.lay.fields) + 16*len(m.s.seen.keys) + 160*len(m.trial.queue)
 	for _, s := range append([]*sums{m.s.main}, m.s.copies...) {

@@ -15,7 +15,8 @@ const magic = "TRE1"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// AppendSnapshot appends the state, with the decisions that are not settled.
+// AppendSnapshot appends the state, with the decisions that are not settled: 8 bytes for each number that Bytes counts. A model
+// that is restored from it goes on with the same bits.
 func (m *Model) AppendSnapshot(b []byte) []byte {
 	start := len(b)
 	c := codec{b: append(b, magic...), write: true}
