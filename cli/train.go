@@ -114,7 +114,13 @@ func (t *training) run(ctx context.Context, out io.Writer) error {
 		return term.Misuse(err)
 	}
 	pass := t.file
+	table := []string(nil)
 	if info.IsDir() {
+		if table, err = logged.IsTable(t.source); err != nil {
+			return err
+		}
+	}
+	if info.IsDir() && table == nil {
 		if t.schema != "" {
 			return term.Misuse(errors.New("--schema: the log of a server has the vectors of its model's own schema, " +
 				"not the requests; leave it out"))

@@ -111,6 +111,7 @@ type Reader struct {
 	done    error
 	offered offered
 	stream  bool     // not a file that could be opened again
+	more    []string // files that are read behind this one
 	names   []string // of actions, once reading has ended
 
 	// Propensities that are not those of Options.Logger: how many, the first one, and two more.
@@ -170,15 +171,32 @@ func (r *Reader) warn(s string) {
 	}
 }
 
-// Open opens a file, "-" for stdin (text formats).
+// Open opens a log: a file; a pattern such as logs/*.csv, or a directory of Parquet files (parts of a table, in directories such as
+// date=2026-11-01), whose files are read one after the other in the order of their names; "-" for stdin.
 func Open(name string, o Options) (*Reader, error) {
 	if err := o.check(); err != nil {
 		return nil, err
+	}
+	files, err := filesOf(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) > 0 {
+		name = files[0]
 	}
 	r := &Reader{name: name, o: o, skipped: map[string]int{}, first: map[string][]string{}, warned: map[string]int{}}
 	if !o.Repeats {
 		r.ids = newIDSet()
 	}
+	if len(files) > 1 {
+		r.more = files[1:]
+	}
+	return r.openNamed()
+}
+
+// openNamed opens the file r.name.
+func (r *Reader) openNamed() (*Reader, error) {
+	name := r.name
 	f := os.Stdin
 	if r.stream = name == "-"; !r.stream {
 		var err error
@@ -283,8 +301,9 @@ func (r *Reader) open(in io.Reader, f *os.File) error {
 	}
 	if format == "parquet" || format == "npz" || format == "export" && found == "parquet" {
 		if f == nil || f == os.Stdin {
-			return &Error{Found: format + " from stdin", Want: "a file: it is read at several places at once",
-				fatal: true}
+			if f, err = r.spool(b); err != nil {
+				return err
+			}
 		}
 		info, err := f.Stat()
 		if err != nil {
@@ -606,6 +625,11 @@ func (r *Reader) refused(e *Event, err error) (again bool, _ error) {
 	switch {
 	case errors.As(err, &skip):
 		r.skipped[string(skip)]++
+		return true, nil
+	case err == io.EOF && len(r.more) > 0:
+		if r.done = r.nextFile(); r.done != nil {
+			return false, r.done
+		}
 		return true, nil
 	case err == io.EOF:
 		r.done = r.ending()

@@ -359,7 +359,10 @@ func (e *evaluation) pageDir(model *string) string {
 	if e.out != "" {
 		return e.out
 	}
-	name := strings.TrimSuffix(filepath.Base(e.source), filepath.Ext(e.source))
+	name := strings.Trim(strings.TrimSuffix(filepath.Base(e.source), filepath.Ext(e.source)), "*?-")
+	if e.source == "-" || name == "" {
+		name = "log"
+	}
 	if model != nil {
 		name = *model
 	}

@@ -56,6 +56,7 @@ type evaluation struct {
 	atEnd      bool
 	guess      string // logged or estimate
 	guards     []string
+	stdin      string // the file that stdin was copied to
 	fitted     *ope.Fitted
 	redraws    int
 	by         string
@@ -369,10 +370,10 @@ func (e *evaluation) parameters(o *ope.Options) error {
 
 // open begins to read the log.
 func (e *evaluation) open() (*filtered, error) {
-	if info, err := os.Stat(e.source); err == nil && info.IsDir() {
+	if e.directory() {
 		return e.openDirectory()
 	}
-	name, o := e.source, e.read
+	name, o := e.file(), e.read
 	if e.fetched != "" {
 		name, o.Format, o.Open = e.fetched, "export", e.plan.on
 	}
@@ -475,7 +476,43 @@ func (e *evaluation) targetFile(name string) (ope.Target, *ope.PolicyTarget, err
 	return p, p, nil
 }
 
+// directory reports whether the log is the data directory of a server, and not one of Parquet files.
+func (e *evaluation) directory() bool {
+	info, err := os.Stat(e.source)
+	if err != nil || !info.IsDir() {
+		return false
+	}
+	files, err := logged.IsTable(e.source)
+	return err != nil || files == nil
+}
+
+// file is what is read: the log, or the copy of stdin, which several passes read.
+func (e *evaluation) file() string {
+	if e.stdin != "" {
+		return e.stdin
+	}
+	return e.source
+}
+
+// keep copies stdin to a file.
+func (e *evaluation) keep() error {
+	f, err := os.CreateTemp("", "troupe-evaluate-*")
+	if err != nil {
+		return err
+	}
+	e.stdin = f.Name()
+	_, err = io.Copy(f, os.Stdin)
+	return errors.Join(err, f.Close())
+}
+
 func (e *evaluation) run(ctx context.Context, out io.Writer) error {
+	if e.source == "-" {
+		err := e.keep()
+		defer func() { os.Remove(e.stdin) }()
+		if err != nil {
+			return err
+		}
+	}
 	if len(e.in.Outcomes) > 1 || len(e.guards) > 0 {
 		return e.several(ctx, out)
 	}
@@ -585,7 +622,7 @@ func (e *evaluation) estimate(ctx context.Context, o *ope.Options) error {
 	fitted, err := ope.FitPropensities(ctx, folds, func(law logged.Logger) (ope.Source, error) {
 		read := e.read
 		read.Logger = law
-		return logged.Open(e.source, read)
+		return logged.Open(e.file(), read)
 	})
 	if ctx.Err() != nil {
 		return sim.ErrInterrupted
@@ -599,8 +636,7 @@ func (e *evaluation) estimate(ctx context.Context, o *ope.Options) error {
 
 // givenLaw refuses --logger and --unit for the log of a server, which has propensities, laws and units of its own.
 func (e *evaluation) givenLaw() error {
-	info, err := os.Stat(e.source)
-	switch server := e.overHTTP() || err == nil && info.IsDir(); {
+	switch server := e.overHTTP() || e.directory(); {
 	case server && e.in.Logger != "":
 		return term.Misuse(fmt.Errorf("--logger %s: the log of a server has its propensities and laws; --logger is for files",
 			e.in.Logger))

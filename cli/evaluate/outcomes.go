@@ -85,8 +85,6 @@ func (e *evaluation) several(ctx context.Context, out io.Writer) error {
 		return term.Misuse(errors.New("--guard: it is for several rewards, expected two --outcome at least"))
 	case e.plan.on:
 		return term.Misuse(errors.New("--plan: it is for one reward, expected one --outcome"))
-	case e.source == "-":
-		return term.Misuse(errors.New("several --outcome read the log several times, and stdin is read once"))
 	}
 	var names []string
 	for _, x := range e.in.Outcomes {

@@ -249,6 +249,9 @@ func (e *evaluation) endOfPage(line []byte) error {
 // ofServer names the server in a fault of the file with its decisions, and says why there are none.
 func (e *evaluation) ofServer(err error) error {
 	var fault *logged.Error
+	if e.stdin != "" && errors.As(err, &fault) && fault.File == e.stdin {
+		fault.File = "-"
+	}
 	if e.fetched == "" || !errors.As(err, &fault) || fault.File != e.fetched {
 		return err
 	}

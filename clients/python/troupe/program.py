@@ -192,7 +192,8 @@ class Evaluation:
 def policy_value(log: Union[str, os.PathLike], targets: Union[str, Sequence[str]] = "uniform",
                  **flags: Any) -> Evaluation:
     """Estimate from a log of decisions what targets would have earned. flags are those of troupe evaluate, with _ for -:
-    policy_value("events.dsjson", ["uniform", "greedy"], estimators="all"). A flag that is True has no value."""
+    policy_value("events.dsjson", ["uniform", "greedy"], estimators="all"). A flag that is True has no value: at_end=True.
+    outcome=["click", "latency=0:10"] asks for several rewards, unit="person" names the column of persons, logger="law.toml" the law of the logger, propensities="estimate" has it estimated."""
     command = [_binary(), "evaluate", os.fspath(log), "--json"]
     for target in [targets] if isinstance(targets, str) else targets:
         command += ["--target", target]
@@ -200,6 +201,9 @@ def policy_value(log: Union[str, os.PathLike], targets: Union[str, Sequence[str]
         flag = "--" + name.replace("_", "-")
         if value is True:
             command.append(flag)
+        elif isinstance(value, (list, tuple)):
+            for one in value:
+                command += [flag, str(one)]
         elif value not in (None, False):
             command += [flag, str(value)]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
@@ -207,6 +211,11 @@ def policy_value(log: Union[str, os.PathLike], targets: Union[str, Sequence[str]
         raise ProgramError(done.returncode, done.stderr)
     raw = json.loads(done.stdout)
     found = []
+    if "outcomes" in raw:  # several rewards: the intervals are in raw["outcomes"]
+        results = [x["result"] for x in raw["outcomes"]]
+        found = [Target(t["name"], None, None, t["verdict"], t) for t in raw["targets"]]
+        said = dict.fromkeys(w for r in results for w in r.get("warnings") or ())
+        return Evaluation(results[0]["log"]["events"], tuple(found), tuple(said), raw)
     for t in raw["targets"]:
         uplift = t.get("uplift") or {}
         ends = uplift.get("sequence")
