@@ -484,6 +484,7 @@ func (s *sums) learn(m *Model, k int32, v *vector, y float64) {
 	var e float64
 	if known {
 		e = y - b.post.mean - expects - b.post.estimate(v)
+		e /= max(1, s.tail.gain(k, v, &m.s.h, b.post.s2))
 	}
 	for i := range v.tail {
 		l := &v.tail[i]

@@ -152,3 +152,20 @@ func tailEstimate(t *tail, block int32, v *vector, h *hyper, s2 float64) (z, q f
 	}
 	return z, q
 }
+
+// gain returns Σ x²/(n + x² + σ²/τ) over the loose values of a vector: how much of a residual they take away together, where each
+// learns all of it. Above 1 they would take away more than there is, and with thousands of values that come together the tail
+// would swing ever further, so the residual is divided by it.
+func (t *tail) gain(block int32, v *vector, h *hyper, s2 float64) float64 {
+	var g float64
+	for i := range v.tail {
+		l := &v.tail[i]
+		x2 := float64(l.x * l.x)
+		d := x2 + s2/h.prior(l.group)
+		if c := t.find(tailKey(block, l.key)); c != nil {
+			d += c.n
+		}
+		g += x2 / d
+	}
+	return g
+}
