@@ -281,7 +281,10 @@ func TestRefuse(t *testing.T) {
 		{"f.arff", head + "1.5,2,a\n", Options{Class: "x"}, `f.arff:6:1: column "x": the value is "1.5", expected a class: a whole number`},
 
 		{"f.csv", "1,2,a\n1,2x,b\n", Options{}, `f.csv:2:3: column "column 2": the value is "2x", expected a number like the values above it (if the column holds names, list it as categorical; if this marks a missing value, --gap "2x" or gaps = ["2x"])`},
-		{"f.csv", "1,u,a\n1,2,b\n", Options{}, `f.csv:2:3: column "column 2": the value is "2", expected text like the values above it (if the column holds names, list it as categorical)`},
+		{"f.csv", "1,u,a\n1,2,b\n", Options{}, `f.csv:2:3: column "column 2": the value is "2", expected "u" like all values above it (if that marks a missing value, --gap "u" or gaps = ["u"]; if the column holds names, list it as categorical)`},
+		{"f.csv", "1,u,a\n1,v,b\n1,2,b\n", Options{}, `f.csv:3:3: column "column 2": the value is "2", expected text like the values above it (if the column holds names, list it as categorical)`},
+		{"f.csv", "x,kind,label\n-,u,a\n1,v,b\n", Options{Class: "label"}, `f.csv:3:1: column "x": the value is "1", expected "-" like all values above it (if that marks a missing value, --gap "-" or gaps = ["-"]; if the column holds names, list it as categorical)`},
+		{"f.csv", "x,kind,label\n.,u,a\n.,v,b\n1,v,b\n", Options{Categorical: []string{"kind"}}, `f.csv:4:1: column "x": the value is "1", expected "." like all values above it (if that marks a missing value, --gap "." or gaps = ["."]; if the column holds names, list it as categorical)`},
 		{"f.csv", "1,2,a\n1,2\n", Options{}, `f.csv:2:1: 2 fields, expected 3`},
 		{"f.csv", "1,2,a\n1,inf,b\n", Options{}, `f.csv:2:3: column "column 2": the value is "inf", expected a finite number`},
 		{"f.csv", "1,2,NA\n1,3,b\n", Options{}, `f.csv:1:5: column "column 3": the class is missing`},

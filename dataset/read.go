@@ -27,8 +27,8 @@ type Options struct {
 	Class      string
 	ClassFirst bool
 	// Header says whether the first line of CSV or space-separated text names the columns: yes or
-	// no. "" or auto: yes if no field of the first line is a number but the first value
-	// behind it in some column is.
+	// no. "" or auto: yes if Class or Categorical has a name that stands in it, or if no field of
+	// the first line is a number but the first value behind it in some column is.
 	Header string
 	// Delimiter separates CSV fields: one of "," ";" and tab; "" chooses the one that is most
 	// frequent in the first line.

@@ -211,6 +211,10 @@ func (b *builder) add(f field) error {
 	case names:
 		switch {
 		case isNumber && b.inferred:
+			if len(b.levels) == 1 {
+				return b.refuse(f, fmt.Sprintf("%s like all values above it (if that marks a missing value, --gap %[1]s or gaps = "+
+					"[%[1]s]; if the column holds names, list it as categorical)", show(b.levels[0])))
+			}
 			return b.refuse(f, "text like the values above it (if the column holds names, list it as categorical)")
 		case isNumber && b.class && v != math.Trunc(v):
 			return b.refuse(f, "a class: a name or a whole number")

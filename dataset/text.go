@@ -149,7 +149,7 @@ func parseText(data []byte, o Options, format string) (*Table, error) {
 	for _, g := range append(slices.Clone(Gaps), o.Gaps...) {
 		b.marks[g] = true
 	}
-	header := o.Header == "yes" || o.Header != "no" && isHeader(head, recordsOf(data, o, format), b.marks)
+	header := o.Header == "yes" || o.Header != "no" && (nameOf(head, o) || isHeader(head, recordsOf(data, o, format), b.marks))
 	if b.columns, err = columnsOf(head, header); err != nil {
 		return nil, err
 	}
@@ -222,6 +222,18 @@ func (b *body) add(record []field) error {
 		}
 	}
 	return nil
+}
+
+// nameOf reports whether the first record has a name that the options give a column.
+func nameOf(first []field, o Options) bool {
+	named := slices.Clone(o.Categorical)
+	if !slices.Contains([]string{"", "auto", "first", "last"}, o.Class) {
+		named = append(named, o.Class)
+	}
+	return slices.ContainsFunc(first, func(f field) bool {
+		_, isNumber := number(f.text)
+		return !isNumber && slices.Contains(named, f.text)
+	})
 }
 
 // isHeader reports whether no field of the first record is a number or missing, but the first value that is present in

@@ -181,8 +181,8 @@ func (a *arms) orderOf(r *Reader, l armList) ([]int, error) {
 	}
 	ends := make([]string, len(l.ends))
 	numbers, firstName, firstNumber := make([]int, len(ends)), -1, -1
-	for i, end := range l.ends {
-		ends[i] = strings.TrimLeft(end, "_-.: ")
+	for i, end := range bareEnds(l.ends) {
+		ends[i] = end
 		n, whole := wholeNumber(ends[i])
 		if numbers[i] = n; !whole && firstName < 0 {
 			firstName = i
@@ -244,12 +244,30 @@ func (a *arms) orderOf(r *Reader, l armList) ([]int, error) {
 	return order, nil
 }
 
+// bareEnds are the ends of columns without what parts them from the prefix. A hyphen parts them where all ends have one;
+// otherwise it is the sign of a number.
+func bareEnds(ends []string) []string {
+	const marks = "_.: "
+	out := make([]string, len(ends))
+	hyphen := true
+	for i, end := range ends {
+		out[i] = strings.TrimLeft(end, marks)
+		hyphen = hyphen && strings.HasPrefix(out[i], "-")
+	}
+	for i := range out {
+		if hyphen {
+			out[i] = strings.TrimLeft(out[i], "-"+marks)
+		}
+	}
+	return out
+}
+
 // counted sorts columns whose ends are different whole numbers by these; others stay in the order of the header.
 func counted(columns []int, ends []string) {
 	numbers := map[int]int{}
 	seen := map[int]bool{}
-	for i, end := range ends {
-		n, whole := wholeNumber(strings.TrimLeft(end, "_-.: "))
+	for i, end := range bareEnds(ends) {
+		n, whole := wholeNumber(end)
 		if !whole || seen[n] {
 			return
 		}

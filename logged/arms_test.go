@@ -65,6 +65,8 @@ func TestColumnsByNumber(t *testing.T) {
 		{"--columns without a bar", ends(12, 0, "_%d"), asText(ends(12, 0, "_%d")), "pi", Options{Columns: map[string][]string{"target": {"pi*"}}}, ""},
 		{"names", []string{"news", "sport", "tech"}, []string{"tech", "news", "sport"}, "target_",
 			Options{Names: []string{"news", "sport", "tech"}}, ""},
+		{"numbers below 0", []string{"-1", "0", "1"}, []string{"1", "-1", "0"}, "target_", Options{Names: []string{"-1", "0", "1"}}, ""},
+		{"behind hyphens", ends(12, 0, "-%d"), asText(ends(12, 0, "-%d")), "pi", Options{Columns: map[string][]string{"target": {"pi*"}}}, ""},
 		{"numbers that are names", []string{"7", "30", "104"}, []string{"104", "30", "7"}, "target_", Options{Names: []string{"7", "30", "104"}}, ""},
 	} {
 		k, sum := len(c.arms), len(c.arms)*(len(c.arms)+1)/2
