@@ -371,8 +371,8 @@ class TestProgram(unittest.TestCase):
             several = Path(room) / "several.jsonl"
             with open(several, "w") as file:
                 for i in range(2000):  # a person for two decisions; both rewards are of the action
-                    file.write(json.dumps({"action": i % 2, "propensity": 0.5, "law": [0.5, 0.5], "target": [0.0, 1.0], "unit": f"p{i // 2}",
-                                           "reward": {"click": i % 2, "latency": 0.5}}) + "\n")
+                    file.write(json.dumps({"action": i // 2 % 2, "propensity": 0.5, "law": [0.5, 0.5], "target": [0.0, 1.0], "unit": f"p{i // 2}",
+                                           "reward": {"click": i // 2 % 2, "latency": 0.5}}) + "\n")
             both = troupe.policy_value(several, "column", outcome=["click", "latency"], guard="latency=+20%", at_end=True)
         self.assertEqual(both.targets[0].verdict, "more click; latency has not risen by more than 20 %")
         self.assertEqual(both.raw["outcomes"][0]["result"]["log"]["units"], 1000)
