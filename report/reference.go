@@ -155,7 +155,7 @@ func (a *Analysis) Versus(id string) *chart.Table {
 			row.Cells[1], row.Cells[4] = chart.Empty(), chart.TextCell("reference")
 		case r.OK:
 			row.Cells[2], row.Cells[3] = chart.Num(r.Lo-1), chart.Num(r.Hi-1)
-			row.Cells[4] = chart.TextCell(map[bool]string{true: "less", false: "can’t tell apart"}[r.Hi < 1])
+			row.Cells[4] = chart.TextCell(map[bool]string{true: "less", false: "too close to call"}[r.Hi < 1])
 			if r.Lo > 1 {
 				row.Cells[4] = chart.TextCell("more")
 			}
@@ -164,7 +164,7 @@ func (a *Analysis) Versus(id string) *chart.Table {
 		case slices.Equal(a.Final(i), a.Final(a.Reference)):
 			row.Cells[4] = chart.TextCell("the same")
 		case a.RatioFactor > 0:
-			row.Cells[4] = chart.TextCell("can’t tell apart")
+			row.Cells[4] = chart.TextCell("too close to call")
 		}
 		t.Rows = append(t.Rows, row)
 	}
