@@ -496,12 +496,12 @@ func TestNATS(t *testing.T) {
 		}
 		return nil
 	})
-	second.until(false, "the stream TROUPE_EV_0 is gone")
+	second.until(false, "the log is gone: its stream TROUPE_EV_0 was deleted")
 	if err := second.decide("fourth"); err == nil {
 		t.Error("a decision without a log")
 	}
 	second.kill()
-	second.refused(1, []string{"--nats-create"}, "the stream TROUPE_EV_0 is gone")
+	second.refused(1, []string{"--nats-create"}, "the log is gone: its stream TROUPE_EV_0 was deleted")
 	if _, err := js.Stream(ctx, "TROUPE_EV_0"); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Errorf("there is a second log: %v", err)
 	}

@@ -34,7 +34,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	if err := syscall.Mount("", out, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""); err != nil {
 		t.Skipf("no read-only mount here: %v", err)
 	}
-	code, stdout, stderr := call("run", spec, "--out", out)
+	code, stdout, stderr := call("run", spec, "--out", out, "--explain")
 	if code != 0 || !strings.Contains(stdout, "ts lost") ||
 		!strings.Contains(stdout, "Stated before the run: ts wins") || !strings.Contains(stderr, "cannot be written") {
 		t.Errorf("run: exit code %d\n%s%s", code, stdout, stderr)
