@@ -45,6 +45,18 @@ func (x *extremes) bounds() (lo, hi float64) {
 	return min(lo, hi), hi
 }
 
+// bounded reports whether a reward of a block counts as less, or as more, than it is.
+func (x *extremes) bounded(block int32) bool {
+	for _, list := range [][]record{x.top, x.low} {
+		for i := range list {
+			if r := &list[i]; r.block == block && r.raw != r.y {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // far is how many times the range of the others a reward may be beyond it.
 const far = 4
 

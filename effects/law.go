@@ -13,6 +13,8 @@ type drawing struct {
 	scale   [voters]float64
 	winner  [voters]int
 	weights []float64
+	unseen  []float64 // of each action: the chance that a draw prefers it for a reward that was not seen yet
+	u       [voters]float64
 }
 
 // Votes returns how many of 64 draws prefer each action of a decision, and which each prefers. prices, if not nil, are
@@ -31,6 +33,7 @@ func (m *Model) Votes(context []Atom, actions [][]Atom, prices func(i int) float
 		stream.Round(actions[i][0].Hash).Normals(d.normal[i*voters:(i+1)*voters], 0)
 	}
 	d.z, d.s = resize(d.z, count*len(d.weights)), resize(d.s, count*len(d.weights))
+	d.unseen = resize(d.unseen, count)
 	var wanted [5]bool // of the model and its copies
 	for _, c := range d.pick {
 		wanted[c] = true
@@ -43,6 +46,7 @@ func (m *Model) Votes(context []Atom, actions [][]Atom, prices func(i int) float
 		} else {
 			k, v = m.readNext(actions[i])
 		}
+		d.unseen[i] = m.unseen(k)
 		for c := range d.weights {
 			if !wanted[c] {
 				continue
@@ -70,10 +74,32 @@ func (m *Model) Votes(context []Atom, actions [][]Atom, prices func(i int) float
 				best, at = v, i
 			}
 		}
+		for i, u := 0, d.u[j]; i < count; i++ {
+			if u -= d.unseen[i]; u < 0 {
+				at = i
+				break
+			}
+		}
 		d.votes[at]++
 		d.winner[j] = at
 	}
 	return d.votes, d.winner[:]
+}
+
+// unseen is the chance that a draw prefers the action of a block for a reward that it has not paid yet: e²/(n + 1) after n ≥ 2
+// rewards that are all the same, or all but one that is bounded, where the model explains the share e of the rewards' variance.
+// Where little is explained the noise of others says enough of what an action may pay.
+func (m *Model) unseen(k int32) float64 {
+	h := &m.s.h
+	if m.s.lay.joint || !h.known() || k < 0 || int(k) >= len(m.s.main.blocks) || m.s.main.blocks[k] == nil {
+		return 0
+	}
+	b := m.s.main.blocks[k]
+	if rss := b.syy - float64(b.sy/b.n*b.sy); b.n < 1.5 || rss > 1e-6*h.variance && !m.s.extremes.bounded(k) {
+		return 0
+	}
+	e := max(0, 1-h.s2/h.variance)
+	return float64(e*e) / (b.n + 1)
 }
 
 // toss draws the copy and the scale of each draw.
@@ -86,6 +112,7 @@ func (m *Model) toss(d *drawing, source rng.Source) {
 			c++
 		}
 		d.pick[j], d.scale[j] = c, narrow
+		d.u[j] = source.Float64(2*voters + j)
 		if source.Float64(2*j+1) < wideShare {
 			d.scale[j] = 1
 		}

@@ -73,7 +73,7 @@ func TestEpisodes(t *testing.T) {
 			t.Errorf("environment %d: tabular %v, linear %v", e, one.Final(e, 0), one.Final(e, 3))
 		}
 	}
-	if m := one.Manifest; !m.Episodic || m.Program != "engine 3" || !slices.Equal(m.Record, []string{"solved"}) ||
+	if m := one.Manifest; !m.Episodic || m.Program != "engine 4" || !slices.Equal(m.Record, []string{"solved"}) ||
 		SizeOf(m.Environments[1]) != 8 || SizeOf(m.Environments[2]) != 0 {
 		t.Errorf("the manifest has episodic %v, program %q, record %v", m.Episodic, m.Program, m.Record)
 	}
