@@ -47,7 +47,7 @@ func TestEvaluationPage(t *testing.T) {
 			t.Errorf("the page does not have %q", want)
 		}
 	}
-	if strings.Index(page, ">difference<") < 0 || strings.Index(page, ">difference<") > strings.Index(page, ">logged, what ran<") {
+	if !strings.Contains(page, ">difference<") || strings.Index(page, ">difference<") > strings.Index(page, ">logged, what ran<") {
 		t.Error("the difference is not the first row")
 	}
 	for _, bad := range []string{"http://", "https://", "NaN", "src="} {
