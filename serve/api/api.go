@@ -148,6 +148,11 @@ func (a *API) Server() *http.Server {
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Context().Err() != nil {
+		// The time to read the request before passed while that one was answered. net/http ended the context of the
+		// connection then, and keeps the connection; the caller of this request waits for its answer.
+		r = r.WithContext(context.WithoutCancel(r.Context()))
+	}
 	one := &exchange{response: response{ResponseWriter: w}, r: r, start: a.opts.Clock.Mark()}
 	info, out := &one.request, &one.response
 	a.greet(one)
@@ -294,6 +299,7 @@ func (a *API) fetch(one *exchange) error {
 		}
 		return &brokenBody{err}
 	}
+	_ = http.NewResponseController(&one.response).SetReadDeadline(time.Time{}) // the answer may take longer
 	r.Body = &replay{Reader: bytes.NewReader(b), Closer: r.Body}
 	return nil
 }

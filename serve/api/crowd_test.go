@@ -2,8 +2,10 @@ package api
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"troupe/serve"
 )
 
 // stranger is a caller with an address of its own, and a connection for each request.
@@ -144,5 +148,56 @@ func TestStreamsOpenedAndReset(t *testing.T) {
 	t.Logf("p50 %v, p99 %v alone; p50 %v, p99 %v beside", alone[25], alone[49], with[25], with[49])
 	if n, d := streams.Load(), dials.Load(); n > 1000*d {
 		t.Errorf("%d streams over %d connections: those that only reset are not closed", n, d)
+	}
+}
+
+// slowly is a service whose decisions take longer than the time of a request.
+type slowly struct {
+	serve.Service
+	takes time.Duration
+}
+
+func (s slowly) Decide(ctx context.Context, model string, r serve.DecideRequest) (serve.Decision, error) {
+	time.Sleep(s.takes)
+	return s.Service.Decide(ctx, model, r)
+}
+
+// GetModel looks at its time first, as a server does.
+func (s slowly) GetModel(ctx context.Context, name string) (serve.Model, error) {
+	if err := ctx.Err(); err != nil {
+		return serve.Model{}, err
+	}
+	return s.Service.GetModel(ctx, name)
+}
+
+// TestAfterSlowAnswer: a connection of which a request took longer than the time for its body serves the next one.
+func TestAfterSlowAnswer(t *testing.T) {
+	for _, path := range []string{"/v1/models/news:decide", "/v1/models/news:decide?x=1"} { // the short way, and the other
+		e := newEdge(t, newFake("news"), Options{Timeout: 50 * time.Millisecond})
+		e.via.Service = slowly{e.via.Service, 200 * time.Millisecond}
+		c, err := net.Dial("tcp", e.serveOn(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(20 * time.Second))
+		from := bufio.NewReader(c)
+		body := `{"actions": [{"id": "a"}, {"id": "b"}]}`
+		for _, send := range []string{
+			fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body),
+			"GET /v1/models/news HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		} {
+			if _, err := io.WriteString(c, send); err != nil {
+				t.Fatal(err)
+			}
+			a, err := http.ReadResponse(from, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(a.Body)
+			if err != nil || strings.HasPrefix(send, "GET") && a.StatusCode != 200 {
+				t.Errorf("%s: status %d, error %v: %s", path, a.StatusCode, err, text)
+			}
+		}
 	}
 }

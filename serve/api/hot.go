@@ -76,6 +76,7 @@ func (a *hotCalls) serve(w http.ResponseWriter, r *http.Request, info *request, 
 		a.fail(r.Context(), w, info, failed)
 		return true
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the answer may take longer
 	if !s.scan.begin(s.body) || !a.scan(&s.scan, route) {
 		r.Body = &replay{Reader: bytes.NewReader(s.body[:n]), Closer: r.Body}
 		return false // the buffer goes with the body
