@@ -271,7 +271,7 @@ func TestBudgetRefused(t *testing.T) {
 	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
 	for text, words := range map[string]string{
 		`{"budget":{}}`:                                              "budget: is empty",
-		`{"budget":{"mean":-1}}`:                                     "budget: is -1",
+		`{"budget":{"mean":-1}}`:                                     "budget.mean: is -1",
 		`{"budget":{"mean":1e999}}`:                                  "",
 		`{"budget":{"mean":0}}`:                                      "budget.mean: is 0",
 		`{"budget":{"mean":1,"total":2}}`:                            "expected one of them",
