@@ -264,24 +264,41 @@ func TestDocumentsAreComplete(t *testing.T) {
 // firstCell is the labels that a row of a table of docs/design/paper.md is about.
 var firstCell = regexp.MustCompile(`(?m)^\| ([^|]*` + "`" + `[^|]*) \|`)
 
-// TestReadmeTimes: each time in the README is one of the record, on a page that the same section names.
-func TestReadmeTimes(t *testing.T) {
+// figure is a number of two digits or more, with commas or blanks between thousands.
+var figure = regexp.MustCompile(`\d{1,3}(?:[, \x{a0}]\d{3})+|\d+\.\d+|\d{2,}`)
+
+// plainFigure is a figure without what stands between its thousands.
+func plainFigure(text string) string {
+	return strings.NewReplacer(",", "", " ", "", "\u00a0", "").Replace(text)
+}
+
+// TestReadmeFigures: each figure in the table of the README is on a page of the record that its row links, and a row
+// that links one has some.
+func TestReadmeFigures(t *testing.T) {
 	pages := documents(t)
-	_, section, _ := strings.Cut(pages["README.md"], "\n## Speed\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	times := regexp.MustCompile(`\b\d+ (?:ns|µs|ms)\b`).FindAllString(section, -1)
-	if len(times) < 2 {
-		t.Errorf("the section on speed gives %q: expected a range", times)
-	}
-	for _, figure := range times {
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(pages)), func(name string) bool {
-			return strings.HasPrefix(name, "docs/record/") && strings.Contains(section, name) && strings.Contains(pages[name], figure)
-		}) {
-			t.Errorf("no page of the record that the section names has %q", figure)
+	_, table, _ := strings.Cut(pages["README.md"], "\n## What you can rely on\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	link := regexp.MustCompile(`\((docs/record/[^)]*)\)`)
+	rows, seen := 0, 0
+	for row := range strings.Lines(table) {
+		var record []string
+		for _, l := range link.FindAllStringSubmatch(row, -1) {
+			for _, f := range figure.FindAllString(pages[l[1]], -1) {
+				record = append(record, plainFigure(f))
+			}
+		}
+		if len(record) == 0 {
+			continue
+		}
+		rows++
+		for _, f := range figure.FindAllString(link.ReplaceAllString(row, ""), -1) {
+			if seen++; !slices.Contains(record, plainFigure(f)) {
+				t.Errorf("no page of the record that the row links has %s: %s", f, strings.TrimSpace(row))
+			}
 		}
 	}
-	if strings.Contains(section, "microsecond") {
-		t.Error("a time in words: give the figures of the record")
+	if rows < 3 || seen < 9 {
+		t.Errorf("%d rows of the table link the record, with %d figures: expected 3 and 9", rows, seen)
 	}
 }
 

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"fmt"
-	"go/format"
 	"math"
 	"os"
 	"os/exec"
@@ -85,7 +84,7 @@ func TestGuides(t *testing.T) {
 		page  string
 		wants []string // in what the commands print
 	}{
-		{"README.md", []string{`"status":"accepted"`, `"kind":"decision"`, "regret"}},
+		{"README.md", []string{`"status":"accepted"`, `"kind":"decision"`}},
 		{"docs/guide/experiments.md", []string{"80 replications", "figures/column/regret.pdf", "lower bound 20 arms: "}},
 		{"docs/guide/results.md", []string{"ts - es: ", "over 50 replications"}},
 		{"docs/guide/choosing.md", []string{"ensemble(m=64)", "39 400"}},
@@ -111,7 +110,7 @@ func TestGuides(t *testing.T) {
 				}
 			}
 			// The program is there already: it is this test.
-			script = strings.ReplaceAll(script, "CGO_ENABLED=0 go build -o . ./cmd/troupe ", `cp "$(command -v troupe)" troupe `)
+			script = strings.ReplaceAll(script, "go build -o troupe ./cmd/troupe\n", "cp \"$(command -v troupe)\" troupe\n")
 			c := exec.Command("sh", "-eu", "-c", script)
 			c.Dir = t.TempDir()
 			c.Env = append(os.Environ(), "TROUPE="+root, "GOPROXY=off", "GOSUMDB=off", "GOWORK=", "LC_ALL=C.UTF-8")
@@ -186,42 +185,6 @@ func TestPandas(t *testing.T) {
 	}
 	if !strings.Contains(lines[len(lines)-1], "'regret', 'reward', 'kind'") {
 		t.Errorf("the table with options is %s", lines[len(lines)-1])
-	}
-}
-
-// TestReadmeProgram: the program of the README has at most 25 lines and prints what its comment says.
-func TestReadmeProgram(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, program, _ := strings.Cut(string(text), "```go\n")
-	program, _, ok := strings.Cut(program, "```")
-	if lines := strings.Count(program, "\n"); !ok || lines > 25 {
-		t.Fatalf("the program has %d lines, expected at most 25", lines)
-	}
-	if formatted, err := format.Source([]byte(program)); err != nil || string(formatted) != program {
-		t.Errorf("the program is not formatted, error %v", err)
-	}
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for name, data := range map[string]string{"main.go": program, "go.mod": "module example.com/mine\n\ngo 1.26.0\n", "go.work": "go 1.26.0\n\nuse (\n\t.\n\t" + filepath.ToSlash(root) + "\n)\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c := exec.Command("go", "run", ".")
-	c.Dir = dir
-	c.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=")
-	out, err := c.CombinedOutput()
-	_, want, _ := strings.Cut(program, `err2) // `)
-	want, _, _ = strings.Cut(want, "\n")
-	if err != nil || want == "" || strings.TrimSpace(string(out)) != want+" <nil> <nil>" {
-		t.Errorf("it prints %q, expected %q, error %v", out, want, err)
 	}
 }
 
