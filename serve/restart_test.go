@@ -127,7 +127,8 @@ func restartChild() bool {
 	n, _ := strconv.Atoi(f[1])
 	ctx := context.Background()
 	c := restartCases[which]
-	s, err := Open(ctx, Options{Dir: f[2], SnapshotEvery: -1, SnapshotAfter: -1})
+	// Its batches are larger than what a server takes by default.
+	s, err := Open(ctx, Options{Dir: f[2], SnapshotEvery: -1, SnapshotAfter: -1, Limits: Limits{Work: time.Minute}})
 	if err != nil {
 		fmt.Println("E", err)
 		os.Exit(1)

@@ -148,12 +148,10 @@ func (a *API) Server() *http.Server {
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Context().Err() != nil {
-		// The time to read the request before passed while that one was answered. net/http ended the context of the
-		// connection then, and keeps the connection; the caller of this request waits for its answer.
-		r = r.WithContext(context.WithoutCancel(r.Context()))
-	}
 	one := &exchange{response: response{ResponseWriter: w}, r: r, start: a.opts.Clock.Mark()}
+	if r.ProtoMajor == 1 {
+		one.response.ended = r.Context()
+	}
 	info, out := &one.request, &one.response
 	a.greet(one)
 	kind, most := a.faults.adapters.class(r.URL.Path), a.opts.Timeout

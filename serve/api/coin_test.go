@@ -69,8 +69,8 @@ func TestCoinPage(t *testing.T) {
 		t.Errorf("the page of a model without costs: %d", a.status)
 	}
 	e.do("POST", "/v1/models", `{"id": "nofloor", "floor": 0}`).want(t, "create", 201)
-	rewards = map[string]float64{"large": 1} // so that the policy soon gives one of the actions no probability
-	for range 60 {
+	for n := range 60 { // the policy soon gives one of the actions no probability; one whose rewards are all the same keeps some
+		rewards = map[string]float64{"large": 1 - .1*float64(n%2), "<small>": .1 * float64(n%2)}
 		reward(decide("nofloor", `, "cost": 1`, `, "cost": 4`))
 	}
 	e.do("GET", "/v1/models/nofloor/coin", "").want(t, "without a floor", 200, `"lacking":`, `"floor":0.01`)

@@ -201,3 +201,26 @@ func TestAfterSlowAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestLastAnswer: an answer is the last of its connection where net/http has ended the context of that, as it does when the
+// time to read passed; a stream of HTTP/2 has a context of its own.
+func TestLastAnswer(t *testing.T) {
+	e := newEdge(t, newFake("news"), Options{})
+	for _, c := range []struct {
+		major int
+		over  bool
+		want  string
+	}{{1, false, ""}, {1, true, "close"}, {2, true, ""}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := httptest.NewRequestWithContext(ctx, "GET", "/v1/models/news", nil)
+		if r.ProtoMajor = c.major; c.over {
+			cancel()
+		}
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		if got := w.Header().Get("Connection"); got != c.want {
+			t.Errorf("HTTP/%d, context over %t: Connection %q, expected %q", c.major, c.over, got, c.want)
+		}
+	}
+}

@@ -67,6 +67,16 @@ type exchange struct {
 type response struct {
 	http.ResponseWriter
 	status int
+	ended  context.Context // the request's own of HTTP/1.1, nil otherwise
+}
+
+// lastOf ends the connection behind this answer where net/http has ended its context: the time to read passed while the
+// request was answered, as it does when a process was stopped for a while. net/http would keep the connection, and its
+// next request would have no time at all.
+func (w *response) lastOf() {
+	if w.ended != nil && w.ended.Err() != nil {
+		w.Header().Set("Connection", "close")
+	}
 }
 
 // WriteHeader sends the first status only: huma gives another one when it cannot write a body, because the client has
@@ -76,12 +86,14 @@ func (w *response) WriteHeader(status int) {
 		return
 	}
 	w.status = status
+	w.lastOf()
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *response) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
+		w.lastOf()
 	}
 	return w.ResponseWriter.Write(b)
 }
