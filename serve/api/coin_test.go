@@ -70,8 +70,12 @@ func TestCoinPage(t *testing.T) {
 	}
 	e.do("POST", "/v1/models", `{"id": "nofloor", "floor": 0}`).want(t, "create", 201)
 	for n := range 60 { // the policy soon gives one of the actions no probability; one whose rewards are all the same keeps some
-		rewards = map[string]float64{"large": 1 - .1*float64(n%2), "<small>": .1 * float64(n%2)}
-		reward(decide("nofloor", `, "cost": 1`, `, "cost": 4`))
+		id, action := decide("nofloor", `, "cost": 1`, `, "cost": 4`)
+		y := .1 * float64(n%2)
+		if action == "large" {
+			y = 1 - y
+		}
+		e.do("POST", "/v1/events/"+id+":reward", fmt.Sprintf(`{"value": %v}`, y)).want(t, "reward", 200)
 	}
 	e.do("GET", "/v1/models/nofloor/coin", "").want(t, "without a floor", 200, `"lacking":`, `"floor":0.01`)
 	e.do("GET", "/models/nofloor", "").want(t, "the page without a floor", 200, "could not play it; a floor gives it one, such as floor = 0.01")
