@@ -63,14 +63,17 @@ func (s *aside) layAside() (int, error) {
 			e.workers.Drop()
 		}
 	}
-	idle := s.awake(func(m *fold.Model) bool { return !m.TakeUsed() })
-	if len(idle) == 0 {
-		return 0, nil
-	}
 	bytes := int64(0)
-	for _, m := range idle {
+	idle := s.awake(func(m *fold.Model) bool {
+		if m.TakeUsed() {
+			return false
+		}
 		size := m.Size()
 		bytes += size.Used - size.Aside
+		return true
+	})
+	if len(idle) == 0 {
+		return 0, nil
 	}
 	err := s.layDown(idle)
 	s.recent.Keep(s.awakeNow())
