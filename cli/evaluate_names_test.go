@@ -280,7 +280,7 @@ func TestEvaluateEstimate(t *testing.T) {
 		}
 	}
 	args := []string{"evaluate", log, "--actions", "2", "--target", law, "--out", filepath.Join(dir, "page")}
-	if _, errs, code := call(t, args...); code != 2 || !strings.Contains(errs, "evaluate --propensities estimate where nobody recorded it") {
+	if _, errs, code := call(t, args...); code != 2 || !strings.Contains(errs, "evaluate --propensities estimate where it was not recorded") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	out, errs, code := call(t, append(args, "--propensities", "estimate")...)

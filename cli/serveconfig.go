@@ -68,7 +68,7 @@ func variable(flag string) string {
 }
 
 // serviceLink matches what Kubernetes adds to a prefix for each Service of the namespace: of a Service with the name
-// troupe-serve it makes TROUPE_SERVE_PORT and others, which nobody wrote.
+// troupe-serve it makes TROUPE_SERVE_PORT and others, which no user wrote.
 var serviceLink = regexp.MustCompile(`^(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
 func (s *settings) environment(environ []string, given map[string]bool) error {

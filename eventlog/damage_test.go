@@ -439,7 +439,7 @@ func TestRepairInterrupted(t *testing.T) {
 	}
 	var plans []*plan
 	for i := range found.Shards {
-		p, err := makePlan(rebuilt, &found.Shards[i], entries[uint16(i)], nil)
+		p, err := makePlan(&found.Shards[i], entries[uint16(i)], nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -108,14 +108,18 @@ func Repair(ctx context.Context, dir string, opt RepairOptions) (*RepairReport, 
 		return report, nil
 	}
 	for _, from := range opt.From {
-		if _, err := scan(from, hooks{keys: opt.Keys, entry: collect}); err != nil {
+		copied := func(shard uint16, seq uint64, at entryRef, data []byte) {
+			at.copied = true
+			collect(shard, seq, at, data)
+		}
+		if _, err := scan(from, hooks{keys: opt.Keys, entry: copied}); err != nil {
 			return nil, fmt.Errorf("copy: %w", err)
 		}
 	}
 	plans := make([]*plan, len(found.Shards))
 	lost := false
 	for i := range found.Shards {
-		if plans[i], err = makePlan(dir, &found.Shards[i], entries[uint16(i)], opt.Keys); err != nil {
+		if plans[i], err = makePlan(&found.Shards[i], entries[uint16(i)], opt.Keys); err != nil {
 			return nil, err
 		}
 		for j := range plans[i].info.Lost {
@@ -144,7 +148,7 @@ type plan struct {
 }
 
 // makePlan chooses for every sequence the first copy that the chain accepts.
-func makePlan(dir string, s *ShardReport, have map[uint64][]entryRef, keys *BatchKeys) (*plan, error) {
+func makePlan(s *ShardReport, have map[uint64][]entryRef, keys *BatchKeys) (*plan, error) {
 	p := &plan{info: RepairInfo{Shard: s.Shard, First: s.First, Last: s.acked.Last}}
 	lowest := uint64(0)
 	for seq := range have {
@@ -184,7 +188,7 @@ func makePlan(dir string, s *ShardReport, have map[uint64][]entryRef, keys *Batc
 			break
 		}
 		if p.refs = append(p.refs, ref); ref.file != "" {
-			if !strings.HasPrefix(ref.file, filepath.Join(dir, segment.GroupDir(s.Shard))) {
+			if ref.copied {
 				p.info.FromCopy++
 			}
 			continue

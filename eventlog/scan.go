@@ -24,6 +24,7 @@ type entryRef struct {
 	offset int64
 	size   int
 	link   segment.Link
+	copied bool // of a copy that a repair reads, not of the log itself
 }
 
 const interruptedRepair = "a repair was interrupted; repair again to finish it"
@@ -153,8 +154,8 @@ func (s *shardScan) record(file string, offset int64, rec segment.Record) error 
 	}
 	data := rec.Data[idSize:]
 	if s.hooks.entry != nil {
-		s.hooks.entry(r.Shard, rec.Index, entryRef{filepath.Join(s.group(), file), offset + segment.HeadSize,
-			len(rec.Data), rec.Link}, data)
+		s.hooks.entry(r.Shard, rec.Index, entryRef{file: filepath.Join(s.group(), file), offset: offset + segment.HeadSize,
+			size: len(rec.Data), link: rec.Link}, data)
 	}
 	if rec.Index != s.chain.Last()+1 { // Walk has said that entries are missing
 		s.expect(rec.Index)

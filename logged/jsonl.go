@@ -488,8 +488,7 @@ func (s *jsonlSource) finish(e *Event, action value, haveReward bool) *Error {
 		return err
 	}
 	if e.Propensity == 0 && s.at[kPropensity] == 0 && s.at[kPscore] == 0 {
-		return bad("propensity", "missing", "the probability of the chosen action (--logger uniform where it was 1/K; "+
-			"evaluate --propensities estimate where nobody recorded it)")
+		return bad("propensity", "missing", "the probability of the chosen action"+unrecorded("propensity"))
 	}
 	return nil
 }

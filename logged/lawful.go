@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// unrecorded says what to do where nobody recorded propensities.
+// unrecorded says what to do where propensities were not recorded.
 func unrecorded(field string) string {
 	if field != "propensity" {
 		return ""
 	}
-	return " (--logger where its law is known; evaluate --propensities estimate where nobody recorded it)"
+	return " (--logger where its law is known, uniform where it was 1/K; evaluate --propensities estimate where it was not recorded)"
 }
 
 // Estimate is implemented by laws that are estimated for a log without propensities. Such a log must have none.

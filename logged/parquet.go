@@ -210,36 +210,9 @@ func (s *parquetSource) choose(names []string, leaves map[string][]*leaf) error 
 	used := map[string]bool{}
 	var lists []armList
 	for _, field := range parquetFields {
-		wanted, given := s.r.o.Columns[field]
-		if !given {
-			wanted = []string{field}
-			if field == "reward" && s.r.o.Outcome != "" {
-				wanted[0] = outcomePrefix + s.r.o.Outcome
-			}
-			if field == "unit" && slices.Contains(names, s.r.o.Unit) {
-				wanted[0] = s.r.o.Unit
-			}
-			if !slices.Contains(names, field) && slices.Contains([]string{"context", "law", "target", "q", "group"},
-				field) {
-				wanted = []string{field + "_*"}
-			}
-		}
-		var columns, ends []string
-		for _, name := range wanted {
-			prefix, all := strings.CutSuffix(name, "*")
-			found := false
-			for _, n := range names {
-				if n == name || all && strings.HasPrefix(n, prefix) && len(n) > len(prefix) {
-					columns = append(columns, n)
-					if all && len(wanted) == 1 {
-						ends = append(ends, n[len(prefix):])
-					}
-					found, used[n] = true, true
-				}
-			}
-			if given && !found {
-				return &Error{File: "--columns", Found: field + "=" + name + spec.Suggest(name, names), fatal: true}
-			}
+		columns, ends, err := s.columnsOf(field, names, used)
+		if err != nil {
+			return err
 		}
 		switch field {
 		case "law", "target", "q", "group":
@@ -248,22 +221,80 @@ func (s *parquetSource) choose(names []string, leaves map[string][]*leaf) error 
 				continue
 			}
 		case "context":
-			if ends != nil {
-				at := make([]int, len(columns))
-				for i := range at {
-					at[i] = i
-				}
-				counted(at, ends)
-				for _, i := range at {
-					s.fields[field] = append(s.fields[field], leaves[columns[i]]...)
-				}
-				continue
-			}
+			columns = numbered(columns, ends)
 		}
 		for _, n := range columns {
 			s.fields[field] = append(s.fields[field], leaves[n]...)
 		}
 	}
+	if err := s.findOutcomes(names, used); err != nil {
+		return err
+	}
+	orders, err := s.arms.order(s.r, lists)
+	if err != nil {
+		return err
+	}
+	for i, order := range orders {
+		for _, c := range order {
+			s.fields[lists[i].field] = append(s.fields[lists[i].field], leaves[lists[i].columns[c]]...)
+		}
+	}
+	return s.complete(names, used)
+}
+
+// columnsOf returns the columns of a field of an event, and notes them as used. ends are what stands behind the prefix of
+// each, where one prefix names them all.
+func (s *parquetSource) columnsOf(field string, names []string, used map[string]bool) (columns, ends []string, err error) {
+	wanted, given := s.r.o.Columns[field]
+	switch {
+	case given:
+	case field == "reward" && s.r.o.Outcome != "":
+		wanted = []string{outcomePrefix + s.r.o.Outcome}
+	case field == "unit" && slices.Contains(names, s.r.o.Unit):
+		wanted = []string{s.r.o.Unit}
+	case !slices.Contains(names, field) && slices.Contains([]string{"context", "law", "target", "q", "group"}, field):
+		wanted = []string{field + "_*"}
+	default:
+		wanted = []string{field}
+	}
+	for _, name := range wanted {
+		prefix, all := strings.CutSuffix(name, "*")
+		found := false
+		for _, n := range names {
+			if n == name || all && strings.HasPrefix(n, prefix) && len(n) > len(prefix) {
+				columns = append(columns, n)
+				if all && len(wanted) == 1 {
+					ends = append(ends, n[len(prefix):])
+				}
+				found, used[n] = true, true
+			}
+		}
+		if given && !found {
+			return nil, nil, &Error{File: "--columns", Found: field + "=" + name + spec.Suggest(name, names), fatal: true}
+		}
+	}
+	return columns, ends, nil
+}
+
+// numbered returns columns in the order of the numbers at their ends, and as they are without ends.
+func numbered(columns, ends []string) []string {
+	if ends == nil {
+		return columns
+	}
+	at := make([]int, len(columns))
+	for i := range at {
+		at[i] = i
+	}
+	counted(at, ends)
+	out := make([]string, len(columns))
+	for i, k := range at {
+		out[i] = columns[k]
+	}
+	return out
+}
+
+// findOutcomes counts the columns of outcomes, of which one must be the reward.
+func (s *parquetSource) findOutcomes(names []string, used map[string]bool) error {
 	var outcomes []string
 	for _, n := range names {
 		if name, ok := strings.CutPrefix(n, outcomePrefix); ok {
@@ -277,15 +308,11 @@ func (s *parquetSource) choose(names []string, leaves map[string][]*leaf) error 
 	case len(outcomes) > 0:
 		return severalOutcomes(outcomes)
 	}
-	orders, err := s.arms.order(s.r, lists)
-	if err != nil {
-		return err
-	}
-	for i, order := range orders {
-		for _, c := range order {
-			s.fields[lists[i].field] = append(s.fields[lists[i].field], leaves[lists[i].columns[c]]...)
-		}
-	}
+	return nil
+}
+
+// complete refuses columns that are not known, and a table without one that an event needs.
+func (s *parquetSource) complete(names []string, used map[string]bool) error {
 	if s.r.o.Columns == nil {
 		for _, n := range names {
 			if !used[n] {

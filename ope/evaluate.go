@@ -39,7 +39,7 @@ type Options struct {
 	// AtEnd adds the intervals for a number of events that was fixed beforehand, in a world that does not change, and takes the
 	// verdict from them. At most 16 targets.
 	AtEnd bool
-	// Estimated is where the laws of the events are from, when nobody recorded propensities.
+	// Estimated is where the laws of the events are from, when propensities were not recorded.
 	Estimated *Fitted
 	// By, when it is not nil, asks for the difference in each segment of the events too.
 	By *By

@@ -14,7 +14,7 @@ import (
 	"troupe/logged"
 )
 
-// Fitted is a model of a logger whose propensities nobody recorded: a multinomial logit over what was offered,
+// Fitted is a model of a logger whose propensities were not recorded: a multinomial logit over what was offered,
 //
 //	P(a|x) = exp(s(x, a))/Σ_b exp(s(x, b)),   s(x, a) = α_a + θ·z(x, a),
 //

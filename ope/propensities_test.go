@@ -11,7 +11,7 @@ import (
 	"troupe/logged"
 )
 
-// unrecorded draws a log of a softmax logger whose propensities nobody recorded, with the law of a target beside it, and the values
+// unrecorded draws a log of a softmax logger whose propensities were not recorded, with the law of a target beside it, and the values
 // of the target and of what ran over its contexts. With hidden the logger also looks at a number that is not in the log and that
 // pays; with curved it looks at the square of a number, which the model does not have.
 func unrecorded(n int, seed uint64, hidden, curved bool) (events []logged.Event, value, ran float64) {

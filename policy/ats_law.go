@@ -138,35 +138,7 @@ func absoluteTwo(x, y absoluteArm, covariance, m float64) float64 {
 	if top <= lo {
 		return ahead(kappa)
 	}
-	cuts := []float64{lo, top}
-	grade := func(at, width float64, from, to int) {
-		for k := from; k <= to; k++ {
-			if s := at + float64(float64(k)*width); s > lo && s < top {
-				cuts = append(cuts, s)
-			}
-		}
-	}
-	grade(0, x.width/4, 0, 36)
-	grade(-kappa, y.width/4, 0, 36)
-	for _, turn := range [...][2]absoluteArm{{x, y}, {y, x}} { // where t = ±ρ s·(width ratio)
-		own, other := turn[0], turn[1]
-		k := kappa
-		if own == y {
-			k = -kappa
-		}
-		ratio := rho * other.width / own.width
-		for _, slope := range [...]float64{1 - ratio, 1 + ratio} {
-			if slope == 0 {
-				continue
-			}
-			at := -k / slope // own |u| there
-			if own == y {
-				at -= kappa
-			}
-			grade(at, other.width*root/math.Abs(slope)/2, -12, 12)
-		}
-	}
-	slices.Sort(cuts)
+	cuts := absoluteCuts(x, y, kappa, rho, root, lo, top)
 	beyond, sum := 0.0, 0.0 // 1 − F, and the integral from s on
 	power := func(u float64) float64 {
 		if m == 1 {
@@ -197,6 +169,41 @@ func absoluteTwo(x, y absoluteArm, covariance, m float64) float64 {
 		}
 	}
 	return math.Max(0, math.Min(m*sum, 1))
+}
+
+// absoluteCuts returns the ends of the panels of absoluteTwo in [lo, top], ascending: close together where one of the two
+// densities falls, and where one arm's interval begins or ends to hold the other's.
+func absoluteCuts(x, y absoluteArm, kappa, rho, root, lo, top float64) []float64 {
+	cuts := []float64{lo, top}
+	grade := func(at, width float64, from, to int) {
+		for k := from; k <= to; k++ {
+			if s := at + float64(float64(k)*width); s > lo && s < top {
+				cuts = append(cuts, s)
+			}
+		}
+	}
+	grade(0, x.width/4, 0, 36)
+	grade(-kappa, y.width/4, 0, 36)
+	for _, turn := range [...][2]absoluteArm{{x, y}, {y, x}} { // where t = ±ρ s·(width ratio)
+		own, other := turn[0], turn[1]
+		k := kappa
+		if own == y {
+			k = -kappa
+		}
+		ratio := rho * other.width / own.width
+		for _, slope := range [...]float64{1 - ratio, 1 + ratio} {
+			if slope == 0 {
+				continue
+			}
+			at := -k / slope // own |u| there
+			if own == y {
+				at -= kappa
+			}
+			grade(at, other.width*root/math.Abs(slope)/2, -12, 12)
+		}
+	}
+	slices.Sort(cuts)
+	return cuts
 }
 
 // between is P(a < Z ≤ b) of a normal Z, 0 for b ≤ a.

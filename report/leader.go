@@ -32,9 +32,18 @@ type leaderColumn struct {
 // pageColumn is how the page paints a column. One without a heading is not there.
 type pageColumn struct {
 	head  string
-	class string                           // pm: it belongs to the column before it; opt: on wide screens only
+	class string                           // opt: on wide screens only
+	joins bool                             // it belongs to the column before it
 	text  func(i int, shown string) string // what stands in the cell, nil for what the other tables show
 	tip   func(i int) string               // what a pointer over the cell shows, "" for nothing
+}
+
+// classes returns the classes of the style sheet for its cells.
+func (c *pageColumn) classes() string {
+	if c.joins {
+		return strings.TrimSpace("pm " + c.class)
+	}
+	return c.class
 }
 
 // leaderColumns are the columns of the leader table, in their order in files, on a terminal and on the page. A new
@@ -88,7 +97,7 @@ func (a *Analysis) leaderColumns() []leaderColumn {
 		column(chart.Column{Key: "mean", Head: "mean", Dec: d}, sum(func(s *Summary) float64 { return s.Mean }),
 			pageColumn{head: "Mean regret"}),
 		column(chart.Column{Key: "se", Head: "± s.e.", Dec: d, PM: true}, a.seCell,
-			pageColumn{head: "± s.e.", class: "pm", text: plusMinus}),
+			pageColumn{head: "± s.e.", joins: true, text: plusMinus}),
 		column(chart.Column{Key: "median", Head: "median", Dec: d, Extra: true},
 			sum(func(s *Summary) float64 { return s.Median }),
 			pageColumn{head: "Median", class: "opt", tip: a.medianTip}),
@@ -100,7 +109,7 @@ func (a *Analysis) leaderColumns() []leaderColumn {
 			pageColumn{head: "Difference", class: "opt"}),
 		compares(chart.Column{Key: "lo", Head: "95 %, all pairs", Dec: d, Pct: lost},
 			end(func(x *Difference) float64 { return x.Lo }),
-			pageColumn{head: "95" + chart.Narrow + "%, all pairs", class: "pm opt", text: a.intervalText}),
+			pageColumn{head: "95" + chart.Narrow + "%, all pairs", class: "opt", joins: true, text: a.intervalText}),
 		compares(chart.Column{Key: "hi", Dec: d, Range: true, Pct: lost}, end(func(x *Difference) float64 { return x.Hi }), none),
 		compares(chart.Column{Key: "behind", Head: "behind", Pct: true, Extra: true},
 			rival(func(x *Difference) chart.Cell { return chart.Num(float64(x.Behind) / float64(a.R())) }),

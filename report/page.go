@@ -414,7 +414,7 @@ func (e *envPart) leaders(v *envView, ax chart.Axis) {
 	v.Undecided = a.R() < a.Estimand.Least() && a.Compared() > 1
 	for _, c := range columns {
 		class := ""
-		if strings.HasPrefix(c.page.class, "pm") { // classes of the style sheet: pm, or pm and another
+		if c.page.joins {
 			class = "pm"
 		}
 		to := &v.Own
@@ -436,7 +436,7 @@ func (e *envPart) leaders(v *envView, ax chart.Axis) {
 			row.Full += fmt.Sprintf(": about %s replications would separate it", about(d.Need))
 		}
 		for _, c := range columns {
-			cell := leaderCell{Class: c.page.class, Text: e.leader.Show(r, c.Key)}
+			cell := leaderCell{Class: c.page.classes(), Text: e.leader.Show(r, c.Key)}
 			if c.page.text != nil {
 				cell.Text = c.page.text(i, cell.Text)
 			}

@@ -145,39 +145,52 @@ func parse(args []string, errs io.Writer) (*config, error) {
 	for i := range *n {
 		c.seeds = append(c.seeds, *first+uint64(i))
 	}
-	for m := range strings.SplitSeq(*marks, ",") {
+	if err := c.parseMarks(*marks, *spans); err != nil {
+		return nil, err
+	}
+	return c, c.parseWild(*wild)
+}
+
+// parseMarks reads where shares are printed: after numbers of decisions, and between two of them.
+func (c *config) parseMarks(marks, spans string) error {
+	for m := range strings.SplitSeq(marks, ",") {
 		t, err := strconv.Atoi(m)
 		if err != nil || t < 1 {
-			return nil, fmt.Errorf("marks: %q is no number of decisions", m)
+			return fmt.Errorf("marks: %q is no number of decisions", m)
 		}
 		if t <= c.T {
 			c.marks = append(c.marks, t)
 		}
 	}
-	for s := range strings.SplitSeq(*spans, ",") {
+	for s := range strings.SplitSeq(spans, ",") {
 		var span [2]int
 		if s == "" {
 			continue
 		}
 		if n, err := fmt.Sscanf(s, "%d-%d", &span[0], &span[1]); n < 2 || err != nil || span[0] < 0 || span[0] >= span[1] || span[1] > c.T {
-			return nil, fmt.Errorf("spans: %q is no span of the %d decisions, such as 1000-1500", s, c.T)
+			return fmt.Errorf("spans: %q is no span of the %d decisions, such as 1000-1500", s, c.T)
 		}
 		c.spans = append(c.spans, span)
 	}
-	if *wild == "all" {
-		*wild = allWild
+	return nil
+}
+
+// parseWild reads the wild values of another kind of table.
+func (c *config) parseWild(wild string) error {
+	if wild == "all" {
+		wild = allWild
 	}
-	if *wild == "" {
-		return c, nil
+	if wild == "" {
+		return nil
 	}
-	c.wild = strings.Split(*wild, ",")
+	c.wild = strings.Split(wild, ",")
 	for _, w := range c.wild {
 		_, _, numbered := strings.Cut(w, "@")
 		if _, err := worlds.ClientOf("now/wild=" + w); err != nil || !numbered {
-			return nil, fmt.Errorf("wild: %q is no VALUE@NUMBER", w)
+			return fmt.Errorf("wild: %q is no VALUE@NUMBER", w)
 		}
 	}
-	return c, nil
+	return nil
 }
 
 func playerNames() (out []string) {
