@@ -278,9 +278,8 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	}
 	defer edge.Close() // before the server: evaluations read its log
 	if early != nil {
-		early.close()
-		if listener, err = listen(f.listen); err != nil {
-			return term.Misuse(wrong("listen", "%s: %w", f.listen, err))
+		if listener, err = early.giveBack(); err != nil {
+			return err
 		}
 	}
 

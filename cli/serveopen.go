@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -28,12 +29,14 @@ type joining struct {
 	node   logServer
 	reason atomic.Pointer[string]
 	server *http.Server
+	lent   *lentListener
 	served chan struct{}
 }
 
-// answerEarly begins to answer on a listener, which close closes.
+// answerEarly begins to answer on a listener. giveBack returns it.
 func answerEarly(node logServer, in *serveInputs, listener net.Listener) *joining {
-	o := &joining{node: node, served: make(chan struct{})}
+	o := &joining{node: node, lent: &lentListener{Listener: listener}, served: make(chan struct{})}
+	listener = o.lent
 	o.say("it starts")
 	o.server = &http.Server{Handler: api.Waiting(in.keys, node.name(), o.why), ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
@@ -51,6 +54,46 @@ func answerEarly(node logServer, in *serveInputs, listener net.Listener) *joinin
 func (o *joining) close() {
 	_ = o.server.Close()
 	<-o.served
+}
+
+// giveBack ends the early answers and returns the listener, which stays open: nobody is refused, and connections that were
+// not accepted yet belong to the next server. A call that was sent to this one still gets its answer, which is the last of
+// its connection; http.Server.Shutdown would drop what it has read and not begun. Connections that send nothing end after
+// ReadHeaderTimeout.
+func (o *joining) giveBack() (net.Listener, error) {
+	if err := o.lent.Close(); err != nil {
+		return nil, err
+	}
+	<-o.served
+	return o.lent.Listener, o.lent.deadline(time.Time{})
+}
+
+// lentListener is a listener that a server uses for a while: Close ends its Accept, and leaves the listener open.
+type lentListener struct {
+	net.Listener
+	returned atomic.Bool
+}
+
+func (l *lentListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil && l.returned.Load() {
+		return nil, net.ErrClosed
+	}
+	return c, err
+}
+
+func (l *lentListener) Close() error {
+	l.returned.Store(true)
+	return l.deadline(time.Unix(1, 0))
+}
+
+// deadline sets the time at which Accept returns. Ports and sockets have one.
+func (l *lentListener) deadline(at time.Time) error {
+	d, ok := l.Listener.(interface{ SetDeadline(time.Time) error })
+	if !ok {
+		return fmt.Errorf("a listener of type %T cannot be given back", l.Listener)
+	}
+	return d.SetDeadline(at)
 }
 
 func (o *joining) say(reason string) { o.reason.Store(&reason) }

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"encoding/json"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -46,4 +48,55 @@ func TestNodeAlone(t *testing.T) {
 	c.start(1)
 	c.start(2)
 	c.ready(3)
+}
+
+// nodeAlone is the part of a node that early answers ask.
+type nodeAlone struct{ logServer }
+
+func (nodeAlone) name() string  { return "a" }
+func (nodeAlone) waits() string { return "" }
+
+// TestGiveBack: when a node opens, every call that is sent gets an answer, before and after, and the port is never closed.
+func TestGiveBack(t *testing.T) {
+	for range 20 {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		url := "http://" + listener.Addr().String() + "/v1/models/news:decide"
+		early := answerEarly(nodeAlone{}, &serveInputs{}, listener)
+		var callers sync.WaitGroup
+		waiting := make(chan struct{}, 1000)
+		for range 6 {
+			callers.Go(func() {
+				own := &http.Client{Transport: &http.Transport{}}
+				defer own.CloseIdleConnections()
+				for status := 0; status != http.StatusOK; {
+					r, err := own.Post(url, "application/json", strings.NewReader("{}"))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					r.Body.Close()
+					if status = r.StatusCode; status == http.StatusServiceUnavailable {
+						select {
+						case waiting <- struct{}{}:
+						default:
+						}
+					}
+				}
+			})
+		}
+		for range 30 {
+			<-waiting
+		}
+		if listener, err = early.giveBack(); err != nil {
+			t.Fatal(err)
+		}
+		next := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+		go next.Serve(listener)
+		callers.Wait()
+		early.close()
+		next.Close()
+	}
 }

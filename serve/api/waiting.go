@@ -29,7 +29,10 @@ func Waiting(keys *Keys, node string, why func() string) http.Handler {
 			"code": string(serve.Unavailable), "retry_after": 1,
 			"detail": "this node waits for the log of the cluster; /readyz says why"})
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close") // the next call may meet the server that follows
+		mux.ServeHTTP(w, r)
+	})
 }
 
 func unavailable(w http.ResponseWriter, kind string) {
