@@ -504,10 +504,10 @@ func TestStatusPage(t *testing.T) {
 	now = now.Add(30 * time.Second)
 	f.models["news"].Counts.Decisions += 2406
 	f.models["news"].Counts.Rewards += 100
-	e.do("GET", "/", "").want(t, "status", 200, "2 models. All is well.", "2\u202f406", `data-name="Rewards a minute">100</td>`, "0.109", "up to entry 12")
+	e.do("GET", "/", "").want(t, "status", 200, "All is well. 2 models, no decision in the last hour.", "answered is on the disk.", "2\u202f406", `data-name="Rewards a minute">100</td>`, "0.109", "up to entry 12")
 	f.health.Ready, f.health.Damage, f.health.Missing = false, "entries 3–9 are missing", 1
 	f.models["mail"].Failed = "V is singular"
-	e.do("GET", "/", "").want(t, "status with trouble", 200, "2 models. 3 things need you.", "entries 3–9 are missing", "read-only", "V is singular")
+	e.do("GET", "/", "").want(t, "status with trouble", 200, "3 things need you, first: the log is damaged, and the server is read-only.", "entries 3–9 are missing", "read-only", "V is singular")
 	e.do("GET", "/readyz", "").want(t, "readyz with trouble", 503, `"ready":false`, "entries 3–9")
 	f.health.Ready, f.health.Failed = true, []string{"mail"}
 	e.do("GET", "/readyz", "").want(t, "readyz with a model that cannot decide", 200, `"ready":true`, `"failed":["mail"]`)
@@ -590,8 +590,16 @@ func TestHour(t *testing.T) {
 		t.Errorf("minutes %v, want %v", flat, want)
 	}
 	h := hourOf(got, now)
-	if want := (bar{580, 0, 56, 56, 0}); len(h.Bars) != 3 || h.Bars[1] != want || !strings.Contains(h.Text, "34 decisions and 7 rewards, at most 20") {
+	if want := (bar{581, 0, 100}); len(h.Bars) != 3 || h.Bars[1] != want || !strings.HasPrefix(h.Text, "34 decisions and 7 rewards in the last hour, at most 20 ") {
 		t.Errorf("%+v, want the middle bar %v", h, want)
+	}
+	if want := []hourTick{{100, "0"}, {75, "5"}, {50, "10"}, {25, "15"}, {0, "20"}}; !slices.Equal(h.Ticks, want) {
+		t.Errorf("ticks %v, want %v", h.Ticks, want)
+	}
+	for most, want := range map[uint64]uint64{1: 1, 4: 1, 5: 2, 8: 2, 9: 5, 20: 5, 21: 10, 1300: 500, 4_000_001: 2_000_000} {
+		if got := roundStep(most); got != want {
+			t.Errorf("steps of %d for at most %d, want %d", got, most, want)
+		}
 	}
 	for s := 180; s < 3*3600; s += 30 {
 		add(s, uint64(s), 0)
@@ -601,6 +609,28 @@ func TestHour(t *testing.T) {
 	}
 	if hourOf(nil, now) != nil {
 		t.Error("a picture of nothing")
+	}
+}
+
+// TestStatusHeadline: the first line says whether something is wrong.
+func TestStatusHeadline(t *testing.T) {
+	full, bad := alarm{Short: "the log is full, and nothing is recorded"}, alarm{Short: "the model news cannot decide"}
+	for _, c := range []struct {
+		alarms         []alarm
+		models, warned int
+		decisions      uint64
+		want           string
+	}{
+		{nil, 0, 0, 0, "No model yet."},
+		{nil, 1, 0, 6000, "All is well. One model, 6\u202f000 decisions in the last hour."},
+		{nil, 3, 0, 1, "All is well. 3 models, one decision in the last hour."},
+		{nil, 3, 1, 0, "3 models, no decision in the last hour. One model has a warning."},
+		{[]alarm{full}, 0, 0, 0, "One thing needs you: the log is full, and nothing is recorded."},
+		{[]alarm{full, bad}, 2, 2, 5, "2 things need you, first: the log is full, and nothing is recorded. 2 models have warnings."},
+	} {
+		if got := headline(c.alarms, c.models, c.warned, c.decisions); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
 	}
 }
 

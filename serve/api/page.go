@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -178,9 +177,11 @@ func (a *statusPages) statusPage(w http.ResponseWriter, r *http.Request) {
 		Style          template.CSS
 		Now, Head, URL string
 		Version, More  string
-		Alarms         []string
+		Lead           string
+		Alarms         []alarm
 		Warned         []named // models with their first warning
 		Facts, Log     []named
+		Server         []named
 		Own            []named   // what a node of a cluster says of itself
 		Nodes          []nodeRow // and of all
 		Models         []modelRow
@@ -190,7 +191,14 @@ func (a *statusPages) statusPage(w http.ResponseWriter, r *http.Request) {
 	p.Now = now.UTC().Format("2 Jan 2006, 15:04:05 UTC")
 	p.Alarms = alarms(&h, models)
 	warned := a.verdicts.warnings(ctx, models, now)
-	p.Head = headline(len(p.Alarms), h.Models, countWarned(models, warned))
+	minutes := a.flow.lastHour(now)
+	p.Head = headline(p.Alarms, h.Models, countWarned(models, warned), decisionsOf(minutes))
+	if len(p.Alarms) == 0 && h.Models > 0 {
+		p.Lead = "Every decision and reward that was answered is on the disk."
+		if h.Cluster != nil {
+			p.Lead = "Every decision and reward that was answered is on the disks of most nodes."
+		}
+	}
 	var total flowing
 	p.Models, p.Warned, total = a.modelRows(models, warned, now)
 	if more {
@@ -199,17 +207,15 @@ func (a *statusPages) statusPage(w http.ResponseWriter, r *http.Request) {
 	p.Facts = []named{
 		{"decisions a minute", total.text(total.decisions)},
 		{"rewards a minute", total.text(total.rewards)},
-		{"windows open", grouped(h.Open)},
-		{"log entries not yet applied", grouped(h.Lag)},
 		{"since the start", now.Sub(h.Started).Truncate(time.Second).String()},
 	}
-	p.Hour = hourOf(a.flow.lastHour(now), now)
-	p.Log = logFacts(&h)
+	p.Hour = hourOf(minutes, now)
+	p.Server, p.Log = serverFacts(&h), logFacts(&h)
 	if h.Cluster != nil {
 		p.Own, p.Nodes = clusterFacts(h.Cluster)
 	}
 	if a.opts.Data != "" {
-		p.Log = append(p.Log, named{"Data directory", a.opts.Data})
+		p.Server = append(p.Server, named{"Data directory", a.opts.Data})
 	}
 	var b bytes.Buffer
 	if err := statusTemplate().Execute(&b, p); err != nil {
@@ -281,98 +287,6 @@ func (a *statusPages) modelRows(models []serve.Model, warned map[string][]warnin
 	return rows, first, total
 }
 
-// hour is the picture of the last hour: a bar for each minute, the newest at the right.
-type hour struct {
-	Bars []bar
-	Text string
-}
-
-// bar is one minute, in a picture of 600 × 56.
-type bar struct{ X, DecisionsY, DecisionsH, RewardsY, RewardsH float64 }
-
-// hourOf draws the minutes; nil when there was nothing.
-func hourOf(minutes []minute, now time.Time) *hour {
-	const height = 56
-	var most, decisions, rewards uint64
-	for _, m := range minutes {
-		most = max(most, m.decisions, m.rewards)
-		decisions, rewards = decisions+m.decisions, rewards+m.rewards
-	}
-	if most == 0 {
-		return nil
-	}
-	h := &hour{Text: fmt.Sprintf("The last hour: %s decisions and %s rewards, at most %s in a minute.",
-		grouped(decisions), grouped(rewards), grouped(most))}
-	tall := func(n uint64) float64 {
-		return math.Round(10*height*float64(n)/float64(most)) / 10
-	}
-	for _, m := range minutes {
-		ago := int(now.Truncate(time.Minute).Sub(m.at) / time.Minute)
-		d, y := tall(m.decisions), tall(m.rewards)
-		h.Bars = append(h.Bars, bar{float64(590 - 10*ago), height - d, d, height - y, y})
-	}
-	return h
-}
-
-// alarms are the sentences for the operator: what is wrong and what to do.
-func alarms(h *serve.Health, models []serve.Model) []string {
-	var out []string
-	if h.Damage != "" && h.Ready {
-		out = append(out, "A file of the log is not what was written: "+h.Damage+". The models are not affected, and the "+
-			"server goes on. Keep a backup, stop the server when you can, and run troupe log repair on the data directory.")
-	} else if h.Damage != "" {
-		out = append(out, "The log is not what was written: "+h.Damage+". The server is read-only. Stop it and run "+
-			"troupe log verify on the data directory.")
-	} else if !h.Ready {
-		out = append(out, "Decisions and rewards are refused: "+h.Reason+".")
-	}
-	if h.Full {
-		out = append(out, "The log is full. Nothing is lost; make room on the disk or raise the limit, and the "+
-			"server goes on by itself.")
-	}
-	if h.Missing > 0 {
-		out = append(out, fmt.Sprintf("%d event ids of this server were sent whose decisions are not in the log. Run "+
-			"troupe log verify.", h.Missing))
-	}
-	if h.SnapshotError != "" {
-		out = append(out, "The last snapshot failed: "+h.SnapshotError+". Nothing is lost, but the next start takes "+
-			"longer.")
-	}
-	for _, m := range models {
-		if m.Failed != "" {
-			out = append(out, "The model "+m.Name+" cannot decide: "+m.Failed+".")
-		}
-	}
-	return out
-}
-
-// headline says how many models there are and whether something is wrong.
-func headline(alarms, models, warned int) string {
-	count := fmt.Sprintf("%d models", models)
-	switch models {
-	case 0:
-		count = "No model yet"
-	case 1:
-		count = "One model"
-	}
-	var warning string
-	switch {
-	case warned == 1:
-		warning = " One model has a warning."
-	case warned > 1:
-		warning = fmt.Sprintf(" %d models have warnings.", warned)
-	}
-	switch {
-	case alarms == 1:
-		return count + ". One thing needs you." + warning
-	case alarms > 1:
-		return fmt.Sprintf("%s. %d things need you.%s", count, alarms, warning)
-	case warned > 0:
-		return count + "." + warning
-	}
-	return count + ". All is well."
-}
-
 // countWarned counts the models with warnings; those that failed are among the alarms.
 func countWarned(models []serve.Model, warned map[string][]warning) (n int) {
 	for _, m := range models {
@@ -397,6 +311,22 @@ func logSize(h *serve.Health) string {
 	return fmt.Sprintf("%s of %s, %.1f %%", mb(h.LogBytes), mb(h.LogLimit), 100*float64(h.LogBytes)/float64(h.LogLimit))
 }
 
+// serverFacts are for everybody who looks at the page, logFacts for those who operate the server.
+func serverFacts(h *serve.Health) []named {
+	out := []named{{"Log on the disk", logSize(h)}}
+	var refused []string
+	if h.Malformed > 0 {
+		refused = append(refused, grouped(h.Malformed)+" that do not look like an event id")
+	}
+	if h.Forged > 0 {
+		refused = append(refused, grouped(h.Forged)+" with an unknown event id")
+	}
+	if len(refused) > 0 {
+		out = append(out, named{"Rewards refused since the start", strings.Join(refused, ", ")})
+	}
+	return out
+}
+
 func logFacts(h *serve.Health) []named {
 	perBatch := "–"
 	if h.Committer.Batches > 0 {
@@ -410,7 +340,7 @@ func logFacts(h *serve.Health) []named {
 		{"Verified and applied", "up to entry " + grouped(h.Applied)},
 		{"Written by this process", "up to entry " + grouped(h.Log)},
 		{"Lag", grouped(h.Lag) + " entries"},
-		{"Size", logSize(h)},
+		{"Reward windows open", grouped(h.Open)},
 		{"Batches", fmt.Sprintf("%s, with %s records each on average; %s tried again, %s refused",
 			grouped(h.Committer.Batches), perBatch, grouped(h.Committer.Retries), grouped(h.Committer.Refused))},
 		{"Waiting for the disk", grouped(uint64(max(0, h.Committer.Waiting))) + " bytes"},
@@ -418,8 +348,6 @@ func logFacts(h *serve.Health) []named {
 		{"Last start", fmt.Sprintf("%s batches folded in %v, after a snapshot of entry %s", grouped(h.Recovery.Batches),
 			h.Recovery.Took.Round(time.Millisecond), grouped(h.Recovery.Snapshot))},
 		{"Writer", h.Epoch.String()},
-		{"Refused event ids", fmt.Sprintf("%s not in the form of one, %s not from this server", grouped(h.Malformed),
-			grouped(h.Forged))},
 		{"Event ids without their decision", grouped(h.Missing)},
 	}
 	for _, f := range h.Followers {
