@@ -25,7 +25,7 @@ import (
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	names := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
-	for _, pattern := range []string{"docs/*/*.md", "docs/*/*/*.md"} {
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md", "docs/*/*/*.md"} {
 		more, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

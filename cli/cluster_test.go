@@ -1027,7 +1027,7 @@ func TestClusterGuide(t *testing.T) {
 	t.Parallel()
 	need(t, "curl")
 	need(t, "python3")
-	script, _ := clusterShell(t)
+	script := shellOf(t, "../docs/guide/cluster.md")
 	wants := []string{`"status":"accepted"`, `"repeated":true`, "may be stopped now: one of a, b, c"}
 	if os.Getenv("TROUPE_LONG") == "" { // from the first call to the export: TestCluster and TestClusterCopies have what is left out
 		before, rest, begins := strings.Cut(script, "troupe load --url")
@@ -1045,16 +1045,6 @@ func TestClusterGuide(t *testing.T) {
 		script = strings.ReplaceAll(script, old, ports[i])
 	}
 	runGuide(t, script, []string{"a", "b", "c"}, wants)
-}
-
-// clusterShell returns the commands of docs/guide/cluster.md, and those of its part for NATS.
-func clusterShell(t *testing.T) (nodes, nats string) {
-	t.Helper()
-	nodes, nats, ok := strings.Cut(shellOf(t, "../docs/guide/cluster.md"), "for n in 1 2 3; do\n")
-	if !ok {
-		t.Fatal("the guide has no NATS servers")
-	}
-	return nodes, "for n in 1 2 3; do\n" + nats
 }
 
 // runGuide runs a script whose processes have files NAME.pid and NAME.log, and looks for what it must print.

@@ -21,14 +21,19 @@ import (
 	"troupe/backup"
 )
 
-// nightRows returns what the lines of a table of the guide's page say: the quotes of their first column.
+// nightRows returns the quotes in the first column of the tables of the guide's section "When something is wrong".
 func nightRows(t *testing.T) (quotes []string) {
 	t.Helper()
-	page, err := os.ReadFile("../docs/guide/at-3-am.md")
+	page, err := os.ReadFile("../docs/guide/cluster.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(page)) {
+	_, section, found := strings.Cut(string(page), "\n## When something is wrong\n")
+	if !found {
+		t.Fatal("docs/guide/cluster.md has no section When something is wrong")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	for line := range strings.Lines(section) {
 		column, ok := strings.CutPrefix(line, "| ")
 		if !ok || strings.HasPrefix(line, "| ---") {
 			continue
@@ -41,7 +46,7 @@ func nightRows(t *testing.T) (quotes []string) {
 	return quotes
 }
 
-// TestNightPage: what the page at-3-am.md quotes stands in the program, so that a search for it finds the line.
+// TestNightPage: what the section quotes stands in the program, so that a search for it finds the line.
 func TestNightPage(t *testing.T) {
 	t.Parallel()
 	var source strings.Builder
@@ -99,7 +104,7 @@ line:
 	return false
 }
 
-// played waits until what ask returns has a quote of the page at-3-am.md. TestNightPage looks for its calls.
+// played waits until what ask returns has a quote of the section. TestNightPage looks for its calls.
 func played(t *testing.T, quote string, ask func() string) {
 	t.Helper()
 	for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {

@@ -33,6 +33,19 @@ func shellOf(t *testing.T, page string) string {
 	return script.String()
 }
 
+// userPages are the guides and the pages of reference, whose commands are run or at least checked.
+func userPages(t *testing.T) (pages []string) {
+	t.Helper()
+	for _, dir := range []string{"guide", "reference"} {
+		found, err := filepath.Glob("../docs/" + dir + "/*.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	return pages
+}
+
 // withoutPages are lines of a guide whose pages and figures nobody looks at later, and what is left out there without
 // TROUPE_LONG: --no-report, --no-figures, or a size; what is put in their place may be fewer replications.
 var withoutPages = map[string][][2]string{"docs/guide/experiments.md": {
@@ -70,11 +83,7 @@ func TestGuides(t *testing.T) {
 	}
 	covered := map[string]bool{"serving.md": true, "migrating-from-personalizer.md": true, "cluster.md": true} // TestPagesWork, TestClusterGuide
 	defer func() {
-		pages, err := filepath.Glob(filepath.Join(root, "docs", "guide", "*.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, page := range pages {
+		for _, page := range userPages(t) {
 			if !covered[filepath.Base(page)] && shellOf(t, page) != "" {
 				t.Errorf("%s has commands that no test runs: add it to TestGuides", page)
 			}
@@ -86,7 +95,7 @@ func TestGuides(t *testing.T) {
 	}{
 		{"README.md", []string{`"status":"accepted"`, `"kind":"decision"`}},
 		{"docs/guide/experiments.md", []string{"80 replications", "figures/column/regret.pdf", "lower bound 20 arms: "}},
-		{"docs/guide/results.md", []string{"ts - es: ", "over 50 replications"}},
+		{"docs/reference/results.md", []string{"ts - es: ", "over 50 replications"}},
 		{"docs/guide/choosing.md", []string{"ensemble(m=64)", "39 400"}},
 		{"docs/guide/deep.md", []string{"river-swim", "ensemble(m=20)", "Regret after 300 episodes"}},
 		{"docs/guide/backup.md", []string{"the state of that moment is back", "in 2 parts; it is whole", "verdict  whole"}},
@@ -131,7 +140,7 @@ func TestGuides(t *testing.T) {
 // hasPandas ends with 0 if pandas and matplotlib are there; it imports neither of them, which takes a second.
 const hasPandas = `import sys; from importlib.util import find_spec; sys.exit(not (find_spec("pandas") and find_spec("matplotlib")))`
 
-// TestPandas: the pandas lines of docs/guide/results.md run on the results of its spec, and give what the
+// TestPandas: the pandas lines of docs/reference/results.md run on the results of its spec, and give what the
 // program of the standard library gives. .ci/run installs python3-pandas; without it there is nothing to test.
 func TestPandas(t *testing.T) {
 	t.Parallel()
@@ -140,7 +149,7 @@ func TestPandas(t *testing.T) {
 	if python < 0 {
 		t.Skip("no python3 has pandas and matplotlib")
 	}
-	page := filepath.Join("..", "docs", "guide", "results.md")
+	page := filepath.Join("..", "docs", "reference", "results.md")
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -191,13 +200,9 @@ func TestPandas(t *testing.T) {
 // TestGuideCommands: every line of a page that calls troupe names a command that exists, with flags that
 // it has, also where no test can run it (a system's service, a backup).
 func TestGuideCommands(t *testing.T) {
-	pages, err := filepath.Glob("../docs/guide/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	block := regexp.MustCompile("(?ms)^\\s*```(?:sh)?\n(.*?)^\\s*```")
 	lines := 0
-	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md") {
+	for _, page := range append(userPages(t), "../README.md", "../CONTRIBUTING.md", "../docs/README.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -624,14 +624,14 @@ func keyPEM(t *testing.T, key *ecdsa.PrivateKey) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }
 
-// TestNATSGuide: the commands for NATS in docs/guide/cluster.md work as written.
+// TestNATSGuide: the commands for NATS in docs/reference/cluster.md work as written.
 func TestNATSGuide(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") == "" {
 		t.Skip("TROUPE_LONG is not set: three NATS servers for seconds")
 	}
 	t.Parallel()
 	need(t, "curl")
-	_, script := clusterShell(t)
+	script := shellOf(t, "../docs/reference/cluster.md")
 	ports := freePorts(t, 7)
 	for i, old := range []string{"127.0.0.1:422$n", "127.0.0.1:622$n"} { // the servers' own
 		script = strings.ReplaceAll(script, old, "127.0.0.1:$(echo "+strings.Join(ports[3*i:3*i+3], " ")+" | cut -d' ' -f$n)")

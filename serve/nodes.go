@@ -306,7 +306,7 @@ func (n *nodes) why(silent time.Duration) string {
 	case silent > electionFor:
 		return "; it has no connection to " + names + ", and a replica of the others is empty or lacks entries, so it does " +
 			"not vote: the log needs the disk of " + names + "; start the server there. If that disk is gone, " +
-			"docs/guide/at-3-am.md says what to do"
+			"docs/reference/cluster.md says what to do"
 	}
 	return "; it has no connection to " + names
 }

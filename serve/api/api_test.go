@@ -837,7 +837,7 @@ func TestStatusOfNodes(t *testing.T) {
 func TestAlertsExist(t *testing.T) {
 	metrics := scraped(t)
 	names := 0
-	for _, page := range []string{"reference/alerts.yml", "guide/operations.md", "guide/operating-a-cluster.md"} {
+	for _, page := range []string{"reference/alerts.yml", "guide/operations.md", "guide/cluster.md", "reference/cluster.md"} {
 		text, err := os.ReadFile("../../docs/" + page)
 		if err != nil {
 			t.Fatal(err)
