@@ -45,11 +45,15 @@ func Example() {
 	// actions[2].price: is 7, expected a number in [0, 1]
 }
 
-// TestDocs: the schemas of docs/guide/features.md are accepted as they are printed.
+// TestDocs: the schemas of docs/guide/features.md and docs/reference/schemas.md are accepted as they are printed.
 func TestDocs(t *testing.T) {
-	page, err := os.ReadFile("../docs/guide/features.md")
-	if err != nil {
-		t.Fatal(err)
+	var page []byte
+	for _, name := range []string{"../docs/guide/features.md", "../docs/reference/schemas.md"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page = append(page, text...)
 	}
 	schemas := 0
 	for _, m := range regexp.MustCompile("(?s)```json\n(.*?)```").FindAllSubmatch(page, -1) {
@@ -62,7 +66,7 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	if schemas != 2 {
-		t.Errorf("%d schemas on the page, want 2", schemas)
+		t.Errorf("%d schemas on the pages, want 2", schemas)
 	}
 }
 
