@@ -91,6 +91,9 @@ const wantSchema = `message decisionRow {
 	optional double price;
 	optional boolean stopped;
 	optional binary unit (STRING);
+	optional binary group (STRING);
+	optional double control;
+	optional binary control_plays (STRING);
 	required binary reward_state (STRING);
 }`
 

@@ -231,6 +231,7 @@ type Decision struct {
 	BasisSeq   uint64   `json:"basis_seq"`
 	Durable    bool     `json:"durable"`
 	Repeated   bool     `json:"repeated"`
+	Group      string   `json:"group"` // model or control, of a model with a control group
 	// what the model could not use of the request; the first affected decisions have it
 	Warnings []string    `json:"warnings"`
 	Would    *Would      `json:"would"`

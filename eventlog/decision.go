@@ -126,7 +126,39 @@ type Decision struct {
 	Play    Play    `json:"play,omitzero" doc:"what a decision under a budget or a guard played"`
 	// Baseline is 1 + the place of the caller's baseline among the candidates, of a guarded model; 0 otherwise.
 	Baseline uint32 `json:"baseline,omitzero" doc:"1 + the place of the caller's baseline among the candidates, of a guarded model; 0 otherwise"`
+
+	// Group and the following are of a decision of a model with a control group: the group that it was drawn into; the share
+	// s = Control/FloorUnit of the control; what the control plays, the first candidate or a uniform one. Law is that of the
+	// model's group. Num/Den is the probability before the group was drawn, (1 − s)·P(i | model) + s·P(i | control).
+	Group        Group  `json:"group,omitzero" doc:"of a model with a control group: the group of the decision"`
+	Control      uint32 `json:"control,omitzero" doc:"share of the control group, in millionths"`
+	ControlFirst bool   `json:"control_first,omitzero" doc:"the control group plays the first candidate, and not a uniform one"`
 }
+
+// Group is whether a decision is one of the model or of the control group.
+type Group uint32
+
+const (
+	NoGroup Group = iota // the model has no control group, or the caller's baseline was played
+	GroupModel
+	GroupControl
+)
+
+var groupNames = [...]string{"none", "model", "control"}
+
+// String returns the name in JSON, and the number of a value without one.
+func (g Group) String() string {
+	if int(g) < len(groupNames) {
+		return groupNames[g]
+	}
+	return "group " + strconv.Itoa(int(g))
+}
+
+// MarshalText writes what String returns.
+func (g Group) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
+// MaxControl is the largest value of Decision.Control: half of the decisions.
+const MaxControl = FloorUnit / 2
 
 // Play says what decided.
 type Play uint32
@@ -189,6 +221,17 @@ func (r *Decision) checkNew() error {
 		return fmt.Errorf("decision: expects = %v, play = %d without a price: %w", r.Expects, r.Play, ErrMalformed)
 	case r.Price != 0 && len(r.Costs) == 0:
 		return fmt.Errorf("decision: price = %v without costs: %w", r.Price, ErrMalformed)
+	}
+	switch {
+	case r.Group > GroupControl:
+		return fmt.Errorf("decision: group = %d is unknown: %w", r.Group, ErrMalformed)
+	case r.Control > MaxControl:
+		return fmt.Errorf("decision: control = %d, want at most %d: %w", r.Control, MaxControl, ErrMalformed)
+	case (r.Group == NoGroup) != (r.Control == 0) || r.ControlFirst && r.Control == 0:
+		return fmt.Errorf("decision: group = %v with control = %d, control_first = %v: %w", r.Group, r.Control, r.ControlFirst,
+			ErrMalformed)
+	case r.Group != NoGroup && r.Mode != Online && r.Mode != Frozen:
+		return fmt.Errorf("decision: group = %v in the mode %v: %w", r.Group, r.Mode, ErrMalformed)
 	}
 	for name, v := range map[string]float64{"price": r.Price, "expects": r.Expects} {
 		if err := checkCost(v); err != nil {
@@ -319,7 +362,10 @@ func (r *Decision) append(b []byte) []byte {
 	b = putFloat(b, 37, r.Price)
 	b = putUint(b, 38, uint64(r.Play))
 	b = putFloat(b, 39, r.Expects)
-	return putUint(b, 40, uint64(r.Baseline))
+	b = putUint(b, 40, uint64(r.Baseline))
+	b = putUint(b, 41, uint64(r.Group))
+	b = putUint(b, 42, uint64(r.Control))
+	return putBool(b, 43, r.ControlFirst)
 }
 
 func (r *Decision) field(d *decoder) {
@@ -400,6 +446,12 @@ func (r *Decision) field(d *decoder) {
 		r.Expects = d.float()
 	case 40:
 		r.Baseline = d.uint32()
+	case 41:
+		r.Group = Group(d.uint32())
+	case 42:
+		r.Control = d.uint32()
+	case 43:
+		r.ControlFirst = d.bool()
 	default:
 		d.unknown()
 	}

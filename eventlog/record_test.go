@@ -103,6 +103,10 @@ func genRecord(t *rapid.T) Record {
 		if r.Offered > 0 && r.Play == PlayLaw && rapid.Bool().Draw(t, "guarded") {
 			r.Baseline, r.Play = rapid.Uint32Range(1, r.Offered).Draw(t, "baseline"), Play(2*rapid.IntRange(0, 1).Draw(t, "played"))
 		}
+		if (r.Mode == Online || r.Mode == Frozen) && rapid.Bool().Draw(t, "controlled") {
+			r.Group, r.Control = Group(rapid.IntRange(1, 2).Draw(t, "group")), rapid.Uint32Range(1, MaxControl).Draw(t, "control")
+			r.ControlFirst = rapid.Bool().Draw(t, "first")
+		}
 		r.Notes, r.Config = Notes(rapid.Uint32Range(0, 15).Draw(t, "notes")), rapid.Uint64().Draw(t, "config")
 		if r.Unit = ID(rapid.Uint64().Draw(t, "unit")); r.Unit != 0 {
 			r.Span = rapid.Uint64().Draw(t, "span")
@@ -247,6 +251,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 			r.Law, r.Groups, r.Voters, r.X = []uint64{6, 6, 2}, []uint32{0, 0, 1}, 8, nil
 			r.Costs, r.Price, r.Expects, r.Play = []float64{.5, 0, 3e-5}, .25, .125, PlayStop
 			r.Baseline, r.Notes = 2, NoteType|NoteAlike
+			r.Group = GroupControl
 		case *Reward:
 			r.X, r.Cost = nil, .25
 		case *Control:
@@ -352,6 +357,12 @@ func TestRefusals(t *testing.T) {
 		{&Decision{Model: 1, Den: 1, Offered: 1, Costs: []float64{1}, Price: 1, Play: 4}, "play = 4 is unknown"},
 		{&Decision{Model: 1, Den: 1, Offered: 2, Play: 2}, "baseline = 0 of 2 candidates, play = 2"},
 		{&Decision{Model: 1, Den: 1, Offered: 2, Baseline: 3}, "baseline = 3 of 2 candidates"},
+		{&Decision{Model: 1, Den: 1, Group: 3, Control: 1}, "group = 3 is unknown"},
+		{&Decision{Model: 1, Den: 1, Group: GroupModel, Control: 500_001}, "control = 500001, want at most 500000"},
+		{&Decision{Model: 1, Den: 1, Group: GroupModel}, "group = model with control = 0"},
+		{&Decision{Model: 1, Den: 1, Control: 7}, "group = none with control = 7"},
+		{&Decision{Model: 1, Den: 1, ControlFirst: true}, "control_first = true"},
+		{&Decision{Model: 1, Den: 1, Group: GroupControl, Control: 7, Mode: Shadow}, "group = control in the mode shadow"},
 		{&Checkpoint{Prices: []Price{{2, 1, 1}, {2, 1, 1}}}, "prices[1].model"},
 		{&Checkpoint{Prices: []Price{{2, math.NaN(), 1}}}, "prices[0] = NaN"},
 		{&Reward{Event: ok, Model: 1, Cost: math.NaN(), Costed: true}, "reward: cost = NaN"},

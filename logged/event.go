@@ -44,6 +44,12 @@ type Event struct {
 	// Again: the unit had a decision before those that are looked at, so its draw was known. A Reader leaves it false.
 	Again bool
 
+	// Control is the control group of the model, nil without one. Law and Propensity are then those before the group was drawn.
+	// Only the log of a server has it.
+	Control *Control
+	// Early: the reward is final, and the window of the decision was open at the end of the log. Later decisions may wait.
+	Early bool
+
 	// Money is what the actions cost. Only the log of a server has it.
 	Money *Money
 

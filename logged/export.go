@@ -29,6 +29,9 @@ type exportRow struct {
 	costs                              []float64
 	cost                               float64 // NaN: not known
 	stopped                            bool
+	group, plays                       string // of a control group
+	share                              float64
+	hasShare                           bool
 }
 
 // exportKeys are the columns of an export.
@@ -37,7 +40,7 @@ var exportKeys = []string{"event", "event_id", "seq", "time", "model", "incarnat
 	"propensity", "basis_seq", "x", "candidates", "active", "rewards", "reward_first", "reward_sum", "reward_last",
 	"delay_seconds", "expired", "default",
 	"law", "reward", "reward_state", "sparse_row", "sparse_hash", "sparse_value", "costs", "cost", "price", "stopped",
-	"unit"}
+	"unit", "group", "control", "control_plays"}
 
 // exported reads one row as JSON.
 func (s *jsonlSource) exported(v value, e *Event) error {
@@ -76,6 +79,13 @@ func (s *jsonlSource) column(e *Event, key []byte, w value) (err *Error) {
 		row.action, err = w.text(name)
 	case "unit":
 		row.unit, err = w.text(name)
+	case "group":
+		row.group, err = w.text(name)
+	case "control_plays":
+		row.plays, err = w.text(name)
+	case "control":
+		row.share, err = w.number(name)
+		row.hasShare = true
 	case "costs":
 		row.costs, err = w.list(e, name)
 	case "cost":
@@ -218,7 +228,11 @@ func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
 	if e.ID = row.eventID; e.ID == "" {
 		e.ID = row.event
 	}
-	e.Unit = row.unit
+	e.Unit, e.Early = row.unit, row.state == "early"
+	var err error
+	if e.Control, err = row.control(); err != nil {
+		return err
+	}
 	e.Time, e.Propensity, e.Law, e.Chosen, e.Reward, e.K = row.time, row.propensity, row.law, row.row, y, row.offered
 	if len(row.costs) > 0 {
 		e.Money = &Money{Costs: row.costs, Cost: row.cost, Action: row.action, Stopped: row.stopped}
@@ -230,6 +244,9 @@ func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
 		return bad("offered", strconv.Itoa(e.K), "%d, the number of candidates", n)
 	}
 	if err := r.lawful(e, 0); err != nil {
+		return err
+	}
+	if err := e.checkControl(); err != nil {
 		return err
 	}
 	if err := e.check(&r.o); err != nil {

@@ -892,7 +892,8 @@ func (s *parquetSource) exported(e *Event) (*Error, error) {
 		field string
 		into  *string
 	}{{"event", &row.event}, {"event_id", &row.eventID}, {"model", &row.model}, {"mode", &row.mode},
-		{"reward_state", &row.state}, {"action", &row.action}, {"unit", &row.unit}} {
+		{"reward_state", &row.state}, {"action", &row.action}, {"unit", &row.unit}, {"group", &row.group},
+		{"control_plays", &row.plays}} {
 		text, err := s.text(t.field)
 		if err != nil {
 			return nil, err
@@ -921,6 +922,7 @@ func (s *parquetSource) exported(e *Event) (*Error, error) {
 		{"reward_last", func(x float64) { row.reward["reward_last"] = x }},
 		{"reward", func(x float64) { row.reward["reward"] = x }},
 		{"default", func(x float64) { row.defaulted, row.hasDefault = x, true }},
+		{"control", func(x float64) { row.share, row.hasShare = x, true }},
 		{"cost", func(x float64) { row.cost = x }}, {"stopped", func(x float64) { row.stopped = x != 0 }},
 	} {
 		x, is, fault, err := s.one(e, f.field)

@@ -168,6 +168,9 @@ func (s *reading) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (
 	if err != nil {
 		return fail(Internal, "the model cannot decide", err)
 	}
+	if r.Group != eventlog.NoGroup {
+		c = w.Group(r.Draw, c)
+	}
 	compare(&out, r, v, w, c, span)
 	return out, nil
 }
@@ -185,6 +188,7 @@ func compare(out *Replayed, r *eventlog.Decision, v *choose.Version, w *choose.W
 	differ("digest", out.Digest == r.BasisDigest)
 	differ("member", out.Member == r.Member && out.Negative == r.Negative)
 	differ("den", out.Den == r.Den)
+	differ("group", c.Group == r.Group)
 	differ("span", span == r.Span)
 	out.Price, out.Expects, out.Stopped = c.Price, c.Expects, c.Stopped
 	differ("price", c.Price == r.Price)

@@ -240,7 +240,7 @@ func (r *redrawing) entry(d eventlog.Delivery) error {
 // decision draws one anew and hands it on. One that was made on a state before the base is left out.
 func (r *redrawing) decision(key eventlog.Event, seq uint64, x *eventlog.Decision) error {
 	v := r.states[played{x.Model, x.BasisDigest, x.Config}]
-	if v == nil || !v.Redraws(x.Play) {
+	if v == nil || !v.Redraws(x.Play) || x.Group != eventlog.NoGroup {
 		return nil
 	}
 	set, err := candidates.Parse(x.Full)

@@ -80,6 +80,10 @@ type decisionRow struct {
 	Stopped *bool    `json:"stopped,omitempty" parquet:"stopped,optional"`
 	// keyed hash of the value at the model's unit; absent: it has none
 	Unit string `json:"unit,omitempty" parquet:"unit,optional"`
+	// of a model with a control group: model or control; the share of the control; uniform or first
+	Group        string   `json:"group,omitempty" parquet:"group,optional,dict"`
+	Control      *float64 `json:"control,omitempty" parquet:"control,optional"`
+	ControlPlays string   `json:"control_plays,omitempty" parquet:"control_plays,optional,dict"`
 	// paid, default, none, pending, inactive, ignored, unknown
 	State string `json:"reward_state" parquet:"reward_state,dict"`
 }
@@ -429,6 +433,7 @@ func exportRow(d eventlog.Delivery, i uint32, r *eventlog.Decision, labels serve
 	row.Candidates, row.SparseRow, row.SparseHash, row.SparseValue = candidates, sparse.Row, sparse.Hash, sparse.Value
 	row.Law, row.Costs = joined.Law(r), r.Costs
 	row.Price, row.Stopped = joined.Budget(r)
+	row.Group, row.Control, row.ControlPlays = joined.GroupColumns(r)
 	if r.Unit != 0 {
 		row.Unit = r.Unit.String()
 	}

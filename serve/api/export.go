@@ -44,6 +44,9 @@ type logRow struct {
 	Deferred   *bool     `json:"deferred,omitempty" parquet:"deferred,optional" doc:"of a decision: it counts only after activate or a reward"`
 	Deadline   time.Time `json:"deadline,omitzero" parquet:"deadline,optional,timestamp(nanosecond)" doc:"of a decision: end of its window"`
 	Unit       string    `json:"unit,omitempty" parquet:"unit,optional" doc:"of a decision: keyed hash of the value at the model's unit; decisions with one of them are of one unit"`
+	Group      string    `json:"group,omitempty" parquet:"group,optional,dict" enum:"model,control" doc:"of a decision of a model with a control group: whether the model chose, or the control group; num, den and law are those of both together"`
+	Control    *float64  `json:"control,omitempty" parquet:"control,optional" doc:"of such a decision: the share of the control group"`
+	Plays      string    `json:"control_plays,omitempty" parquet:"control_plays,optional,dict" enum:"uniform,first" doc:"of such a decision: what the control group plays"`
 	WouldPlay  string    `json:"would_action,omitempty" parquet:"would_action,optional,dict" doc:"of a decision that played a baseline: the policy's choice"`
 	WouldNum   *uint64   `json:"would_num,omitempty" parquet:"would_num,optional" doc:"and its propensity, over den"`
 	Slot       string    `json:"slot,omitempty" parquet:"slot,optional,dict" doc:"of a decision: the place that it is for, when one call chose for several"`
@@ -78,6 +81,7 @@ func rowOf(r serve.LogRecord) logRow {
 		row.X, row.Deferred, row.Slot, row.Law = x.X, &x.Deferred, x.Slot, joined.Law(x)
 		row.Costs = x.Costs
 		row.Price, row.Stopped = joined.Budget(x)
+		row.Group, row.Control, row.Plays = joined.GroupColumns(x)
 		if x.Unit != 0 {
 			row.Unit = x.Unit.String()
 		}
@@ -134,6 +138,9 @@ type joinedRow struct {
 	Price       *float64       `json:"price,omitempty" parquet:"price,optional" doc:"under a budget: what a unit of money cost, in units of reward"`
 	Stopped     *bool          `json:"stopped,omitempty" parquet:"stopped,optional" doc:"under a budget: the hard stop took actions away; law is that of what was left"`
 	Unit        string         `json:"unit,omitempty" parquet:"unit,optional" doc:"keyed hash of the value at the model's unit; absent: it has none"`
+	Group       string         `json:"group,omitempty" parquet:"group,optional,dict" enum:"model,control" doc:"of a model with a control group: whether the model chose, or the control group; num, den and law are those of both together"`
+	Control     *float64       `json:"control,omitempty" parquet:"control,optional" doc:"share of the control group"`
+	Plays       string         `json:"control_plays,omitempty" parquet:"control_plays,optional,dict" enum:"uniform,first" doc:"what the control group plays"`
 	State       string         `json:"reward_state" parquet:"reward_state,dict" enum:"paid,default,none,pending,inactive,early" doc:"early: with ended=true, a first reward that is final before its window is over"`
 }
 
@@ -170,6 +177,7 @@ func joinedRowOf(d serve.JoinedDecision) (joinedRow, error) {
 	}
 	row.Costs = r.Costs
 	row.Price, row.Stopped = joined.Budget(r)
+	row.Group, row.Control, row.Plays = joined.GroupColumns(r)
 	if r.Unit != 0 {
 		row.Unit = r.Unit.String()
 	}

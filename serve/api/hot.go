@@ -283,6 +283,9 @@ func appendDecision(b []byte, d *serve.Decision) []byte {
 	if d.Repeated {
 		b = append(b, `,"repeated":true`...)
 	}
+	if d.Group != "" {
+		b = appendString(append(b, `,"group":`...), d.Group)
+	}
 	if d.Would != nil {
 		b = appendString(append(b, `,"would":{"action":`...), d.Would.Action)
 		b = append(appendFraction(append(b, `,"propensity":`...), d.Would.Propensity), '}')

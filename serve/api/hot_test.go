@@ -313,7 +313,7 @@ func TestHotAnswers(t *testing.T) {
 	for _, d := range []serve.Decision{
 		{},
 		{EventID: "E", Action: serve.Chosen{ID: "<&>\u2028\"\\\x7f\n", Index: -1}, Propensity: serve.Fraction{Num: 1, Den: 1 << 63}, Mode: serve.Shadow, Seq: 1<<64 - 1, BasisSeq: 9, Durable: true},
-		{Repeated: true, Would: &serve.Would{Action: "ü", Propensity: serve.Fraction{Num: 2, Den: 3}}},
+		{Repeated: true, Group: "control", Would: &serve.Would{Action: "ü", Propensity: serve.Fraction{Num: 2, Den: 3}}},
 		{Warnings: []string{"<b>"}, Would: &serve.Would{}},
 		{Explain: []serve.Explained{{Score: &score}}},
 	} {
@@ -327,8 +327,8 @@ func TestHotAnswers(t *testing.T) {
 			t.Errorf("%+v is written %s, want %s", d, got, &want)
 		}
 	}
-	if n := reflect.TypeFor[serve.Decision]().NumField(); n != 11 {
-		t.Errorf("a decision has %d fields, appendDecision writes 11", n)
+	if n := reflect.TypeFor[serve.Decision]().NumField(); n != 12 {
+		t.Errorf("a decision has %d fields, appendDecision writes 12", n)
 	}
 	if n := reflect.TypeFor[serve.RewardResult]().NumField(); n != 2 {
 		t.Errorf("the result of a reward has %d fields, appendReward writes 2", n)

@@ -22,7 +22,8 @@ var boundedNumbers = map[string]model.Input{
 	"Action.cost": model.CostInput, "ConfigEntry.cost": model.CostInput,
 	"ConfigReward.min": model.RewardInput, "ConfigReward.max": model.RewardInput, "ConfigReward.default": model.RewardInput,
 	"ConfigPrior.mean": model.RewardInput, "PriorRequest.mean": model.RewardInput,
-	"ConfigBudget.mean": model.CostInput, "ConfigBudget.total": model.CostInput,
+	"ConfigControl.share": {Least: 0, Most: .5, What: "a share"},
+	"ConfigBudget.mean":   model.CostInput, "ConfigBudget.total": model.CostInput,
 }
 
 // words are the texts that a field of a configuration may be.
@@ -30,6 +31,7 @@ var words = map[string][]string{
 	"Config.mode":           {"online", "apprentice", "shadow", "frozen", "guarded"},
 	"Config.log_candidates": {"full", "none"}, "ConfigBudget.per": {"decision", "day"},
 	"ConfigBudget.on_empty": {model.Cheapest, model.Refuse}, "ConfigReward.rule": model.RuleNames(),
+	"ConfigControl.plays": {string(model.PlaysUniform), string(model.PlaysFirst)},
 }
 
 // describeConfig puts the schemas of a configuration into the document, and bounds into all.
@@ -65,8 +67,7 @@ func nullable(all map[string]*huma.Schema, name string) {
 	for key, p := range all[name].Properties {
 		null := &huma.Schema{Type: "null"}
 		switch {
-		case p.Ref == "#/components/schemas/ConfigReward" || p.Ref == "#/components/schemas/ConfigBudget" ||
-			p.Ref == "#/components/schemas/ConfigGuard":
+		case p.Ref != "":
 			of := strings.Replace(strings.TrimPrefix(p.Ref, "#/components/schemas/"), "Config", "ConfigPatch", 1)
 			copied := *all["Config"+strings.TrimPrefix(of, "ConfigPatch")]
 			copied.Properties = map[string]*huma.Schema{}
@@ -137,7 +138,7 @@ func configSchema(all map[string]*huma.Schema, name string, t reflect.Type) *hum
 // parts are the structs of a configuration that have schemas of their own.
 var parts = map[reflect.Type]string{
 	reflect.TypeFor[model.Reward](): "ConfigReward", reflect.TypeFor[model.Budget](): "ConfigBudget",
-	reflect.TypeFor[model.Guard](): "ConfigGuard", reflect.TypeFor[model.Entry](): "ConfigEntry",
+	reflect.TypeFor[model.Guard](): "ConfigGuard", reflect.TypeFor[model.Control](): "ConfigControl", reflect.TypeFor[model.Entry](): "ConfigEntry",
 	reflect.TypeFor[model.Entered](): "ConfigEntered", reflect.TypeFor[model.Prior](): "ConfigPrior",
 }
 

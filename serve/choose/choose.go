@@ -21,6 +21,8 @@ type Choice struct {
 	Price, Expects float64
 	Stopped        bool
 	Floored        bool // candidates that have entered have floors, or floors and caps have clipped the law
+	// Group is set by Worker.Group.
+	Group eventlog.Group
 }
 
 // Choose draws an action from the version's law under the floor. It depends on the version, the
@@ -28,6 +30,7 @@ type Choice struct {
 // probability of their group equally. Without shared, for more candidates than a record has a law of (MaxLaw), the
 // first of them has all of it.
 func (w *Worker) Choose(nonce eventlog.ID, shared bool) (Choice, error) {
+	w.control = control{}
 	if shared || w.Offer.hashed != nil || w.law.market.on {
 		return w.share(nonce)
 	}

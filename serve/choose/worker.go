@@ -15,11 +15,12 @@ type Worker struct {
 	Version *Version
 	Offer   Offer
 
-	policy model.Policy
-	held   bool       // the state of Version
-	unit   assignment // of the next choice
-	law    law
-	action bandit.Action // the group that the policy has chosen
+	policy  model.Policy
+	held    bool       // the state of Version
+	unit    assignment // of the next choice
+	law     law
+	control control
+	action  bandit.Action // the group that the policy has chosen
 }
 
 // Worker puts a worker, or with nil a new one, into the state of v, which it holds until Release where its policy reads
@@ -122,8 +123,12 @@ func (w *Worker) Reassign(unit eventlog.ID, span uint64) { w.unit = assignment{u
 // Assigned returns the unit and the span of the last choice.
 func (w *Worker) Assigned() (unit eventlog.ID, span uint64) { return w.unit.unit, w.unit.span }
 
-// Propensity returns the probability of candidate i in the last choice, under the floor. See the package comment.
-func (w *Worker) Propensity(i int) (num, den uint64) { return w.law.propensity(i) }
+// Propensity returns the probability of candidate i in the last choice, under the floor, and after Group with the control
+// group. See the package comment.
+func (w *Worker) Propensity(i int) (num, den uint64) {
+	num, den = w.law.propensity(i)
+	return w.control.mix(i, num, den)
+}
 
 // Alike returns whether two candidates of the last choice had equal features.
 func (w *Worker) Alike() bool { return w.law.groups.alike }

@@ -18,6 +18,7 @@ import (
 	"troupe/eventlog"
 	"troupe/serve/choose"
 	"troupe/serve/fault"
+	"troupe/serve/model"
 )
 
 // Decider makes decisions. It is safe for concurrent use.
@@ -120,6 +121,9 @@ func (d *Decider) Choose(ctx context.Context, m Model, v *choose.Version, r *Req
 	}
 	if err != nil {
 		return c, m.Broken(w.Version, err)
+	}
+	if mode := r.mode(&w.Version.Compiled.Config); mode == model.Online || mode == model.Frozen {
+		draw = w.Group(nonce, draw)
 	}
 	if c.Decision, c.Record, err = record(w, r, draw, now, max(now.UnixNano(), d.opt.Clock())); err != nil {
 		return Chosen{}, err

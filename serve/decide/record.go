@@ -28,10 +28,7 @@ func record(w *choose.Worker, r *Request, c choose.Choice, now time.Time, opens 
 	error) {
 	v, o := w.Version, &w.Offer
 	config := &v.Compiled.Config
-	mode := model.Mode(config.Mode)
-	if r.Mode != "" {
-		mode = r.Mode
-	}
+	mode := r.mode(config)
 	if err := r.checkGuard(mode, config); err != nil {
 		return Decision{}, nil, fault.Refused(err)
 	}
@@ -81,6 +78,10 @@ func record(w *choose.Worker, r *Request, c choose.Choice, now time.Time, opens 
 	record.Floor = uint32(v.Compiled.FloorNum * (eventlog.FloorUnit / v.Compiled.FloorDen))
 	record.Config = v.Number
 	record.Price, record.Expects = c.Price, c.Expects
+	if record.Group = c.Group; c.Group != eventlog.NoGroup {
+		out.Group = c.Group.String()
+		record.Control, record.ControlFirst = config.Control.Millionths(), config.Control.Plays == model.PlaysFirst
+	}
 	switch { // the law has the floor in it
 	case c.Stopped:
 		record.Play, record.Floor = eventlog.PlayStop, 0

@@ -69,6 +69,8 @@ type Decision struct {
 	Durable    bool            `json:"durable" doc:"always true: the decision is on the disk"`
 	// Repeated: an earlier call with the same idempotency key made this decision.
 	Repeated bool `json:"repeated,omitempty" doc:"an earlier call with the same Idempotency-Key made this decision"`
+	// Group is that of a model with a control group, "" otherwise.
+	Group string `json:"group,omitempty" enum:"model,control" doc:"of a model with a control group: whether the model chose, or the control group; the propensity is that of both together"`
 	// Would is what the policy would have played, in modes Apprentice and Shadow.
 	Would *Would `json:"would,omitempty"`
 	// Warnings say what the model could not use of this request; only the first affected decisions have them.
@@ -98,6 +100,14 @@ func (r *Request) check(l *feature.Limits) error {
 	}
 	return fault.Refused(cmp.Or(model.CheckMode(r.Mode), model.CheckText("caller", r.Caller),
 		model.CheckText("slot", r.Slot), q.Check(l), model.CheckText("idempotency_key", r.IdempotencyKey)))
+}
+
+// mode returns what holds for the request: its own mode, or that of the model.
+func (r *Request) mode(c *model.Config) model.Mode {
+	if r.Mode != "" {
+		return r.Mode
+	}
+	return model.Mode(c.Mode)
 }
 
 // candidates returns the part of a request that package choose reads.

@@ -591,7 +591,7 @@ func Event(e *Decided) (*logged.Event, error) {
 	if out.K == 0 || out.Chosen >= out.K {
 		return nil, fmt.Errorf("action %d of %d candidates", out.Chosen, out.K)
 	}
-	out.Law = Law(r)
+	out.Law, out.Control = Law(r), Group(r)
 	if len(r.Costs) > 0 {
 		out.Money = &logged.Money{Costs: r.Costs, Cost: e.Cost, Action: r.Action, Stopped: r.Play == eventlog.PlayStop}
 	}
@@ -599,7 +599,8 @@ func Event(e *Decided) (*logged.Event, error) {
 }
 
 // Law returns the law of a draw, nil where the record does not have it: candidate i has the probability
-// (1 − ε)·votes/voters/g + ε/K, g the number of candidates in its group. The only candidate has probability 1.
+// (1 − ε)·votes/voters/g + ε/K, g the number of candidates in its group. The only candidate has probability 1. With a
+// control group of share s it is the law before the group was drawn, (1 − s) of that and s of the control's.
 func Law(r *eventlog.Decision) []float64 {
 	K := len(r.Law)
 	if r.Offered == 1 && r.Num == r.Den {
@@ -621,7 +622,32 @@ func Law(r *eventlog.Decision) []float64 {
 		}
 		out[i] = (1-eps)*float64(v)/float64(r.Voters)/float64(g) + eps/float64(K)
 	}
+	if c := Group(r); c != nil {
+		c.Mix(out)
+	}
 	return out
+}
+
+// Group returns the control group of the model of a decision, nil where there is none.
+func Group(r *eventlog.Decision) *logged.Control {
+	if r.Group == eventlog.NoGroup {
+		return nil
+	}
+	return &logged.Control{Share: float64(r.Control) / eventlog.FloorUnit, First: r.ControlFirst,
+		In: r.Group == eventlog.GroupControl}
+}
+
+// GroupColumns are the columns of an export that Group gives, empty without one.
+func GroupColumns(r *eventlog.Decision) (group string, share *float64, plays string) {
+	c := Group(r)
+	if c == nil {
+		return "", nil, ""
+	}
+	plays = string(model.PlaysUniform)
+	if c.First {
+		plays = string(model.PlaysFirst)
+	}
+	return r.Group.String(), &c.Share, plays
 }
 
 // Budget returns the price of a decision under a budget and whether the hard stop took actions away, nil without one.

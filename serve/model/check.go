@@ -58,6 +58,9 @@ func (c Config) check(limits Limits) error {
 	if err := c.checkGuard(); err != nil {
 		return err
 	}
+	if err := c.checkControl(); err != nil {
+		return err
+	}
 	ids := map[string]bool{}
 	for i, a := range c.Actions {
 		field := fmt.Sprintf("config.actions[%d].id", i)

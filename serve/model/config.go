@@ -27,6 +27,7 @@ type Config struct {
 	Budget        Budget      `key:"budget" doc:"what decisions may spend: { mean = 0.0005 } for each decision, or { total = 200 } for each day; every action then needs a cost"`
 	Mode          string      `key:"mode" doc:"online, apprentice, shadow, frozen or guarded"`
 	Guard         Guard       `key:"guard" doc:"{ margin = 0.02, confidence = 0.95 }, for mode guarded: the baseline is played unless the policy cannot have earned less by more than the margin, in the mean of all decisions"`
+	Control       Control     `key:"control" doc:"{ share = 0.05, plays = \"uniform\" }: a share of the decisions in which the model does not choose, to compare with"`
 	Unit          string      `key:"unit" doc:"a path of the context, such as context.user.id: decisions with one value there play one member of the policy within an epoch; the log has a keyed hash of the value"`
 	Actions       []Entry     `key:"actions" doc:"catalogue of actions with stable ids"`
 	Entered       []Entered   `key:"entered" doc:"actions that have entered since the model was made, or left; :enter and :leave write it"`

@@ -70,6 +70,9 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	if !c.Guard.IsZero() {
 		out["guard"] = map[string]any{"margin": c.Guard.Margin, "confidence": c.Guard.Confidence}
 	}
+	if !c.Control.IsZero() {
+		out["control"] = map[string]any{"share": c.Control.Share, "plays": c.Control.Plays}
+	}
 	if c.Unit != "" {
 		out["unit"] = c.Unit
 	}
