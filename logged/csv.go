@@ -719,19 +719,18 @@ func (s *obdSource) again(e *Event) bool {
 	return same
 }
 
-// slot adds a row to a list. Its id is the position as the file counts.
+// slot adds a row to a list. Its id is the position as the file counts. The propensity of an Open Bandit file is the probability of
+// the item at the position, whatever stands above.
 func (s *obdSource) slot(list, row *Event) {
 	x := Slot{ID: strconv.Itoa(row.Position + 1), Allowed: []int{row.Chosen}, Reward: row.Reward,
-		Propensity: row.Propensity}
+		Marginal: row.Propensity}
 	for k := range list.K {
 		if k != row.Chosen {
 			x.Allowed = append(x.Allowed, k)
 		}
 	}
 	if row.Law != nil {
-		for _, k := range x.Allowed {
-			x.Law = append(x.Law, row.Law[k])
-		}
+		x.Marginals = slices.Clone(row.Law)
 	}
 	list.Slots = append(list.Slots, x)
 }

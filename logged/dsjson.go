@@ -553,12 +553,13 @@ func (s *dsjsonSource) slot(e *Event, i int, w value) *Error {
 	}); err != nil {
 		return err
 	}
-	if cost.raw == nil && s.cost.raw != nil { // a slate has one cost: the whole of it is on the first slot
-		if cost = s.cost; i > 0 {
-			cost = value{[]byte("0"), s.cost.at}
-		} else {
-			s.r.warn("lists have one reward for all slots: it is on the first slot")
+	if cost.raw == nil && s.cost.raw != nil && (i == 0 || e.OneReward) { // a slate has one cost
+		c, err := s.cost.number("_label_cost")
+		if err != nil {
+			return err
 		}
+		e.OneReward, e.Reward = true, 0-c
+		cost = value{[]byte("0"), s.cost.at}
 	}
 	if a.raw == nil || p.raw == nil || cost.raw == nil {
 		return w.wrong(at, "_label_cost, _a and _p")
@@ -592,6 +593,14 @@ func (s *dsjsonSource) slot(e *Event, i int, w value) *Error {
 	if len(s.ps) > 1 || s.ps[0] == 1 {
 		o.Law = e.numbers(len(s.ps))
 		copy(o.Law, s.ps)
+	}
+	if len(s.slotOf) > 0 { // a slate draws its slots independently
+		if o.Marginal = o.Propensity; o.Law != nil {
+			o.Marginals = e.numbers(e.K)
+			for k, a := range o.Allowed {
+				o.Marginals[a] = o.Law[k]
+			}
+		}
 	}
 	return nil
 }

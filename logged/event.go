@@ -59,7 +59,12 @@ type Event struct {
 
 	Drop     float64 // the event is here with probability 1 − Drop
 	Position int     // place in a list from 0, NoPosition when there is none
-	Slots    []Slot  // of a list: then Chosen, Reward, Propensity and Law above are not used
+	Slots    []Slot  // of a list: then Chosen, Propensity and Law above are not used, and Reward only with OneReward
+	// OneReward: the list has one reward, Reward, and none for each slot.
+	OneReward bool
+	// ListLaw is the logger's law of whole lists, TargetListLaw that of a target beside the event; nil: not known. A Reader
+	// fills from them what the slots say.
+	ListLaw, TargetListLaw *ListLaw
 	// Observed is what a decision service recorded of the outcome, a JSON list as it was found.
 	Observed []byte
 
@@ -100,8 +105,13 @@ type Slot struct {
 	Named      []byte // features of the slot, a JSON object
 	Allowed    []int  // indices of the actions that could stand here, the chosen one first
 	Reward     float64
-	Propensity float64   // of the chosen one
-	Law        []float64 // over Allowed; nil when only the propensity is known
+	Propensity float64   // of the chosen one, given the entries above; 0: not known
+	Law        []float64 // over Allowed, given the entries above; nil when only the propensity is known
+	Prefix     float64   // the probability that the list begins with the entries up to this one; 0: not known
+	Marginal   float64   // the probability that the chosen one stands here, whatever stands above; 0: not known
+	Marginals  []float64 // of all K actions; nil: not known
+	Hidden     bool      // was not on the screen, so its reward is 0
+	Target     *Standing // what a target's law, beside the event, says of the slot; nil: nothing
 }
 
 // reset empties the event and keeps its storage.
@@ -207,6 +217,7 @@ func (e *Event) checkSlots(o *Options) *Error {
 	if e.Law != nil || e.Target != nil {
 		return bad("law", "a law of the list", "one in each slot")
 	}
+	before := 0.0
 	for i := range e.Slots {
 		s, at := &e.Slots[i], "slots["+strconv.Itoa(i)+"]"
 		if len(s.Allowed) == 0 {
@@ -217,22 +228,36 @@ func (e *Event) checkSlots(o *Options) *Error {
 				return bad(at, "action "+strconv.Itoa(a), "an index from 0 to %d", max(e.K-1, 0))
 			}
 		}
-		if err := checkPropensity(at+".propensity", s.Propensity); err != nil {
+		if s.Law != nil && len(s.Law) != len(s.Allowed) {
+			return bad(at+".law", strconv.Itoa(len(s.Law))+" entries", "%d, one for each action that was left",
+				len(s.Allowed))
+		}
+		if s.Law != nil && s.Propensity == 0 {
+			s.Propensity = s.Law[0]
+		}
+		if err := e.checkStanding(i, before, o); err != nil {
+			return err
+		}
+		before = s.Prefix
+		if err := e.checkTarget(i, o); err != nil {
 			return err
 		}
 		if s.Law != nil {
-			if len(s.Law) != len(s.Allowed) {
-				return bad(at+".law", strconv.Itoa(len(s.Law))+" entries", "%d, one for each action that was left",
-					len(s.Allowed))
-			}
 			var err *Error
 			if s.Propensity, err = e.checkPlayed(at+".", s.Law, 0, s.Propensity, o); err != nil {
 				return err
 			}
 		}
-		if err := checkReward(at+".reward", s.Reward, o); err != nil {
+		if e.OneReward {
+			if s.Reward != 0 {
+				return bad(at+".reward", number(s.Reward), "none where the list has one reward")
+			}
+		} else if err := checkReward(at+".reward", s.Reward, o); err != nil {
 			return err
 		}
+	}
+	if e.OneReward {
+		return checkReward("reward", e.Reward, o)
 	}
 	return nil
 }
@@ -288,7 +313,9 @@ func (e *Event) Clone() *Event {
 		c.Actions[i].X, c.Actions[i].Named = slices.Clone(c.Actions[i].X), slices.Clone(c.Actions[i].Named)
 		c.Actions[i].Atoms = slices.Clone(c.Actions[i].Atoms)
 	}
+	c.ListLaw, c.TargetListLaw = e.ListLaw.clone(), e.TargetListLaw.clone()
 	for i := range c.Slots {
+		c.Slots[i].Marginals, c.Slots[i].Target = slices.Clone(c.Slots[i].Marginals), c.Slots[i].Target.clone()
 		c.Slots[i].Allowed = slices.Clone(c.Slots[i].Allowed)
 		c.Slots[i].Law, c.Slots[i].Named = slices.Clone(c.Slots[i].Law), slices.Clone(c.Slots[i].Named)
 	}

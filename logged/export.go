@@ -51,7 +51,7 @@ func (s *jsonlSource) exported(v value, e *Event) error {
 		row.reward = map[string]float64{}
 	}
 	clear(row.reward)
-	s.at = [kUnit + 1]int{}
+	s.at = [kTargetListLaw + 1]int{}
 	if bad := v.fields(func(key []byte, w value) *Error { return s.column(e, key, w) }); bad != nil {
 		return s.jsonLines.at(bad)
 	}

@@ -80,7 +80,7 @@ type jsonlSource struct {
 	export bool
 	row    exportRow
 	cut    bool // of an export: an open window was met, all later decisions are cut
-	at     [kUnit + 1]int
+	at     [kTargetListLaw + 1]int
 	arms   arms
 }
 
@@ -103,10 +103,12 @@ const (
 	kSlots
 	kObserved
 	kUnit
+	kListLaw
+	kTargetListLaw
 )
 
 var jsonlKeys = []string{"id", "time", "context", "actions", "action", "reward", "propensity", "pscore", "law",
-	"target", "q", "group", "drop", "position", "slots", "observed", "unit"}
+	"target", "q", "group", "drop", "position", "slots", "observed", "unit", "list_law", "target_list_law"}
 
 func newJSONL(r *Reader, l *lines, export bool) source {
 	s := &jsonlSource{jsonLines: newJSONLines(r, l), export: export}
@@ -156,7 +158,7 @@ func keyOf(key []byte) int {
 
 // event reads one line of our own form.
 func (s *jsonlSource) event(v value, e *Event) *Error {
-	s.at = [kUnit + 1]int{}
+	s.at = [kTargetListLaw + 1]int{}
 	var reward *Error
 	var action value
 	haveReward := false
@@ -297,6 +299,10 @@ func (s *jsonlSource) field(k int, w value, e *Event) (err *Error) {
 		e.Observed = w.raw
 	case kUnit:
 		e.Unit, err = unitOf(w)
+	case kListLaw:
+		e.ListLaw, err = listLaw(w, e, "list_law")
+	case kTargetListLaw:
+		e.TargetListLaw, err = listLaw(w, e, "target_list_law")
 	}
 	return err
 }
@@ -383,6 +389,10 @@ func (s *jsonlSource) actions(w value, e *Event) *Error {
 	})
 }
 
+// slotKeys are the keys of a slot.
+var slotKeys = []string{"id", "features", "actions", "reward", "propensity", "law", "prefix", "marginal", "marginals", "shown",
+	"target"}
+
 func (s *jsonlSource) slots(w value, e *Event) *Error {
 	if w.kind() != '[' {
 		return w.wrong("slots", "a list")
@@ -418,9 +428,23 @@ func (s *jsonlSource) slots(w value, e *Event) *Error {
 				o.Propensity, err = f.number(at + ".propensity")
 			case "law":
 				o.Law, err = f.list(e, at+".law")
+			case "prefix":
+				o.Prefix, err = f.number(at + ".prefix")
+			case "marginal":
+				o.Marginal, err = f.number(at + ".marginal")
+			case "marginals":
+				o.Marginals, err = f.list(e, at+".marginals")
+			case "shown":
+				switch string(f.raw) {
+				case "true", "false":
+					o.Hidden = string(f.raw) == "false"
+				default:
+					return f.wrong(at+".shown", "true or false")
+				}
+			case "target":
+				o.Target, err = standing(f, e, at+".target")
 			default:
-				err = bad(at+"."+shown(key), "an unknown key"+spec.Suggest(string(key),
-					[]string{"id", "features", "actions", "reward", "propensity", "law"}), "")
+				err = bad(at+"."+shown(key), "an unknown key"+spec.Suggest(string(key), slotKeys), "")
 				err.Column, err.Reason = f.at+1, "unknown key"
 			}
 			return err
@@ -432,10 +456,19 @@ func (s *jsonlSource) slots(w value, e *Event) *Error {
 func (s *jsonlSource) finish(e *Event, action value, haveReward bool) *Error {
 	e.K = kOf(e, s.r.o.Actions)
 	if len(e.Slots) > 0 {
-		if action.raw != nil || haveReward {
-			return action.wrong("action", "actions and rewards in slots only, where there are slots")
+		if action.raw != nil {
+			return action.wrong("action", "actions in slots only, where there are slots")
 		}
-		return nil
+		e.OneReward = haveReward
+		for i := range e.Slots {
+			if len(e.Slots[i].Allowed) == 0 {
+				return bad("slots["+strconv.Itoa(i)+"].actions", "none", "the chosen one first")
+			}
+		}
+		return e.lawsOfLists()
+	}
+	if e.ListLaw != nil || e.TargetListLaw != nil {
+		return bad("list_law", "a law of lists", "slots beside it")
 	}
 	if action.raw == nil {
 		return bad("action", "missing", "the chosen action: an index or an id")
@@ -575,7 +608,19 @@ func (j *jsonlWriter) write(e *Event) error {
 	}
 	if len(e.Slots) > 0 {
 		key("slots")
-		b = appendSlots(b, e.Slots)
+		b = appendSlots(b, e, true)
+	}
+	if e.OneReward {
+		key("reward")
+		b = appendNumber(b, e.Reward)
+	}
+	if e.ListLaw != nil {
+		key("list_law")
+		b = appendListLaw(b, e.ListLaw)
+	}
+	if e.TargetListLaw != nil {
+		key("target_list_law")
+		b = appendListLaw(b, e.TargetListLaw)
 	}
 	if e.Observed != nil {
 		key("observed")
@@ -624,10 +669,11 @@ func appendActions(b []byte, actions []Action) []byte {
 	return append(b, ']')
 }
 
-func appendSlots(b []byte, slots []Slot) []byte {
+// appendSlots writes slots; laws says that the laws of whole lists, from which the rest follows, are written too.
+func appendSlots(b []byte, e *Event, laws bool) []byte {
 	b = append(b, '[')
-	for i := range slots {
-		s := &slots[i]
+	for i := range e.Slots {
+		s := &e.Slots[i]
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -645,10 +691,29 @@ func appendSlots(b []byte, slots []Slot) []byte {
 			}
 			b = strconv.AppendInt(b, int64(a), 10)
 		}
-		b = appendNumber(append(b, `],"reward":`...), s.Reward)
-		b = appendNumber(append(b, `,"propensity":`...), s.Propensity)
+		b = append(b, ']')
+		if !e.OneReward {
+			b = appendNumber(append(b, `,"reward":`...), s.Reward)
+		}
+		for _, x := range []struct {
+			name string
+			p    float64
+		}{{`,"propensity":`, s.Propensity}, {`,"prefix":`, s.Prefix}, {`,"marginal":`, s.Marginal}} {
+			if x.p != 0 {
+				b = appendNumber(append(b, x.name...), x.p)
+			}
+		}
 		if s.Law != nil {
 			b = appendList(append(b, `,"law":`...), s.Law)
+		}
+		if s.Marginals != nil && !(laws && e.ListLaw != nil) {
+			b = appendList(append(b, `,"marginals":`...), s.Marginals)
+		}
+		if s.Hidden {
+			b = append(b, `,"shown":false`...)
+		}
+		if s.Target != nil && !(laws && e.TargetListLaw != nil) {
+			b = appendStanding(append(b, `,"target":`...), s.Target)
 		}
 		b = append(b, '}')
 	}

@@ -379,7 +379,8 @@ func corners() []corner {
 		{name: "nomulti.dsjson", text: strings.ReplaceAll(dsHead, "_multi", "multi") + "}", want: "c._multi: missing"},
 		{name: "slate.dsjson", text: `{"_label_cost":-1,"c":{"_multi":[{"_slot_id":0},{"_slot_id":1},{"_slot_id":1}],"_slots":[{"_id":"a"},{"_id":"b"}]},"_outcomes":[{"_a":[0],"_p":[1]},{"_a":[1,0],"_p":[0.75,0.25]}]}`, events: 1,
 			check: func(e []Event) bool {
-				return slices.Equal(e[0].Slots[1].Allowed, []int{2, 1}) && e[0].Slots[0].Reward == 1
+				return slices.Equal(e[0].Slots[1].Allowed, []int{2, 1}) && e[0].OneReward && e[0].Reward == 1 && e[0].Slots[0].Reward == 0 &&
+					e[0].Slots[1].Marginal == .75 && slices.Equal(e[0].Slots[1].Marginals, []float64{0, .25, .75})
 			}},
 
 		{name: "ok.vw", text: "shared |u a\n|x b\n0:-1:0.5 |x c\n\n", events: 1, check: func(e []Event) bool { return e[0].Chosen == 1 && string(e[0].Named) == `{"u":{"a":1}}` }},

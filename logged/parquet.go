@@ -657,7 +657,7 @@ func (s *parquetSource) objects(e *Event, keep func(*Error)) error {
 // finish checks the event, the reward last.
 func (s *parquetSource) finish(e *Event, fault, reward *Error, haveReward, havePropensity bool) *Error {
 	if len(e.Slots) > 0 {
-		e.Chosen = 0
+		e.Chosen, e.OneReward = 0, haveReward
 		return e.check(&s.r.o)
 	}
 	switch {

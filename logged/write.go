@@ -299,7 +299,12 @@ func (d *dsjsonWriter) lost(e *Event) []string {
 		return s
 	}
 	s.no(len(e.Slots) == 0 && e.Law == nil, "a propensity without the logger's whole law")
+	s.no(e.ListLaw != nil || e.TargetListLaw != nil, "laws of whole lists")
 	for _, o := range e.Slots {
+		s.no(o.Propensity == 0, "a slot without its propensity given the entries above")
+		s.no(e.ListLaw == nil && slateOf(e) == nil && (o.Prefix != 0 || o.Marginal != 0), "prefix and marginal probabilities")
+		s.no(o.Hidden, "positions that were not shown")
+		s.no(o.Target != nil, "a target's law")
 		s.no(o.Law == nil && (len(o.Allowed) > 1 || o.Propensity == 1), "a slot's actions without their law")
 		s.no(o.Law != nil && len(o.Allowed) == 1 && o.Propensity != 1,
 			"a slot with one action and another propensity than 1")
@@ -319,6 +324,9 @@ func (d *dsjsonWriter) write(e *Event) error {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
+	}
+	if e.OneReward {
+		b = appendNumber(append(b, `"_label_cost":`...), 0-e.Reward)
 	}
 	if len(e.Slots) == 0 {
 		b = appendNumber(append(b, `"_label_cost":`...), 0-e.Reward)
@@ -389,11 +397,15 @@ func (d *dsjsonWriter) context(b []byte, e *Event) []byte {
 	}
 	inner(e.Named)
 	b = append(b, `"_multi":[`...)
+	of := slateOf(e)
 	for i := range e.K {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = append(b, '{')
+		if of != nil {
+			b = append(strconv.AppendInt(append(b, `"_slot_id":`...), int64(of[i]), 10), ',')
+		}
 		if i < len(e.Actions) {
 			a := &e.Actions[i]
 			if a.ID != "" {
@@ -428,8 +440,45 @@ func (d *dsjsonWriter) context(b []byte, e *Event) []byte {
 	return b
 }
 
+// slateOf returns the slot of each action of a slate, whose slots are drawn independently, each from a set of its own; nil for
+// another list.
+func slateOf(e *Event) []int {
+	if len(e.Slots) == 0 {
+		return nil
+	}
+	if sets, _ := e.Sets(); sets != SetsOwn {
+		return nil
+	}
+	of, n := make([]int, e.K), 0
+	for i := range e.Slots {
+		o := &e.Slots[i]
+		if o.Propensity == 0 || o.Marginal != o.Propensity || o.Law == nil && len(o.Allowed) > 1 {
+			return nil
+		}
+		for _, a := range o.Allowed {
+			of[a] = i
+			n++
+		}
+	}
+	if n != e.K {
+		return nil
+	}
+	return of
+}
+
+// inSlot is the number of an action among those of its slot.
+func inSlot(of []int, a int) (n int) {
+	for _, slot := range of[:a] {
+		if slot == of[a] {
+			n++
+		}
+	}
+	return n
+}
+
 func appendOutcomes(b []byte, e *Event) []byte {
 	b = append(b, `,"_outcomes":[`...)
+	of := slateOf(e)
 	for i := range e.Slots {
 		o := &e.Slots[i]
 		if i > 0 {
@@ -439,14 +488,19 @@ func appendOutcomes(b []byte, e *Event) []byte {
 		if o.ID != "" {
 			b = append(appendText(append(b, `"_id":`...), o.ID), ',')
 		}
-		b = appendNumber(append(b, `"_label_cost":`...), 0-o.Reward)
-		b = append(b, `,"_a":[`...)
+		if !e.OneReward {
+			b = append(appendNumber(append(b, `"_label_cost":`...), 0-o.Reward), ',')
+		}
+		b = append(b, `"_a":[`...)
 		for k, a := range o.Allowed {
 			if o.Law == nil && k > 0 {
 				break
 			}
 			if k > 0 {
 				b = append(b, ',')
+			}
+			if of != nil {
+				a = inSlot(of, a)
 			}
 			b = strconv.AppendInt(b, int64(a), 10)
 		}

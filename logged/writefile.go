@@ -238,6 +238,7 @@ func newParquetWriter(w io.Writer) sink {
 func (p *parquetWriter) lost(e *Event) []string {
 	var s saying
 	s.no(e.K > 0 && e.K != kOf(e, 0), "how many actions were offered")
+	s.no(e.ListLaw != nil, "the law of whole lists") // its marginals stay
 	s.no(!e.Time.IsZero() && (e.Time.Year() < 1678 || e.Time.Year() > 2261), "times before 1678 or after 2261")
 	return s
 }
@@ -274,7 +275,10 @@ func (p *parquetWriter) write(e *Event) error {
 		action := int64(e.Chosen)
 		r.Action, r.Reward, r.Propensity = &action, &e.Reward, &e.Propensity
 	} else {
-		r.Slots = text(appendSlots(nil, e.Slots))
+		r.Slots = text(appendSlots(nil, e, false))
+		if e.OneReward {
+			r.Reward = &e.Reward
+		}
 	}
 	if e.Drop != 0 {
 		r.Drop = &e.Drop

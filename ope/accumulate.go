@@ -39,6 +39,7 @@ type accumulator struct {
 	keep                       bool
 	segments                   map[string]*segmentSums
 	model                      sums
+	listQ                      listModel
 	mr                         []sums
 }
 
@@ -65,7 +66,7 @@ type targetSums struct {
 	wMax                   float64
 	heaviest               Heaviest
 	second, third          float64 // Σ Σ_a π_e^j/p^(j−1), j = 2, 3; without a law Σ Σ_a π_e^j
-	least, rarest          float64 // the smallest propensity, and that of a list, where laws are not known
+	least                  float64 // the smallest propensity, where laws are not known
 	wZero, seen            int
 	hist                   [weightBins]int
 	unsupported            sum
@@ -76,12 +77,9 @@ type targetSums struct {
 	replay, replayV        sum
 	w, wr, phi             []float64
 	boot                   []bootSums
-	lists                  [4]tally
-	listSeq                [4]twoSided // of values divided by the length
-	// of sums over the slots, for lists of several lengths; pi has no bound from below then
-	listSum  [3]twoSided
-	listUp   twoSided  // Σ (w − 1) r' + L ≥ 0 of lists
-	marginal *marginal // nil: not asked for
+	lists                  *listSums // nil: of single decisions
+	basis                  int       // the estimator of lists that the difference is of
+	marginal               *marginal // nil: not asked for
 	// With AtEnd: what the events of a block leave, and what adds it up.
 	terms []endTerms
 	// With Estimated: Σ π_e of actions of small propensity, Σ π_e by index, and what a sensitivity needs.
@@ -98,9 +96,9 @@ func newAccumulator(p *plan, e *engine) *accumulator {
 	for t := range a.targets {
 		ta := &a.targets[t]
 		ta.tallies = slices.Clone(p.tallies)
-		ta.least, ta.rarest = 1, 1
+		ta.least = 1
 		if p.lists {
-			ta.listUp = newTwoSided(0)
+			ta.lists, ta.basis = newListSums(), p.basis[t]
 		}
 		ta.ips = newTwoSided(0)
 		ta.plain = newTwoSided(1)
@@ -360,9 +358,9 @@ func (t *targetSums) merge(o *targetSums) {
 		t.heaviest = o.heaviest
 	}
 	t.second, t.third = t.second+o.second, t.third+o.third
-	t.least, t.rarest = min(t.least, o.least), min(t.rarest, o.rarest)
-	if t.listUp.lower != nil {
-		t.listUp.merge(&o.listUp)
+	t.least = min(t.least, o.least)
+	if t.lists != nil {
+		t.lists.merge(o.lists)
 	}
 	if t.end != nil {
 		t.end.take(o.terms)
@@ -399,24 +397,6 @@ func (t *targetSums) merge(o *targetSums) {
 	}
 	if t.marginal != nil {
 		t.marginal.merge(o.marginal)
-	}
-	for i := range t.lists {
-		if o.lists[i].e == nil {
-			continue
-		}
-		t.lists[i].e = o.lists[i].e
-		t.lists[i].merge(&o.lists[i])
-		if t.listSeq[i].lower == nil {
-			t.listSeq[i] = o.listSeq[i]
-			if i < len(t.listSum) {
-				t.listSum[i] = o.listSum[i]
-			}
-		} else {
-			t.listSeq[i].merge(&o.listSeq[i])
-			if i < len(t.listSum) {
-				t.listSum[i].merge(&o.listSum[i])
-			}
-		}
 	}
 }
 

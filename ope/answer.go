@@ -78,7 +78,7 @@ func (e *engine) result() *Result {
 
 func (t *targetSums) presented(p *plan, a *accumulator) float64 {
 	if p.lists {
-		return t.m.presented()
+		return t.lists.logged.v.value()
 	}
 	return t.v.value()
 }
@@ -250,6 +250,10 @@ func (e *engine) diagnostics(ta *targetSums, r *Result) Diagnostics {
 	d := Diagnostics{WeightMean: ta.w1.value() / ta.v.value(), WeightMax: ta.wMax,
 		WeightZero: float64(ta.wZero) / float64(max(ta.seen, 1))}
 	d.ESS, d.ESSRewarded = effective(ta.w1.value(), ta.w2.value()), effective(ta.wr1.value(), ta.wr2.value())
+	if e.p.lists && ta.m.n > 0 { // weights are of positions, and those of one list go together
+		positions := float64(ta.seen) / float64(ta.m.n)
+		d.ESS, d.ESSRewarded = d.ESS/positions, d.ESSRewarded/positions
+	}
 	switch {
 	case e.p.lists:
 	case e.total.noLaw == 0:
@@ -683,71 +687,6 @@ func (e *engine) oneSided(key string, out *Estimate, ta *targetSums, why func(st
 	out.Lower = &best
 }
 
-func (e *engine) listEstimate(ta *targetSums, key string, out *Estimate, why func(string)) {
-	p := e.p
-	if key == "logged" {
-		v, se, _, _ := ta.m.plainEstimate("logged")
-		out.Value, out.SE = real(v), real(se)
-		if finite(se) {
-			out.Normal = &Pair{v - p.z*se, v + p.z*se}
-		}
-		return
-	}
-	for k := range listTerms {
-		if listTerms[k].key != key {
-			continue
-		}
-		v, se := ta.lists[k].estimate(&ta.m)
-		out.Value, out.SE = real(v), real(se)
-		if finite(se) {
-			out.Normal = &Pair{v - p.z*se, v + p.z*se}
-		}
-		no := e.noSequence()
-		varying := e.total.slots != e.total.slotsMin
-		if no == "" && varying && key == "pi" {
-			no = fmt.Sprintf("lists of %d to %d slots", e.total.slotsMin, e.total.slots)
-		}
-		if no != "" {
-			why("no sequence: " + no)
-			return
-		}
-		if key == "pi" && !p.rewards.whole() { // its terms are at least 1 − L for rewards up to 1 only
-			why("no sequence: " + bothEnds)
-			return
-		}
-		if varying {
-			if out.Sequence, no = e.sumSequence(&ta.listSum[k]); no != "" {
-				why("no sequence: " + no)
-			}
-			return
-		}
-		seq, err := p.sequence(&ta.listSeq[k])
-		if err != nil {
-			why("no sequence: " + err.Error())
-			return
-		}
-		L := float64(e.total.slots)
-		if out.Sequence = &(Pair{L * seq[0], L * seq[1]}); !p.rewards.whole() {
-			why(oneEnd)
-		}
-	}
-}
-
-// sumSequence is the interval of a sum over the slots of lists of several lengths: Σ w r' ≥ 0 has the mean V' of the
-// sum, and Σ w(1 − r') the mean L − V'. Lengths are known before the draw.
-func (e *engine) sumSequence(s *twoSided) (*Pair, string) {
-	p, alpha := e.p, (1-e.p.level)/2
-	if !p.rewards.whole() {
-		return nil, bothEnds
-	}
-	L, most := float64(e.total.slotsAll)/float64(e.total.n), float64(e.total.slots)
-	lo, hi := s.lower.bound(alpha, 0, most), L-s.upper.bound(alpha, 0, most)
-	if lo > hi {
-		return nil, errContradict.Error()
-	}
-	return &Pair{L*p.min + p.scale*lo, L*p.min + p.scale*hi}, ""
-}
-
 // crossReason is why a cross-fitted model gives no sequence.
 const crossReason = "q was fitted on later events too (--crossfit)"
 
@@ -791,7 +730,7 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics, learns bool) *Uplift {
 	key := e.differenceKey()
 	if key != "uplift" {
 		if p.lists {
-			why("of iips: slot by slot, the logger elsewhere")
+			why(e.basisWords(ta))
 		} else {
 			why("from propensities alone, (w − 1) r: the log does not have the logger's whole law" + e.lawAdvice())
 		}
@@ -944,6 +883,11 @@ func (e *engine) warn(r *Result) {
 			break
 		}
 		ta := &e.total.targets[t]
+		if e.p.lists {
+			if text := e.influence(ta); text != "" {
+				r.Warnings = append(r.Warnings, target.Name+": "+text)
+			}
+		}
 		if _, ok := e.p.o.Targets[t].(Greedy); ok && ta.m.predicted < ta.m.n {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("greedy plays the first action in %d of %d events: its "+
 				"reward model predicts nothing there", ta.m.n-ta.m.predicted, ta.m.n))

@@ -119,7 +119,9 @@ func Keys() []string {
 }
 
 // ListKeys lists the estimators for lists of slots.
-func ListKeys() []string { return []string{"logged", "sips", "iips", "rips", "pi"} }
+func ListKeys() []string {
+	return []string{"logged", "sips", "rips", "cascade-dr", "iips", "pbm", "pi", "conditional"}
+}
 
 // Defaults are the estimators of troupe evaluate with nothing set.
 var Defaults = []string{"logged", "ips", "snips", "dm", "dr"}

@@ -46,10 +46,12 @@ type Options struct {
 	// Crossfit F ≥ 2 fits the reward model on F − 1 of F folds of consecutive events instead of on the past. Reopen
 	// gives the log once more.
 	Crossfit int
-	Reopen   func() (Source, error)
-	Workers  int    // 0: 1
-	Seed     uint64 // of the bootstrap
-	Progress func(events int)
+	// Examination tells pbm how often each position of a list is examined, on any scale; nil: it is learned from the log.
+	Examination []float64
+	Reopen      func() (Source, error)
+	Workers     int    // 0: 1
+	Seed        uint64 // of the bootstrap
+	Progress    func(events int)
 }
 
 // plan is what the options compile to.
@@ -69,6 +71,7 @@ type plan struct {
 	phi        bool // dr-stable
 	boot       bool
 	lists      bool
+	basis      []int            // of each target, for lists
 	slope      map[string][]int // estimator → tallies
 	column     bool
 }
@@ -231,6 +234,8 @@ type engine struct {
 	untruth   string   // why the logged propensities cannot be true, "" where they may
 	cross     []*model // by fold, with Crossfit
 	n         int      // events, with Crossfit
+	listQ     listModel
+	listModel *listModel // as it was after the last fit
 }
 
 func (e *engine) run(ctx context.Context) error {
@@ -254,7 +259,7 @@ func (e *engine) run(ctx context.Context) error {
 			ended = true
 		} else {
 			if at == 0 && b.n > 0 {
-				if err := e.begin(&b.events[0]); err != nil {
+				if err := e.begin(b.events[:b.n]); err != nil {
 					return err
 				}
 			}
@@ -343,18 +348,26 @@ func (e *engine) read(blocks chan<- *block, free <-chan *block, stop <-chan stru
 	}
 }
 
-// begin decides what the first event decides.
-func (e *engine) begin(first *logged.Event) error {
-	p := e.p
+// begin decides what the first events decide.
+func (e *engine) begin(events []logged.Event) error {
+	p, first := e.p, &events[0]
 	p.lists = len(first.Slots) > 0
 	if p.lists {
 		p.keys, p.needQ, p.needDR, p.tallies, p.slope = ListKeys(), false, false, nil, map[string][]int{}
 		p.stored, p.phi, p.boot, p.mrdr = false, false, false, false
 		for _, t := range p.o.Targets {
-			if _, ok := t.(SlotTarget); !ok {
-				return fmt.Errorf("target %s: the log has lists of slots, and %s has no law for a slot; uniform has "+
-					"one", t.Name(), t.Name())
+			if _, ok := t.(ListTarget); !ok {
+				return fmt.Errorf("target %s: the log has lists of slots, and %s has no law for a slot; uniform and column "+
+					"have one", t.Name(), t.Name())
 			}
+		}
+		w := newWorker(e, &scratch{})
+		for _, t := range p.o.Targets {
+			basis, err := w.basisOf(t, events)
+			if err != nil {
+				return err
+			}
+			p.basis = append(p.basis, basis)
 		}
 		p.o.Q = "none"
 	}
@@ -521,6 +534,7 @@ func (e *engine) needsFirst() bool { return e.learner != nil || len(e.mr) > 0 }
 
 // learned adds the sums of a block to the models.
 func (e *engine) learned(a *accumulator) {
+	e.listQ.merge(&a.listQ)
 	if e.learner != nil && e.learner.l != nil {
 		e.learner.total.merge(&a.model)
 	}
@@ -533,6 +547,10 @@ func (e *engine) learned(a *accumulator) {
 
 // fit fits the models after n events. The first fit decides the layout, and sees the first events again.
 func (e *engine) fit(n int) error {
+	if e.p.lists {
+		e.listModel = e.listQ.clone()
+		return nil
+	}
 	if !e.needsFirst() {
 		return nil
 	}
@@ -613,6 +631,11 @@ type worker struct {
 	late             late
 	laws             [][]float64 // π_e of the event of every target, where they are compared
 	differs          []bool      // of every target: an event tells it from the logger
+
+	lists     standings // of the list under way
+	listOf    listOf
+	gamma     *gamma // the last one
+	gammaSets []int
 }
 
 func newWorker(e *engine, s *scratch) *worker {

@@ -217,7 +217,17 @@ func TestGoldenLists(t *testing.T) {
 	r := evaluate(t, "../logged/testdata/lists.dsjson", logged.Options{}, Options{Targets: []Target{Uniform{}}})
 	n := 0
 	for _, e := range r.Targets[0].Estimates {
-		if w := files["lists.dsjson"]["uniform"][e.Estimator]; e.Value == nil || math.Abs(*e.Value-w) > 1e-12 {
+		key, is := map[string]string{"logged": "logged", "sips": "sips", "rips": "rips", "conditional": "iips"}[e.Estimator]
+		if !is { // a conditional law has no marginals and no law of lists
+			if e.Estimator == "cascade-dr" {
+				continue
+			}
+			if e.Value != nil || e.Why == nil || !strings.Contains(*e.Why, "150 of 150 lists are left out") && e.Estimator != "pbm" {
+				t.Errorf("%s: %v %v", e.Estimator, deref(e.Value), e.Why)
+			}
+			continue
+		}
+		if w := files["lists.dsjson"]["uniform"][key]; e.Value == nil || math.Abs(*e.Value-w) > 1e-12 {
 			t.Errorf("%s: %v, want %v", e.Estimator, deref(e.Value), w)
 		}
 		n++
@@ -225,7 +235,7 @@ func TestGoldenLists(t *testing.T) {
 			t.Errorf("%s: sequence %v around %v", e.Estimator, e.Sequence, *e.Value)
 		}
 	}
-	if n != 5 {
+	if n != 4 {
 		t.Errorf("%d estimators", n)
 	}
 }
@@ -374,15 +384,17 @@ func TestImpressions(t *testing.T) {
 	}
 	mean := float64(clicks) / float64(r.Log.Events)
 	for _, e := range r.Targets[0].Estimates {
+		if k := e.Estimator; k != "logged" && k != "iips" && k != "pbm" { // an Open Bandit file has marginals
+			if k != "pi" && !strings.Contains(*e.Why, "lists are left out") {
+				t.Errorf("%s: %v", k, *e.Why)
+			}
+			continue
+		}
 		if *e.Value < mean-1e-12 || *e.Value > mean+1e-12 {
 			t.Errorf("%s: %v, want %v", e.Estimator, *e.Value, mean)
 		}
 		switch {
-		case e.Estimator == "logged":
-		case e.Estimator == "pi":
-			if e.Sequence != nil || !strings.Contains(*e.Why, "lists of 1 to 3 slots") {
-				t.Errorf("pi: %+v", e)
-			}
+		case e.Estimator != "iips":
 		case e.Sequence == nil || e.Sequence[0] > mean || e.Sequence[1] < mean || e.Sequence[0] < 0.1 || e.Sequence[1] > 1.2:
 			t.Errorf("%s: %v around %v", e.Estimator, e.Sequence, mean)
 		}
@@ -391,12 +403,12 @@ func TestImpressions(t *testing.T) {
 	if rows.Log.Events != row {
 		t.Errorf("%d rows, want %d", rows.Log.Events, row)
 	}
-	dst := make([]float64, 2)
+	var st logged.Standing
 	e := &logged.Event{K: 2, Slots: []logged.Slot{{ID: "2", Allowed: []int{1, 0}}, {ID: "3", Allowed: []int{1, 0}}}}
-	if err := bts.SlotLaw(dst, e, 0); err != nil || dst[0] != bts.Ranks()[1][1] {
-		t.Errorf("%v %v", dst, err)
+	if err := bts.Stand(&st, e, 0); err != nil || st.Marginals[1] != bts.Ranks()[1][1] {
+		t.Errorf("%v %v", st, err)
 	}
-	if err := bts.SlotLaw(dst, e, 1); err == nil {
+	if err := bts.Stand(&st, e, 1); err == nil {
 		t.Error("a slot beyond the list was taken")
 	}
 }

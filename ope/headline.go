@@ -98,13 +98,15 @@ func (e *engine) doubt(ta *targetSums, key string) string {
 	}
 	n := float64(e.total.n)
 	second, third := n, n
-	if key != "logged" {
+	if e.p.lists && key != "logged" {
+		var few string
+		if second, third, few = e.listMoments(ta, key); few != "" {
+			return few
+		}
+	} else if key != "logged" {
 		second, third = ta.second, ta.third
 		least := ta.least
-		if key == "sips" || key == "rips" {
-			least = ta.rarest
-		}
-		if e.total.noLaw > 0 || e.p.lists {
+		if e.total.noLaw > 0 {
 			if e.total.n < leastWithoutLaw {
 				return fmt.Sprintf("fewer than %d decisions without the logger's whole law", leastWithoutLaw)
 			}
@@ -416,12 +418,14 @@ type difference struct {
 func (e *engine) differenceOf(ta *targetSums) *difference {
 	p := e.p
 	switch {
-	case p.lists && e.total.slots != e.total.slotsMin:
-		// Σ (w − 1) r' + L ≥ 0 with the mean V + L; lengths are known before the draw
-		L := float64(e.total.slotsAll) / float64(e.total.n)
-		return &difference{&ta.listUp, p.scale, 0, 2 * L, 2 * L, L, math.Inf(1)}
 	case p.lists:
-		return &difference{&ta.plain, p.scale * float64(e.total.slots), -1, 1, 0, 0, math.Inf(1)}
+		m := &ta.lists.terms[ta.basis].mean
+		if m.slots == m.least {
+			return &difference{&ta.plain, p.scale * float64(m.slots), -1, 1, 0, 0, math.Inf(1)}
+		}
+		// Σ (w − 1) r' + L ≥ 0 with the mean V + L; lengths are known before the draw
+		L := float64(m.all) / float64(m.n)
+		return &difference{&ta.lists.up, p.scale, 0, 2 * L, 2 * L, L, math.Inf(1)}
 	case e.total.noLaw > 0 || e.cross != nil: // the sequence may not use a q from other events
 		return &difference{&ta.plain, p.scale, -1, 1, 0, 0, ta.like.most(e.total.once())}
 	}

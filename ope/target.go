@@ -27,11 +27,12 @@ type Learner interface {
 	Learn(e *logged.Event) error
 }
 
-// SlotTarget is a Target that has a law for the slots of a list as well.
-type SlotTarget interface {
+// ListTarget is a Target that has laws for the slots of a list as well.
+type ListTarget interface {
 	Target
-	// SlotLaw stores the law over the actions that were left, in the order of Allowed.
-	SlotLaw(dst []float64, e *logged.Event, slot int) error
+	// Stand stores what the law says of a slot: the conditional law over Allowed given the entries above, the marginals of all K
+	// actions, or probabilities of the entry alone. s is clear; what the target does not have is left as it is.
+	Stand(s *logged.Standing, e *logged.Event, slot int) error
 }
 
 // Uniform plays every offered action alike.
@@ -49,9 +50,24 @@ func (Uniform) Law(dst []float64, _ *logged.Event, _ []float64) error {
 	return nil
 }
 
-// SlotLaw implements SlotTarget.
-func (Uniform) SlotLaw(dst []float64, _ *logged.Event, _ int) error {
-	return Uniform{}.Law(dst, nil, nil)
+// Stand implements ListTarget: uniform over what is left at each position.
+func (Uniform) Stand(s *logged.Standing, e *logged.Event, slot int) error {
+	allowed := e.Slots[slot].Allowed
+	for range allowed {
+		s.Law = append(s.Law, 1/float64(len(allowed)))
+	}
+	from, n := allowed, float64(len(allowed))
+	switch sets, all := e.Sets(); {
+	case sets == logged.SetsShared:
+		from, n = e.Slots[0].Allowed, float64(all)
+	case sets == logged.SetsOverlap && len(allowed) < e.K: // a sum over what may stand above
+		return nil
+	}
+	s.Marginals = append(s.Marginals, make([]float64, e.K)...)
+	for _, a := range from {
+		s.Marginals[a] = 1 / n
+	}
+	return nil
 }
 
 // Column is the target whose law the log itself has.
@@ -66,6 +82,17 @@ func (Column) Law(dst []float64, e *logged.Event, _ []float64) error {
 		return fmt.Errorf("target: missing, expected the law of the target (--target column)")
 	}
 	copy(dst, e.Target)
+	return nil
+}
+
+// Stand implements ListTarget.
+func (Column) Stand(s *logged.Standing, e *logged.Event, slot int) error {
+	t := e.Slots[slot].Target
+	if t == nil {
+		return fmt.Errorf("slots[%d].target: missing, expected what the target plays there, or target_list_law (--target column)", slot)
+	}
+	s.Conditional, s.Prefix, s.Marginal = t.Conditional, t.Prefix, t.Marginal
+	s.Law, s.Marginals = append(s.Law, t.Law...), append(s.Marginals, t.Marginals...)
 	return nil
 }
 
@@ -199,22 +226,20 @@ func (b *BTS) Name() string { return b.Label }
 // Ranks returns P(item i has rank l) as ranks[l][i].
 func (b *BTS) Ranks() [][]float64 { return b.ranks }
 
-// SlotLaw implements SlotTarget. The position is the slot's id where that is a number from 1, as in an Open Bandit
-// file, else its place.
-func (b *BTS) SlotLaw(dst []float64, e *logged.Event, slot int) error {
-	s, at := &e.Slots[slot], slot
-	if n, err := strconv.Atoi(s.ID); err == nil && n >= 1 {
+// Stand implements ListTarget: the law of a rank is a marginal, P(item i has rank l). The position is the slot's id where that is a
+// number from 1, as in an Open Bandit file, else its place.
+func (b *BTS) Stand(s *logged.Standing, e *logged.Event, slot int) error {
+	x, at := &e.Slots[slot], slot
+	if n, err := strconv.Atoi(x.ID); err == nil && n >= 1 {
 		at = n - 1
 	}
 	if at >= len(b.ranks) {
-		return fmt.Errorf("slot %s, expected one of %d, the length of a list", s.ID, len(b.ranks))
+		return fmt.Errorf("slot %s, expected one of %d, the length of a list", x.ID, len(b.ranks))
 	}
-	for i, a := range s.Allowed {
-		if len(dst) != len(b.ranks[at]) || a >= len(b.ranks[at]) {
-			return fmt.Errorf("%d actions, expected %d, as alpha has", len(dst), len(b.ranks[at]))
-		}
-		dst[i] = b.ranks[at][a]
+	if e.K != len(b.ranks[at]) {
+		return fmt.Errorf("%d actions, expected %d, as alpha has", e.K, len(b.ranks[at]))
 	}
+	s.Marginals = append(s.Marginals, b.ranks[at]...)
 	return nil
 }
 

@@ -49,6 +49,7 @@ type evaluation struct {
 	out        string
 	json       bool
 	force      bool
+	examined   string
 	benchmark  string
 	coverage   bool
 	crossfit   int
@@ -166,6 +167,7 @@ func (e *evaluation) flags(f *pflag.FlagSet) {
 	f.StringVar(&e.estimators, "estimators", strings.Join(ope.Defaults, ","), "estimators, or all")
 	f.StringVar(&e.set, "set", "", "parameters of estimators: dros=16,ls=0.25")
 	f.StringVar(&e.grid, "grid", "", "what SLOPE++ chooses from: dros=1:4:16,ls=1:0.5")
+	f.StringVar(&e.examined, "examination", "", "of lists, for pbm: how often each position is examined, as 1,0.6,0.3; default: learned from the log")
 	f.StringVar(&e.law, "law", "recorded", "recorded, or marginal: beside it, for the data directory of a model with "+
 		"key = \"decision\", estimates with the law of the decision without the members that were drawn for it")
 	f.IntVar(&e.redraws, "redraws", 1024, "how often --law marginal draws each decision anew")
@@ -294,6 +296,19 @@ func (e *evaluation) options() (ope.Options, error) {
 		return o, term.Misuse(fmt.Errorf("--at-end: %d targets, expected at most 16", len(e.targets)))
 	}
 	o.LeaveOut = e.estimators == "all"
+	if e.examined != "" {
+		some := false
+		for text := range strings.SplitSeq(e.examined, ",") {
+			v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+			if err != nil || !(v >= 0) || v > 1e9 {
+				return o, term.Misuse(fmt.Errorf("--examination %s: %s is not a number from 0", e.examined, text))
+			}
+			o.Examination, some = append(o.Examination, v), some || v > 0
+		}
+		if !some {
+			return o, term.Misuse(fmt.Errorf("--examination %s: no position is examined", e.examined))
+		}
+	}
 	if o.Estimators, err = estimatorKeys(e.estimators); err != nil {
 		return o, err
 	}
@@ -446,7 +461,7 @@ func (e *evaluation) defaultTarget() (string, error) {
 	var ev logged.Event
 	if err := f.r.Read(&ev); err != nil && err != io.EOF {
 		return "", err
-	} else if err == nil && ev.Target != nil {
+	} else if err == nil && (ev.Target != nil || len(ev.Slots) > 0 && ev.Slots[0].Target != nil) {
 		return "column", nil
 	}
 	return "uniform", nil
