@@ -2,6 +2,7 @@ package effects
 
 import (
 	"math"
+	"slices"
 
 	"troupe/internal/linalg"
 )
@@ -16,8 +17,9 @@ type block struct {
 	a          []float64 // A = Σ xxᵀ
 	b          []float64 // Σ x·(y − tail)
 	post       posterior
-	sum        uint64 // of the posterior, for the digest
-	shared     *share // readers have it: it is copied before it changes
+	placed     []*placed // of a model of lists: sums by place, of which a and b are made
+	sum        uint64    // of the posterior, for the digest
+	shared     *share    // readers have it: it is copied before it changes
 }
 
 // posterior is that of the coefficients of a block: N(m, P).
@@ -33,6 +35,7 @@ func (b *block) clone() *block {
 	c := *b
 	c.a, c.b = copied(b.a), copied(b.b)
 	c.post.m, c.post.p = copied(b.post.m), copied(b.post.p)
+	c.placed = slices.Clone(b.placed)
 	c.shared = nil
 	return &c
 }

@@ -19,15 +19,17 @@ type trial struct {
 
 // pending is a decision that is not judged yet.
 type pending struct {
-	key    uint64
-	t      uint64 // number of the decision
-	y      float64
-	z, q   float64 // what the model expected, and how surely
-	copies [4]expected
-	open   uint32 // decisions that waited for a reward then, this one included
-	known  bool   // the model had an estimate
-	done   bool   // nothing more comes
-	given  bool   // y is the reward
+	key      uint64
+	t        uint64 // number of the decision
+	y        float64
+	z, q     float64 // what the model expected, and how surely
+	copies   [4]expected
+	open     uint32         // decisions that waited for a reward then, this one included
+	known    bool           // the model had an estimate
+	done     bool           // nothing more comes
+	given    bool           // y is the reward
+	list     []listExpected // of a list whose rewards are not there
+	evidence *[4]float64    // of a list, for each copy
 }
 
 // expected is what a copy expected.
@@ -113,6 +115,11 @@ func (m *Model) has(slot int) bool {
 	for _, b := range m.s.main.blocks {
 		if b != nil {
 			size += 16 * len(b.a)
+			for _, p := range b.placed {
+				if p != nil {
+					size += 8 * len(p.a)
+				}
+			}
 		}
 	}
 	switch {
@@ -148,7 +155,13 @@ func (m *Model) weigh(p *pending) {
 			if e.born != c.born || e.slot != c.slot || e.born == 0 {
 				continue
 			}
-			c.weigh = max(least, c.weigh+m.evidenceOf(p, e))
+			r := 0.
+			if p.evidence != nil {
+				r = p.evidence[i]
+			} else {
+				r = m.evidenceOf(p, e)
+			}
+			c.weigh = max(least, c.weigh+r)
 			break
 		}
 	}
@@ -162,10 +175,15 @@ func (m *Model) weigh(p *pending) {
 
 // evidenceOf is the evidence of one decision for a copy.
 func (m *Model) evidenceOf(p *pending, e *expected) float64 {
-	sd := sqrt(m.s.h.s2)
-	d := min(max((e.z-p.z)/sd, -1), 1)
-	u := (p.y - p.z) / sd
-	r := (float64(d*u) - float64(float64(d*d)/2)) / (1 + float64(float64(p.open)*max(p.q, e.q))/m.s.h.s2)
+	return evidenceFor(sqrt(m.s.h.s2), p.y, p.z, e.z, float64(float64(p.open)*max(p.q, e.q)))
+}
+
+// evidenceFor is the evidence for a copy that expected e where the model expected z, of a reward y with this deviation; q is
+// the variance of what was expected, times the decisions that waited.
+func evidenceFor(sd, y, z, e, q float64) float64 {
+	d := min(max((e-z)/sd, -1), 1)
+	u := (y - z) / sd
+	r := (float64(d*u) - float64(float64(d*d)/2)) / (1 + q/float64(sd*sd))
 	return min(max(r, -evidence), evidence)
 }
 

@@ -14,6 +14,7 @@ type record struct {
 	event uint64 // number of the learned event, from 1
 	t     uint64 // of its decision
 	block int32
+	place int // of a list: placeOf
 
 	weight float64 // of the event, which fades
 	raw    float64

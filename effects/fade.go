@@ -78,6 +78,11 @@ func (s *sums) fade(g float64) {
 		for i := range b.b {
 			b.b[i] *= g
 		}
+		for c, p := range b.placed {
+			if p != nil {
+				b.ownPlace(c).fade(g)
+			}
+		}
 		b.digest()
 	}
 	for at, p := range s.tail.pages {
@@ -104,5 +109,15 @@ func (x *extremes) fade(g float64) {
 			faded[i].weight *= g
 		}
 		*list = faded
+	}
+}
+
+func (p *placed) fade(g float64) {
+	p.n, p.sy, p.syy, p.rest = p.n*g, p.sy*g, p.syy*g, p.rest*g
+	for i := range p.a {
+		p.a[i] *= g
+	}
+	for i := range p.v {
+		p.v[i] *= g
 	}
 }

@@ -41,6 +41,17 @@ func (f *fit) clone() *fit {
 // estimates begins an estimate when the number of events has grown by a quarter, and goes on with one that is under
 // way.
 func (m *Model) estimates() {
+	if m.s.h.lists != nil {
+		if m.s.n >= m.s.next {
+			by := listGrowth
+			if m.s.n >= lateEvents {
+				by = lateGrowth
+			}
+			m.s.next = uint64(float64(m.s.n)*by) + 1
+			m.fitLists()
+		}
+		return
+	}
 	if m.s.fit == nil && m.s.n >= m.s.next {
 		m.s.next = uint64(float64(m.s.n)*growth) + 1
 		m.s.fit = m.beginFit()

@@ -39,13 +39,19 @@ type hyper struct {
 	variance float64   // of the rewards, 0 while all were equal
 	s2       float64   // of the noise
 	tau      []float64 // of each group
+	lists    *scales   // of a model of lists, nil otherwise
 }
 
 // known reports whether two rewards differed at the last estimate.
 func (h *hyper) known() bool { return h.variance > 0 }
 
 // prior is the variance of a coefficient before its first event, as it plays.
-func (h *hyper) prior(group int32) float64 { return widen * h.tau[group] }
+func (h *hyper) prior(group int32) float64 {
+	if h.lists != nil {
+		return listWiden * h.tau[group]
+	}
+	return widen * h.tau[group]
+}
 
 // first is the first guess of a group's variance.
 func (h *hyper) first(g group) float64 {
@@ -53,5 +59,13 @@ func (h *hyper) first(g group) float64 {
 	if v == 0 {
 		v = 1
 	}
-	return guess * g.base() * v
+	switch {
+	case h.lists == nil:
+		return guess * g.base() * v
+	case g.kind == ofAction && g.a == 0:
+		return v
+	case g.gated():
+		return shutShare * v
+	}
+	return g.listBase() * v
 }

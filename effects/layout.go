@@ -11,20 +11,24 @@ import (
 type kind uint8
 
 const (
-	ofAction      kind = iota // the action itself: the intercept of its block, or its id where actions have features
-	ofValues                  // a field of words, booleans or texts: one coefficient for each value
-	ofSlope                   // a number: its slope
-	ofRanges                  // a number: six overlapping ranges
-	ofPairs                   // two fields of words: one for each pair of values that was seen
-	ofGrid                    // two numbers: products of their ranges
-	ofProducts                // a value or range of the action × one of the context
-	ofIDs                     // an action's id × a value of the context
-	ofOwnFeatures             // added to the kinds of an action's own features
+	ofAction         kind = iota // the action itself: the intercept of its block, or its id where actions have features
+	ofValues                     // a field of words, booleans or texts: one coefficient for each value
+	ofSlope                      // a number: its slope
+	ofRanges                     // a number: six overlapping ranges
+	ofPairs                      // two fields of words: one for each pair of values that was seen
+	ofGrid                       // two numbers: products of their ranges
+	ofProducts                   // a value or range of the action × one of the context
+	ofIDs                        // an action's id × a value of the context
+	ofRepeated                   // of a list: an entry above has the same value of a field
+	ofRepeatedValues             // one for each value of it
+	ofPosition                   // of a list: one for each position
+	ofPlaces                     // an action's id × a position
+	ofOwnFeatures    kind = 32   // added to the kinds of an action's own features
 )
 
 // bases are the first guesses of a group's variance, in units of guess · the variance of the rewards.
 var bases = [...]float64{ofAction: 1, ofValues: .45, ofSlope: .1, ofRanges: .05, ofPairs: .05, ofGrid: .05,
-	ofProducts: 1, ofIDs: .15}
+	ofProducts: 1, ofIDs: .15, ofRepeated: .5, ofRepeatedValues: .15, ofPosition: .15, ofPlaces: .15}
 
 // group is a group of coefficients: its kind, and the fields that it is of.
 type group struct {
@@ -87,6 +91,7 @@ type coord struct {
 // so many entries of its lists, and find them by maps of their own.
 type layout struct {
 	joint  bool // one block for all actions, because they have features
+	lists  bool // of lists: an id has a coordinate from its second event on, and is a value of the tail before
 	fields []field
 	groups []group
 	coords []coord
@@ -543,9 +548,12 @@ func (r *reading) action(l *layout, x *index, id uint64, atoms []Atom, to learne
 	r.side(l, x, nil, r.compared, 0, ofOwnFeatures, to)
 	r.side(l, x, r.levels, r.spans, contexts, 0, to)
 	idKey := mix2(id, 4)
-	known := to == nil || to.seenBefore(idKey) && to.seenBefore(mix(idKey))
-	if known {
+	known := to == nil || to.seenBefore(idKey) && (l.lists || to.seenBefore(mix(idKey)))
+	switch {
+	case known:
 		r.put(l, x, idKey, group{kind: ofAction, a: actionField}, 1, to)
+	case l.lists:
+		r.loose(l, x, idKey, group{kind: ofAction, a: actionField}, 1, true, to)
 	}
 	r.parts(l, x, r.ownLevels, r.ownSpans, numbers, func(key uint64, f fieldKey, k kind, v float64) {
 		r.parts(l, x, r.levels, r.spans, contexts, func(other uint64, of fieldKey, ok kind, w float64) {

@@ -39,6 +39,7 @@ type Model struct {
 	scratch scratch
 	solver  solver
 	drawing drawing
+	lists   listDraw
 }
 
 // state is what a model has learned. What others share of it is copied before it changes.
@@ -52,6 +53,7 @@ type state struct {
 
 	offset   float64 // the first reward, then the median of the early ones; sums are of rewards less it
 	events   uint64  // learned events
+	rewards  uint64  // of lists: learned rewards of entries
 	n        uint64  // those that the main sums have
 	t        uint64  // decisions until the last event was learned
 	next     uint64  // events at the next estimate
@@ -72,6 +74,16 @@ type event struct {
 	context, action []Atom
 	y               float64
 	t               uint64
+	list            []Entry // of a list, then there is no action
+	whole           bool    // the list has one reward
+}
+
+// entries are those of its list, of one action a list of one.
+func (e *event) entries() []Entry {
+	if e.list == nil {
+		return []Entry{{Action: e.action, Y: e.y, Given: true}}
+	}
+	return e.list
 }
 
 // sums are what a copy of the model knows: blocks, and the tail.
@@ -203,7 +215,7 @@ func (m *Model) seenBefore(key uint64) bool { return m.s.seen.seenBefore(key) }
 
 func (m *Model) room(g group) bool {
 	limit := m.limit()
-	if g.kind == ofProducts || g.kind == ofIDs {
+	if g.kind == ofProducts || g.kind == ofIDs || g.kind == ofPlaces {
 		limit = int(crossed * float64(limit))
 	}
 	return len(m.s.lay.coords) < limit
@@ -289,6 +301,10 @@ const largest = 1e100
 // It costs D² operations for D coordinates of the action's block, in the model and in each copy, and a slice of the estimate
 // under way: about D³ for one block in an event (docs/design/default.md, cost).
 func (m *Model) Learn(key uint64, context, action []Atom, y float64) {
+	if m.s.h.lists != nil { // a list of one
+		m.LearnList(key, context, []Entry{{Action: action, Y: y, Given: true}}, false)
+		return
+	}
 	y = min(max(y, -largest), largest)
 	if m.s.events == 0 {
 		m.s.offset = y
@@ -313,7 +329,7 @@ var earlyFits = [...]int{8, 16, 32}
 // learn learns the reward of decision t, and returns what it counted as, relative to the offset.
 func (m *Model) learn(context, action []Atom, y float64, t uint64) float64 {
 	if !m.s.grown {
-		m.s.early = append(m.s.early, event{slices.Clone(context), slices.Clone(action), y, t})
+		m.s.early = append(m.s.early, event{context: slices.Clone(context), action: slices.Clone(action), y: y, t: t})
 	}
 	features := len(action) > 1 && !m.s.lay.joint
 	if features || !m.s.grown && slices.Contains(earlyFits[:], len(m.s.early)) {
@@ -375,9 +391,11 @@ func (m *Model) scales() {
 				note(a.field(), a.Value)
 			}
 		}
-		for _, a := range e.action[1:] {
-			if a.number() {
-				note(a.field()|actionField, a.Value)
+		for _, x := range e.entries() {
+			for _, a := range x.Action[1:] {
+				if a.number() {
+					note(a.field()|actionField, a.Value)
+				}
 			}
 		}
 	}
@@ -385,8 +403,10 @@ func (m *Model) scales() {
 	r := &m.reading
 	for _, e := range m.s.early {
 		r.scan(&m.s.lay, &m.find, 0, e.context, nil)
-		r.scan(&m.s.lay, &m.find, actionField, e.action[1:], nil)
-		r.comparisons(&m.s.lay, note)
+		for _, x := range e.entries() {
+			r.scan(&m.s.lay, &m.find, actionField, x.Action[1:], nil)
+			r.comparisons(&m.s.lay, note)
+		}
 	}
 	fix()
 }
@@ -454,6 +474,10 @@ func holds(list []record, event uint64) bool {
 func (m *Model) correct(r *record, y float64) {
 	for _, s := range append([]*sums{m.s.main}, m.s.copies...) {
 		if s != m.s.main && s.born >= r.t {
+			continue
+		}
+		if m.s.h.lists != nil {
+			m.correctAt(s, r, y)
 			continue
 		}
 		b := s.at(r.block, &m.s.h)

@@ -31,6 +31,11 @@ func (m *Model) each(f func(of **share)) {
 		for _, b := range s.blocks {
 			if b != nil {
 				f(&b.shared)
+				for _, p := range b.placed {
+					if p != nil {
+						f(&p.shared)
+					}
+				}
 			}
 		}
 		for _, p := range s.tail.pages {
@@ -116,6 +121,12 @@ func (m *Model) Digest() (d [16]byte) {
 	for _, x := range []float64{m.s.h.mean, m.s.h.s2, m.s.h.variance, m.s.offset} {
 		add(math.Float64bits(x))
 	}
+	if l := m.s.h.lists; l != nil {
+		for c := range l.e {
+			add(math.Float64bits(l.e[c]))
+			add(math.Float64bits(l.s2[c]))
+		}
+	}
 	add(uint64(len(m.s.lay.coords))<<32 | uint64(len(m.s.lay.ids)))
 	add(uint64(len(m.s.lay.fields))<<32 | uint64(len(m.s.lay.groups)))
 	for i, x := range h {
@@ -134,12 +145,20 @@ func (m *Model) Bytes() int {
 		for _, b := range s.blocks {
 			if b != nil {
 				n += 128 + 16*len(b.a) + 16*len(b.b)
+				for _, p := range b.placed {
+					if p != nil {
+						n += 64 + 8*len(p.a) + 8*len(p.v)
+					}
+				}
 			}
 		}
 		n += len(s.tail.pages) * (pageCells*32 + 16)
 	}
 	for _, e := range m.s.early {
 		n += 16*(len(e.context)+len(e.action)) + 64
+		for _, x := range e.list {
+			n += 16*len(x.Action) + 40
+		}
 	}
 	return n
 }

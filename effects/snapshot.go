@@ -82,6 +82,9 @@ func (s *state) check() error {
 			if d > len(s.lay.coords) || len(b.a) != triangle(d) || len(b.post.p) != triangle(d) || len(b.post.m) != d {
 				return errors.New("a block has another size")
 			}
+			if err := b.checkPlaces(d, s.h.lists != nil); err != nil {
+				return err
+			}
 		}
 		if n := len(x.tail.pages); n&(n-1) != 0 || n > maxPages {
 			return errors.New("the tail has another size")
@@ -228,6 +231,7 @@ func (c *codec) floats(x *[]float64) {
 
 func (s *state) code(c *codec) {
 	c.bool(&s.lay.joint)
+	c.bool(&s.lay.lists)
 	list2(c, &s.lay.fields, func(f *field) {
 		uint64s(c, &f.key)
 		c.bool(&f.number)
@@ -265,7 +269,7 @@ func (s *state) code(c *codec) {
 		s.fit.code(c)
 	}
 	c.float(&s.offset)
-	for _, x := range []*uint64{&s.events, &s.n, &s.t, &s.next, &s.births[0], &s.births[1], &s.births[2], &s.births[3]} {
+	for _, x := range []*uint64{&s.events, &s.rewards, &s.n, &s.t, &s.next, &s.births[0], &s.births[1], &s.births[2], &s.births[3]} {
 		uint64s(c, x)
 	}
 	list2(c, &s.extremes.top, func(r *record) { r.code(c) })
@@ -276,7 +280,9 @@ func (s *state) code(c *codec) {
 	list2(c, &s.early, func(e *event) {
 		atoms := func(x *[]Atom) { list2(c, x, func(a *Atom) { c.fixed(&a.Hash); c.float(&a.Value) }) }
 		atoms(&e.context)
-		if atoms(&e.action); len(e.action) == 0 {
+		list2(c, &e.list, func(x *Entry) { atoms(&x.Action); c.float(&x.Y); c.bool(&x.Given) })
+		c.bool(&e.whole)
+		if atoms(&e.action); len(e.action) == 0 && len(e.list) == 0 {
 			c.fail("an early event has no action")
 		}
 		c.float(&e.y)
@@ -321,6 +327,13 @@ func (h *hyper) code(c *codec) {
 			c.fail("a variance is not positive")
 		}
 	}
+	there := h.lists != nil
+	if c.bool(&there); there {
+		if !c.write {
+			h.lists = &scales{}
+		}
+		h.lists.code(c)
+	}
 }
 
 func (s *sums) code(c *codec) {
@@ -339,6 +352,16 @@ func (s *sums) code(c *codec) {
 		for _, v := range []*[]float64{&b.a, &b.b, &b.post.m, &b.post.p} {
 			c.floats(v)
 		}
+		list2(c, &b.placed, func(x **placed) {
+			there := *x != nil
+			if c.bool(&there); !there {
+				return
+			}
+			if !c.write {
+				*x = &placed{}
+			}
+			(*x).code(c)
+		})
 		if !c.write && c.err == nil && len(b.post.p) == triangle(len(b.post.m)) {
 			b.digest()
 		}
@@ -381,6 +404,9 @@ func (r *record) code(c *codec) {
 	uint64s(c, &r.event)
 	uint64s(c, &r.t)
 	uint64s(c, &r.block)
+	if uint64s(c, &r.place); r.place >= places {
+		c.fail("an extreme reward has no place")
+	}
 	c.float(&r.weight)
 	c.float(&r.raw)
 	c.float(&r.y)
@@ -421,6 +447,16 @@ func (t *trial) code(c *codec) {
 		c.bool(&p.known)
 		c.bool(&p.done)
 		c.bool(&p.given)
+		list2(c, &p.list, func(x *listExpected) { x.code(c) })
+		judged := p.evidence != nil
+		if c.bool(&judged); judged {
+			if !c.write {
+				p.evidence = new([4]float64)
+			}
+			for i := range p.evidence {
+				c.float(&p.evidence[i])
+			}
+		}
 	})
 	uint64s(c, &t.first)
 	uint64s(c, &t.decided)

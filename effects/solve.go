@@ -16,6 +16,7 @@ type solver struct {
 	x    []float64 // X = U⁻¹, so that P = XXᵀ
 	m, r []float64
 	diag []float64
+	free []bool // see unscaled
 }
 
 // row returns row i of a triangle from its diagonal on.

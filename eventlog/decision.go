@@ -133,6 +133,9 @@ type Decision struct {
 	Group        Group  `json:"group,omitzero" doc:"of a model with a control group: the group of the decision"`
 	Control      uint32 `json:"control,omitzero" doc:"share of the control group, in millionths"`
 	ControlFirst bool   `json:"control_first,omitzero" doc:"the control group plays the first candidate, and not a uniform one"`
+	// List is of the decision of a list. Action, Index, Num and Den are then those of its first entry, and Atoms the
+	// encoding of the context and of every entry, one behind the other.
+	List *List `json:"list,omitempty" doc:"of a list: its entries and what their probabilities follow from"`
 }
 
 // Group is whether a decision is one of the model or of the control group.
@@ -201,6 +204,11 @@ func (r *Decision) check() error {
 
 // checkNew checks the other fields.
 func (r *Decision) checkNew() error {
+	if r.List != nil {
+		if err := r.List.check(r); err != nil {
+			return err
+		}
+	}
 	switch {
 	case r.Floor > FloorUnit:
 		return fmt.Errorf("decision: floor = %d, want at most %d: %w", r.Floor, FloorUnit, ErrMalformed)
@@ -365,7 +373,11 @@ func (r *Decision) append(b []byte) []byte {
 	b = putUint(b, 40, uint64(r.Baseline))
 	b = putUint(b, 41, uint64(r.Group))
 	b = putUint(b, 42, uint64(r.Control))
-	return putBool(b, 43, r.ControlFirst)
+	b = putBool(b, 43, r.ControlFirst)
+	if r.List != nil {
+		b = putBytes(b, 50, r.List.append())
+	}
+	return b
 }
 
 func (r *Decision) field(d *decoder) {
@@ -452,6 +464,8 @@ func (r *Decision) field(d *decoder) {
 		r.Control = d.uint32()
 	case 43:
 		r.ControlFirst = d.bool()
+	case 50:
+		r.List = d.list()
 	default:
 		d.unknown()
 	}
@@ -462,13 +476,20 @@ type Activate struct {
 	Event Event `json:"event"`
 	Time  int64 `json:"time,omitzero"`
 	Model ID    `json:"model,omitzero"` // copied from the decision, so that a model's records can be told from others'
+	// Shown is 1 + how many positions of a list were on the screen, 0 where nothing is said.
+	Shown uint32 `json:"shown,omitzero"`
 }
 
 // Kind implements Record.
-func (*Activate) Kind() Kind     { return KindActivate }
-func (r *Activate) check() error { return r.Event.check("activate: event") }
+func (*Activate) Kind() Kind { return KindActivate }
+func (r *Activate) check() error {
+	if r.Shown > MaxPositions+1 {
+		return fmt.Errorf("activate: shown = %d: %w", r.Shown, ErrMalformed)
+	}
+	return r.Event.check("activate: event")
+}
 func (r *Activate) append(b []byte) []byte {
-	return putFixed(putInt(putEvent(b, 1, r.Event), 2, r.Time), 3, uint64(r.Model))
+	return putUint(putFixed(putInt(putEvent(b, 1, r.Event), 2, r.Time), 3, uint64(r.Model)), 20, uint64(r.Shown))
 }
 func (r *Activate) field(d *decoder) {
 	switch d.num {
@@ -478,6 +499,8 @@ func (r *Activate) field(d *decoder) {
 		r.Time = d.int()
 	case 3:
 		r.Model = ID(d.fixed())
+	case 20:
+		r.Shown = d.uint32()
 	default:
 		d.unknown()
 	}
@@ -500,6 +523,12 @@ type Reward struct {
 	Cost     float64 `json:"cost,omitzero"`      // what the event cost, in units of money
 	Costed   bool    `json:"costed,omitzero"`    // it has a cost, which may be 0
 	OnlyCost bool    `json:"only_cost,omitzero"` // it is no reward: Y is not read
+
+	// Of a list with a reward for each position: which ones this call rewards, ascending, and how; Y is 0. Shown is 1 + how
+	// many positions were on the screen, 0 where nothing is said.
+	Positions []uint64  `json:"positions,omitempty"`
+	Ys        []float64 `json:"ys,omitempty"`
+	Shown     uint32    `json:"shown,omitzero"`
 }
 
 // Kind implements Record.
@@ -514,7 +543,7 @@ func (r *Reward) check() error {
 	if !r.Costed && (r.Cost != 0 || r.OnlyCost) {
 		return fmt.Errorf("reward: cost = %v, only_cost = %t without costed: %w", r.Cost, r.OnlyCost, ErrMalformed)
 	}
-	return firstError(r.Event.check("reward: event"), checkVector("reward: x", r.X),
+	return firstError(r.Event.check("reward: event"), r.checkPositions(), checkVector("reward: x", r.X),
 		checkFinite("reward: y", r.Y), checkText("reward: source", r.Source), checkAtoms("reward", r.X, r.Atoms))
 }
 func (r *Reward) append(b []byte) []byte {
@@ -528,7 +557,10 @@ func (r *Reward) append(b []byte) []byte {
 	b = putBytes(b, 8, r.Atoms)
 	b = putFloat(b, 9, r.Cost)
 	b = putBool(b, 10, r.Costed)
-	return putBool(b, 11, r.OnlyCost)
+	b = putBool(b, 11, r.OnlyCost)
+	b = putUints(b, 20, r.Positions)
+	b = putFloats(b, 21, r.Ys)
+	return putUint(b, 22, uint64(r.Shown))
 }
 func (r *Reward) field(d *decoder) {
 	switch d.num {
@@ -554,6 +586,12 @@ func (r *Reward) field(d *decoder) {
 		r.Costed = d.bool()
 	case 11:
 		r.OnlyCost = d.bool()
+	case 20:
+		r.Positions = list(d, d.slate.votes)
+	case 21:
+		r.Ys = d.floats()
+	case 22:
+		r.Shown = d.uint32()
 	default:
 		d.unknown()
 	}

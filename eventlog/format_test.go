@@ -39,7 +39,7 @@ func TestFormatPage(t *testing.T) {
 		}
 	}
 
-	code := map[string]string{"Event": ""}
+	code := map[string]string{"Event": "", "List": ""}
 	probe := func(name string, of reflect.Type, encode func(reflect.Value) []byte) {
 		for i := range of.NumField() {
 			f := of.Field(i)
@@ -68,6 +68,10 @@ func TestFormatPage(t *testing.T) {
 				*p, kind = []Digest{{3, 3}}, "bytes"
 			case *[]Price:
 				*p, kind = []Price{{3, 3, 3}}, "bytes"
+			case *[]string:
+				*p, kind = []string{"abc"}, "bytes"
+			case **List:
+				*p, kind = &List{Voters: 3}, "List"
 			case *Event:
 				*p, kind = Event{3, 3, 3}, "Event"
 			case *bool:
@@ -80,7 +84,7 @@ func TestFormatPage(t *testing.T) {
 				v.SetUint(3)
 				kind = "uint32"
 			}
-			wire := map[string]uint32{"fixed64": wireFixed, "double": wireFixed, "string": wireBytes, "bytes": wireBytes, "Event": wireBytes}[kind]
+			wire := map[string]uint32{"fixed64": wireFixed, "double": wireFixed, "string": wireBytes, "bytes": wireBytes, "Event": wireBytes, "List": wireBytes}[kind]
 			value := map[string]uint64{"bool": 1, "sint64": 6, "uint64": 3, "uint32": 3, "fixed64": 3}[kind]
 			d := decoder{rest: encode(x)}
 			for d.next() {
@@ -101,6 +105,10 @@ func TestFormatPage(t *testing.T) {
 		d := decoder{rest: putEvent(nil, 1, v.Elem().Interface().(Event))}
 		d.next()
 		return d.data
+	})
+	probe("List", reflect.TypeFor[List](), func(v reflect.Value) []byte {
+		l := v.Elem().Interface().(List)
+		return l.append()
 	})
 	for k := range kindNames {
 		r := newRecord(Kind(k))

@@ -88,7 +88,10 @@ func genRecord(t *rapid.T) Record {
 		if len(r.X) == 0 {
 			r.Atoms = genBytes(t, 64)
 		}
-		if r.Offered >= 2 && r.Offered < 50 {
+		switch {
+		case r.Offered < 50 && r.Offered >= 1 && rapid.Bool().Draw(t, "list"):
+			genList(t, r)
+		case r.Offered >= 2 && r.Offered < 50:
 			genLaw(t, r)
 		}
 		r.Floor = rapid.Uint32Range(0, FloorUnit).Draw(t, "floor")
@@ -117,6 +120,13 @@ func genRecord(t *rapid.T) Record {
 		}
 		if rapid.Bool().Draw(t, "costed") {
 			r.Costed, r.Cost, r.OnlyCost = true, math.Abs(genFloat(t)), rapid.Bool().Draw(t, "only")
+		}
+		r.Shown = rapid.Uint32Range(0, MaxPositions+1).Draw(t, "shown")
+		if !r.OnlyCost && rapid.Bool().Draw(t, "positions") {
+			r.Y = 0
+			for p := range uint64(rapid.IntRange(1, 5).Draw(t, "how many")) {
+				r.Positions, r.Ys = append(r.Positions, 2*p+1), append(r.Ys, genFloat(t))
+			}
 		}
 	case *Control:
 		switch r.Act = Act(rapid.IntRange(int(Create), int(Members)).Draw(t, "any act")); r.Act {
@@ -169,7 +179,7 @@ func genPlainRecord(t *rapid.T, kind Kind) Record {
 		}
 		return r
 	case KindActivate:
-		return &Activate{genEvent(t), genTime(t), genID(t)}
+		return &Activate{Event: genEvent(t), Time: genTime(t), Model: genID(t), Shown: rapid.Uint32Range(0, MaxPositions+1).Draw(t, "shown")}
 	case KindReward:
 		return &Reward{Event: genEvent(t), Model: genID(t), X: genVector(t), Y: genFloat(t), Source: genText(t), Time: genTime(t), Key: genID(t)}
 	case KindExpire:
@@ -252,8 +262,10 @@ func TestEveryFieldIsKept(t *testing.T) {
 			r.Costs, r.Price, r.Expects, r.Play = []float64{.5, 0, 3e-5}, .25, .125, PlayStop
 			r.Baseline, r.Notes = 2, NoteType|NoteAlike
 			r.Group = GroupControl
+			r.List = nil // no list has a law of actions: TestRecordRoundTrip, TestFormatPage
 		case *Reward:
 			r.X, r.Cost = nil, .25
+			r.Positions, r.Ys = nil, nil // no list has one reward and several
 		case *Control:
 			r.Act, r.Version, r.From, r.Data = Configure, 0, 0, nil
 		case *Checkpoint:
@@ -296,6 +308,9 @@ func fill(t *testing.T, v reflect.Value, n uint64) {
 		for i := range v.NumField() {
 			fill(t, v.Field(i), n+uint64(i))
 		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem(), n)
 	default:
 		t.Fatalf("no value for %v", v.Type())
 	}

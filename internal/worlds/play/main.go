@@ -53,6 +53,7 @@ type config struct {
 	spans   [][2]int
 	jobs    int
 	each    bool
+	listed  string   // kinds of worlds of lists in place of the table
 	wild    []string // VALUE@NUMBER: the matrix of wild values in place of the table
 }
 
@@ -64,6 +65,13 @@ func run(args []string, out, errs io.Writer) int {
 	if err != nil {
 		fmt.Fprintf(errs, "play: %v\n", err)
 		return 2
+	}
+	if c.listed != "" {
+		if err := c.lists(out, c.listed); err != nil {
+			fmt.Fprintf(errs, "play: %v\n", err)
+			return 1
+		}
+		return 0
 	}
 	if c.wild != nil {
 		if err := c.matrix(out); err != nil {
@@ -101,6 +109,7 @@ func parse(args []string, errs io.Writer) (*config, error) {
 	jobs := f.Int("jobs", 2, "worlds at a time")
 	wild := f.String("wild", "", "instead of the table: what one wild value costs in the 1,000 decisions after it, for instance 10@1,1e6@200; all: "+
 		allWild)
+	listed := f.String("lists", "", "instead of the table: kinds of worlds of lists (all, base, held, or names), with commas, model and table of slots")
 	each := f.Bool("each", false, "one line for each world, too")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -108,7 +117,7 @@ func parse(args []string, errs io.Writer) (*config, error) {
 	if f.NArg() > 0 {
 		return nil, fmt.Errorf("%q is no flag", f.Arg(0))
 	}
-	c := &config{T: *T, jobs: *jobs, each: *each, clients: strings.Split(*clients, ",")}
+	c := &config{listed: *listed, T: *T, jobs: *jobs, each: *each, clients: strings.Split(*clients, ",")}
 	var err error
 	if *data == "" {
 		c.kinds, err = worlds.Select(*kinds)
