@@ -103,7 +103,7 @@ func (c *clock) progress(p sim.Progress) {
 	share := float64(time.Since(c.started)) / float64(c.budget)
 	if n := int(10 * share); n > c.tenths {
 		c.tenths = n
-		fmt.Fprintf(c.w, "troupe: %3.0f %% of the budget  %s complete\n", 100*min(1, share),
+		fmt.Fprintf(c.w, "troupe: %3.0f%% of the budget  %s complete\n", 100*min(1, share),
 			term.Many(p.Replications, "replication"))
 	}
 }

@@ -201,7 +201,7 @@ func TestEvaluateAtEnd(t *testing.T) {
 	}
 	args := []string{"evaluate", log, "--actions", "3", "--logger", "uniform", "--target", law, "--at-end", "--out", filepath.Join(dir, "page")}
 	out, errs, code := call(t, args...)
-	for _, want := range []string{"95 % for this n", "95 % at every look", "verdict   settled for this n: better", "if 900 decisions were fixed"} {
+	for _, want := range []string{"95% for this n", "95% at every look", "verdict   settled for this n: better", "if 900 decisions were fixed"} {
 		if code != 0 || !strings.Contains(strings.ReplaceAll(out, "\n          ", " "), want) {
 			t.Errorf("exit %d, no %q in\n%s%s", code, want, out, errs)
 		}
@@ -353,7 +353,7 @@ func TestEvaluateOutcomes(t *testing.T) {
 		if g := x.Guards; len(g) != 3 || g[0].Holds == nil || !*g[0].Holds || g[1].Holds == nil || *g[1].Holds || g[2].Holds != nil {
 			t.Errorf("guards %+v", g)
 		}
-		if !strings.HasPrefix(x.Verdict, "more click; latency has not risen by more than 20 %; latency HAS risen by more than 0.001; cannot say yet whether latency has risen by more than 10 %") {
+		if !strings.HasPrefix(x.Verdict, "more click; latency has not risen by more than 20%; latency HAS risen by more than 0.001; cannot say yet whether latency has risen by more than 10%") {
 			t.Error(x.Verdict)
 		}
 	}

@@ -82,7 +82,7 @@ func TestEvaluateSets(t *testing.T) {
 	if c := answer.Candidates; c == nil || len(c.Rows) != 3 || len(answer.Pairs) != 3 || len(answer.Targets[0].Segments.Rows) != 3 {
 		t.Errorf("%+v", answer)
 	}
-	contains(run(0, without, "--target", targets[1], "--plan", "--rate", "0.3"), "from the laws of 1 500 decisions", "0.3 to 0.33", "today's rate", "decisions a day")
+	contains(run(0, without, "--target", targets[1], "--plan", "--rate", "0.3"), "from the laws of 1,500 decisions", "0.3 to 0.33", "today's rate", "decisions a day")
 	contains(run(0, "--plan", "--actions", "10", "--floor", "0.1", "--rate", "0.05", "--difference", "20%,0.1"), "0.05 to 0.06", "0.05 to 0.15", "% uniform")
 	var plan evaluate.PlanAnswer
 	if err := json.Unmarshal([]byte(run(0, events, "--target", targets[1], "--plan", "--json", "--split", "0.5", "--difference", "0.05")), &plan); err != nil {

@@ -96,7 +96,7 @@ func TestGuides(t *testing.T) {
 		{"README.md", []string{`"status":"accepted"`, `"kind":"decision"`}},
 		{"docs/guide/experiments.md", []string{"80 replications", "figures/column/regret.pdf", "lower bound 20 arms: "}},
 		{"docs/reference/results.md", []string{"ts - es: ", "over 50 replications"}},
-		{"docs/guide/choosing.md", []string{"ensemble(m=64)", "39 400"}},
+		{"docs/guide/choosing.md", []string{"ensemble(m=64)", "39,400"}},
 		{"docs/guide/deep.md", []string{"river-swim", "ensemble(m=20)", "Regret after 300 episodes"}},
 		{"docs/guide/backup.md", []string{"the state of that moment is back", "in 2 parts; it is whole", "verdict  whole"}},
 		{"docs/guide/library.md", []string{"arm 1: "}},

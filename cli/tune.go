@@ -170,7 +170,7 @@ func printTuned(t term.Terminal, r *tune.Result) {
 			}
 			fmt.Fprintln(t.W, t.Words(strings.TrimRight("  "+mark+term.PadRight(term.Shorten(tried(q), 36),
 				37)+term.PadLeft(strings.Join(means, ", "), 18)+
-				term.PadLeft(fmt.Sprintf("n = %d", q.R), 9)+term.PadLeft(fmt.Sprintf("%.0f %%", 100*q.Wins), 7), " ")))
+				term.PadLeft(fmt.Sprintf("n = %d", q.R), 9)+term.PadLeft(fmt.Sprintf("%.0f%%", 100*q.Wins), 7), " ")))
 		}
 		if open := p.Open(); len(open) > 2 {
 			names := make([]string, len(open))
@@ -178,7 +178,7 @@ func printTuned(t term.Terminal, r *tune.Result) {
 				names[k] = tried(q)
 			}
 			fmt.Fprintln(t.W, term.Wrap(t.Words(fmt.Sprintf("  note: %d replications do not decide among %d points "+
-				"(95 %% of resamples): %s. More replications, or a grid with wider steps, may decide",
+				"(95%% of resamples): %s. More replications, or a grid with wider steps, may decide",
 				p.Played, len(open), strings.Join(names, "; "))), 2))
 		}
 		for _, edge := range p.Edges {
@@ -227,7 +227,7 @@ func (d *tuneDisplay) progress(p tune.Progress) {
 		return
 	}
 	d.last = time.Now()
-	line := fmt.Sprintf(" %3.0f %%  %s: stage %d of %d, %d points", 100*float64(p.Rounds)/float64(max(1, p.All)),
+	line := fmt.Sprintf(" %3.0f%%  %s: stage %d of %d, %d points", 100*float64(p.Rounds)/float64(max(1, p.All)),
 		term.Shorten(p.Policy, 40), p.Stage, p.Stages, p.Points)
 	fmt.Fprintf(d.w, "\r\x1b[K%s", line)
 }

@@ -38,7 +38,7 @@ func Example() {
 	}
 	parts, _ := m.Explained()
 	for _, p := range parts[:1] {
-		fmt.Printf("field %d: %.0f %% of what was found\n", p.A, 100*p.Share)
+		fmt.Printf("field %d: %.0f%% of what was found\n", p.A, 100*p.Share)
 	}
 	// Output:
 	// customer 0 votes [64 0]

@@ -360,7 +360,7 @@ func corners() []corner {
 		{name: "after.jsonl", text: okLine[:len(okLine)-1] + ` {}`, want: "expected one JSON object on the line"},
 		{name: "uniform.jsonl", text: `{"action":1,"reward":1,"actions":["a","b","c","d"]}`, o: Options{Logger: even{}}, events: 1, check: func(e []Event) bool { return e[0].Propensity == 0.25 && len(e[0].Law) == 4 }},
 		{name: "skip.jsonl", text: strings.Repeat(okLine, 300) + `{"action":0,"reward":1,"propensity":9}`, o: Options{SkipBad: "yes"}, events: 300, skipped: map[string]int{"bad propensity": 1}},
-		{name: "skipmany.jsonl", text: okLine + `{"action":9,"reward":1,"propensity":0.5,"law":[0.5,0.5]}`, o: Options{SkipBad: "yes"}, want: "1 of 2 events are bad, expected at most 1 %"},
+		{name: "skipmany.jsonl", text: okLine + `{"action":9,"reward":1,"propensity":0.5,"law":[0.5,0.5]}`, o: Options{SkipBad: "yes"}, want: "1 of 2 events are bad, expected at most 1%"},
 		{name: "skipall.jsonl", text: okLine + `{"action":9,"reward":1,"propensity":0.5,"law":[0.5,0.5]}`, o: Options{SkipBad: "all"}, events: 1, skipped: map[string]int{"bad action": 1}},
 		{name: "worst.jsonl", text: okLine + `{"action":0,"reward":7,"propensity":0.5,"law":[0.5,0.5]}`, o: Options{SkipBad: "all", Rewards: &[2]float64{0, 1}}, events: 2, skipped: map[string]int{"bad reward": 1},
 			check: func(e []Event) bool { return e[1].BadReward && math.IsNaN(e[1].Reward) && len(e[1].Law) == 2 }},

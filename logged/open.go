@@ -739,7 +739,7 @@ func (r *Reader) ending() error {
 	case r.bad > 0 && r.o.SkipBad == "yes" && r.bad*100 > all:
 		_, first := r.Bad()
 		return &Error{File: r.name, Found: fmt.Sprintf("%d of %d events are bad", r.bad, all),
-			Want: "at most 1 % (--skip-bad=all takes any share):\n  " + strings.Join(first, "\n  "), fatal: true}
+			Want: "at most 1% (--skip-bad=all takes any share):\n  " + strings.Join(first, "\n  "), fatal: true}
 	case r.events == 0:
 		why := ""
 		for _, k := range slices.Sorted(mapKeys(r.skipped)) {

@@ -807,7 +807,7 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics, learns bool) *Uplift {
 	return out
 }
 
-// rounded prints a count with one or two digits that matter: 9 000, 120 000.
+// rounded prints a count with one or two digits that matter: 9,000, 120,000.
 func rounded(v float64) string {
 	m := math.Pow(10, math.Floor(math.Log10(v)))
 	d := math.Round(v/m*1) * m
@@ -816,7 +816,7 @@ func rounded(v float64) string {
 	}
 	s := strconv.FormatFloat(d, 'f', 0, 64)
 	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + " " + s[i:]
+		s = s[:i] + "," + s[i:]
 	}
 	return s
 }
@@ -939,7 +939,7 @@ func (e *engine) warn(r *Result) {
 // percent prints two digits, and from 100 on all before the point.
 func percent(v float64) string {
 	if v >= 99.5 && v < 1e6 {
-		return fmt.Sprintf("%.0f %%", v)
+		return fmt.Sprintf("%.0f%%", v)
 	}
-	return decimal.Short(v, 2) + " %"
+	return decimal.Short(v, 2) + "%"
 }

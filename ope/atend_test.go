@@ -55,7 +55,7 @@ func endWorlds() []endWorld {
 	far, vFar := contexts(.02*5, .5)
 	rare, vRare := contexts(.3, .01)
 	return []endWorld{{"p .5, r .4", one(.5, .4), .4}, {"10 arms, r .1", one(.1, .1), .1}, {"p .05, r .4", one(.05, .4), .4},
-		{"5 arms, contexts, floor .02", far, vFar}, {"5 arms, 1 %", rare, vRare}}
+		{"5 arms, contexts, floor .02", far, vFar}, {"5 arms, 1%", rare, vRare}}
 }
 
 func b01(is bool) float64 {

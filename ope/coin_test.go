@@ -91,7 +91,7 @@ func TestCoinCoverage(t *testing.T) {
 	}
 	t.Logf("%d of %d missed, %d decided", missed, runs, decided)
 	if missed > runs/20 {
-		t.Errorf("%d of %d runs missed the truth at some look, at most %d are 95 %%", missed, runs, runs/20)
+		t.Errorf("%d of %d runs missed the truth at some look, at most %d are 95%%", missed, runs, runs/20)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestCoinUnderStop(t *testing.T) {
 	}
 	t.Logf("%d of %d missed, %d decided, %d of %d decisions under the stop", missed, runs, decided, stops, 1000*runs)
 	if missed > runs/20 || stops < 1000*runs/3 {
-		t.Errorf("%d of %d runs missed the truth at some look, at most %d are 95 %%; %d decisions under the stop", missed, runs, runs/20, stops)
+		t.Errorf("%d of %d runs missed the truth at some look, at most %d are 95%%; %d decisions under the stop", missed, runs, runs/20, stops)
 	}
 }
 

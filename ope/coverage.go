@@ -35,8 +35,8 @@ var Settings = []Setting{
 	{Name: "target learns too", N: 1000, K: 6, Rate: 0.5, LoggerLearns: true, TargetLearns: true, Floor: 0.15},
 	{Name: "drift, logger learns", N: 1000, K: 6, Rate: 0.5, LoggerLearns: true, Drift: true, Floor: 0.15},
 	{Name: "one action never logged", N: 500, K: 5, Rate: 0.5, Hole: true, Floor: 0.3},
-	{Name: "3 % clicks", N: 1000, K: 5, Rate: 0.03, Floor: 0.5},
-	{Name: "3 % clicks, logger learns", N: 1000, K: 10, Rate: 0.03, LoggerLearns: true, Floor: 0.1},
+	{Name: "3% clicks", N: 1000, K: 5, Rate: 0.03, Floor: 0.5},
+	{Name: "3% clicks, logger learns", N: 1000, K: 10, Rate: 0.03, LoggerLearns: true, Floor: 0.1},
 }
 
 const cells = 4

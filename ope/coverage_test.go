@@ -80,7 +80,7 @@ func TestCoverageFaults(t *testing.T) {
 // TestNormalFails: the usual intervals cover much less than they say where clicks are rare and a logger learns, or an
 // action was never logged. A table without this row would be wrong.
 func TestNormalFails(t *testing.T) {
-	for _, name := range []string{"one action never logged", "3 % clicks, logger learns"} {
+	for _, name := range []string{"one action never logged", "3% clicks, logger learns"} {
 		for _, s := range Settings {
 			if s.Name != name {
 				continue

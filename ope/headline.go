@@ -282,7 +282,7 @@ func amount(lo, hi, base float64) string {
 
 // percents says two numbers of per cent with as many digits as tell them apart.
 func percents(lo, hi float64) string {
-	return digits(lo, hi-lo) + " to " + digits(hi, hi-lo) + " %"
+	return digits(lo, hi-lo) + " to " + digits(hi, hi-lo) + "%"
 }
 
 // digits prints v so that v and widths of the size of w have two digits.

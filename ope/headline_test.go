@@ -45,7 +45,7 @@ func TestOneCentre(t *testing.T) {
 		a := r.Targets[0]
 		u := a.Uplift
 		if u.Sequence == nil || u.Sequence[0] < 0.05 || *u.Value < u.Sequence[0] || *u.Value > u.Sequence[1] || !strings.HasPrefix(a.Verdict, "settled: better, by ") ||
-			!strings.HasSuffix(a.Verdict, " %") || !strings.Contains(a.Verdict, " to ") || u.Doubt == nil {
+			!strings.HasSuffix(a.Verdict, "%") || !strings.Contains(a.Verdict, " to ") || u.Doubt == nil {
 			t.Errorf("p %g reward %g: %v in %v, %q", x.p, x.reward, *u.Value, u.Sequence, a.Verdict)
 		}
 		if *u.Plain >= u.Sequence[0] && *u.Plain <= u.Sequence[1] || !strings.Contains(*u.Why, "event 5001 (odd)") || a.Heaviest.Event != 5001 {
@@ -175,7 +175,7 @@ func TestAmounts(t *testing.T) {
 	for _, x := range []struct {
 		lo, hi, base float64
 		want         string
-	}{{0.113, 0.185, 0.34, "33 to 54 %"}, {0.0021, 0.0093, 0.1, "2.1 to 9.3 %"}, {0.113, 0.185, 0, "0.113 to 0.185"}, {1e-5, 0.05, 0.1, "0.010 to 50 %"}} {
+	}{{0.113, 0.185, 0.34, "33 to 54%"}, {0.0021, 0.0093, 0.1, "2.1 to 9.3%"}, {0.113, 0.185, 0, "0.113 to 0.185"}, {1e-5, 0.05, 0.1, "0.010 to 50%"}} {
 		if got := amount(x.lo, x.hi, x.base); got != x.want {
 			t.Errorf("%v: %q", x, got)
 		}

@@ -124,7 +124,7 @@ func TestAtomsRegret(t *testing.T) {
 			continue
 		}
 		if !(math.Abs(diff) <= 0.03*mts) {
-			t.Errorf("d = %d: atoms %v, Thompson sampling %v: more than 3 %% apart", c.d, ma, mts)
+			t.Errorf("d = %d: atoms %v, Thompson sampling %v: more than 3%% apart", c.d, ma, mts)
 		}
 		if c.d == 50 {
 			fixed, sf := mean(regrets(t, c.d, 0, c.runs/4, atomsHere("fixed", 8)))

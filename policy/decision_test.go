@@ -153,10 +153,10 @@ func TestDecisionKeyEquivalence(t *testing.T) {
 		t.Logf("%s, n = %d, %d runs: Thompson sampling %.2f, decision − Thompson sampling %.2f ± %.2f", s.name, s.n, s.runs, level, diff, se)
 		if long {
 			if math.Abs(diff)+half > 0.05*level {
-				t.Errorf("%s: the difference %.2f ± %.2f is not within 5 %% of %.2f", s.name, diff, half, level)
+				t.Errorf("%s: the difference %.2f ± %.2f is not within 5%% of %.2f", s.name, diff, half, level)
 			}
 		} else if math.Abs(diff)-2*half > 0.05*level {
-			t.Errorf("%s: the difference %.2f ± %.2f is outside 5 %% of %.2f", s.name, diff, 2*half, level)
+			t.Errorf("%s: the difference %.2f ± %.2f is outside 5%% of %.2f", s.name, diff, 2*half, level)
 		}
 		if s.frozenFails {
 			diff, se := mean(minus(play("round"), ts))

@@ -59,7 +59,7 @@ func fewWarning(p Problem, f frozenMembers) []string {
 		centre = fmt.Sprintf("; the other arms pay %s times the noise on average, and λ = %s pulls an arm towards 0: "+
 			"centre the rewards, or take λ ≤ 0.1", decimal.Short(level, 2), decimal.Short(f.lambda, 2))
 	}
-	return []string{fmt.Sprintf("few frozen members at a constant scale on %d arms: in %d rounds about %s %% of the runs play "+
+	return []string{fmt.Sprintf("few frozen members at a constant scale on %d arms: in %d rounds about %s%% of the runs play "+
 		"the others half of the time or more (price-of-few, section 8), and their linear regret outweighs all others in the "+
 		"mean; %s%s", p.Arms, p.Horizon, decimal.Short(100*share, 2), f.instead, centre)}
 }

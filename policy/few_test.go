@@ -30,13 +30,13 @@ func TestFewWarningOfMeans(t *testing.T) {
 		rounds int
 		want   string // in the warning; "" for none
 	}{
-		{"level 2", gaussian(19, 1), 1, []float64{2.3, 2}, 30_000, "about 16 %"},
+		{"level 2", gaussian(19, 1), 1, []float64{2.3, 2}, 30_000, "about 16%"},
 		{"level 2, order", gaussian(19, 1), 1, []float64{2, 2.3}, 30_000, "centre the rewards"},
-		{"level 2, small λ", gaussian(19, 0.1), 1, []float64{2.3, 2}, 30_000, "about 2.1 %"},
+		{"level 2, small λ", gaussian(19, 0.1), 1, []float64{2.3, 2}, 30_000, "about 2.1%"},
 		{"level 0", gaussian(64, 1), 1, []float64{0.3, 0}, 30_000, ""},
 		{"level 2, many members", gaussian(2000, 1), 1, []float64{2.3, 2}, 30_000, ""},
 		{"level −2", gaussian(19, 1), 1, []float64{-1.7, -2}, 30_000, ""},
-		{"in units of the noise", gaussian(19, 1), 0.1, []float64{0.23, 0.2}, 30_000, "about 16 %"},
+		{"in units of the noise", gaussian(19, 1), 0.1, []float64{0.23, 0.2}, 30_000, "about 16%"},
 		{"large scale", wide, 1, []float64{0.3, 0}, 30_000, ""},
 		{"too early", gaussian(19, 1), 1, []float64{2.3, 2}, 1000, ""},
 		{"uniform targets", uniform, 1, []float64{0.3, 0}, 1_000_000, `targets = "gaussian"`},

@@ -87,7 +87,7 @@ func (run *Run) deep(solved []*Solved, rest Answer) Answer {
 	}
 	return Answer{Head: headline.Deep(agents), Lead: say(s.title() + ", " + sizes + ", " + many(m.Replications, "seed") +
 		" each, " + chart.Count(s.T) + " episodes."), Careful: slices.Concat([]Prose{say("Agents are told apart by the runs that exactly " +
-		"one of the two solved: a sign test, corrected for all pairs (Holm, 5" + chart.Narrow + "%).")}, []Prose{say("By mean regret: ", rest.Head)},
+		"one of the two solved: a sign test, corrected for all pairs (Holm, 5%).")}, []Prose{say("By mean regret: ", rest.Head)},
 		rest.Careful)}
 }
 

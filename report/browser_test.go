@@ -410,7 +410,7 @@ func TestBrowserHide(t *testing.T) {
 	set(t, ctx, 1440, 900, "light")
 	navigate(t, ctx, filepath.Join(dir, "report.html"))
 	top := func() float64 {
-		return eval[float64](t, ctx, `Math.max(...[...document.querySelectorAll("[data-plot=lin] .ty")].map(e => +e.textContent.replace(/\u202f/g, "")))`)
+		return eval[float64](t, ctx, `Math.max(...[...document.querySelectorAll("[data-plot=lin] .ty")].map(e => +e.textContent.replace(/,/g, "")))`)
 	}
 	height := func() float64 { return eval[float64](t, ctx, `document.documentElement.scrollHeight`) }
 	visible := func(p int) int {

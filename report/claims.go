@@ -193,11 +193,11 @@ func ClaimsSaid(run *Run) []Prose {
 	for i := range all {
 		out = append(out, all[i].Say(run.estimand()))
 	}
-	level := "The intervals hold for all claims at once (95" + chart.Narrow + "%)."
+	level := "The intervals hold for all claims at once (95%)."
 	if run.Manifest.Restated {
 		level = "The claims or the estimand were written when results were there, so the intervals hold for all " +
 			"pairs of " +
-			"the run, too (95" + chart.Narrow + "%)."
+			"the run, too (95%)."
 	}
 	return append(out, say(level))
 }

@@ -41,7 +41,7 @@ func TestCompare(t *testing.T) {
 		}
 		return chart.AsciiNumbers.Replace(strings.Join(all, " "))
 	}
-	if got, want := headline(), "Both runs are equal, number for number. Two runs of tour, 40 replications each: all 6720 numbers that both have are the same. The intervals hold for all rows at once (95%)."; got != want {
+	if got, want := headline(), "Both runs are equal, number for number. Two runs of tour, 40 replications each: all 6,720 numbers that both have are the same. The intervals hold for all rows at once (95%)."; got != want {
 		t.Errorf("same files:\n got %s\nwant %s", got, want)
 	}
 
@@ -49,7 +49,7 @@ func TestCompare(t *testing.T) {
 	other[3].a *= 1.5 // ts loses half as much again in the other code
 	write(t, b, envs, other, 40, 1000, 12)
 	got := headline()
-	for _, want := range []string{"ts changed in 40 of 40 replications. The other six are equal, number for number.", "800 of 6720 numbers differ. The first is the regret of ts in arms-50, replication 1, round 6", "ts lost 37.1 more in the second run [33.9, 40.3]"} {
+	for _, want := range []string{"ts changed in 40 of 40 replications. The other six are equal, number for number.", "800 of 6,720 numbers differ. The first is the regret of ts in arms-50, replication 1, round 6", "ts lost 37.1 more in the second run [33.9, 40.3]"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("other code: %q is not in\n%s", want, got)
 		}

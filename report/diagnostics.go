@@ -269,7 +269,7 @@ const maxTracks = 5
 func (a *Analysis) means(p *chart.Panel) string {
 	s := fmt.Sprintf("mean over %s", many(a.R(), "replication"))
 	if slices.ContainsFunc(p.Marks, func(m chart.Mark) bool { return m.Kind == chart.Band }) {
-		s += fmt.Sprintf(" with pointwise 95%s%% intervals", chart.Narrow)
+		s += " with pointwise 95% intervals"
 	}
 	return s
 }
@@ -325,8 +325,7 @@ func shares(caption string, top float64) chart.Axis {
 	t := chart.LinearTicks(0, top, 4)
 	t = chart.Within(t, 0, 1)
 	for i := range t {
-		t[i].Label = chart.Number(100*t[i].At, chart.DecimalsOf(100*math.Max(t[min(1, len(t)-1)].At, 1e-4))) +
-			chart.Narrow + "%"
+		t[i].Label = chart.Number(100*t[i].At, chart.DecimalsOf(100*math.Max(t[min(1, len(t)-1)].At, 1e-4))) + "%"
 	}
 	return chart.Axis{Caption: caption, Lo: 0, Hi: max(t[len(t)-1].At, min(top, 1)), Ticks: t}
 }
@@ -505,7 +504,7 @@ func (a *Analysis) optimismFigure(id string) recorded {
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
 			{Key: "optimistic", Head: "Optimistic, at T", Pct: true},
 			{Key: "se", Only: "csv"},
-			{Key: "none", Head: "None at some time", Pct: true}, {Key: "none_lo", Head: "95" + chart.Narrow + "%",
+			{Key: "none", Head: "None at some time", Pct: true}, {Key: "none_lo", Head: "95%",
 				Pct: true, Extra: true},
 			{Key: "none_hi", Head: "", Pct: true, Range: true, Extra: true}}}
 	last := len(a.Rounds) - 1
@@ -552,7 +551,7 @@ func (a *Analysis) coverageFigure(id string) recorded {
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
 			{Key: "distance", Head: "Distance/β at T", Dec: 3}, {Key: "se", Head: "± s.e.", Dec: 3, PM: true},
 			{Key: "largest", Head: "Largest ever", Dec: 3}, {Key: "left", Head: "Left at some time", Pct: true},
-			{Key: "left_lo", Head: "95" + chart.Narrow + "%", Pct: true, Extra: true},
+			{Key: "left_lo", Head: "95%", Pct: true, Extra: true},
 			{Key: "left_hi", Head: "", Pct: true, Range: true, Extra: true}}}
 	last := len(a.Rounds) - 1
 	for _, i := range a.Order {

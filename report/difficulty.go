@@ -258,8 +258,8 @@ func (d *Difficulty) Figure(id string) *chart.Figure {
 	t := chart.LinearTicks(low, 1, 4)
 	p.Y = chart.Axis{Caption: "Score", Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t}
 	how := fmt.Sprintf("1 − regret/(regret of uniform play), the mean over the environments of each kind, with "+
-		"95%s%% intervals for "+
-		"all kinds and policies at once; %s.", chart.Narrow, many(d.Run.Manifest.Replications, "replication"))
+		"95%% intervals for "+
+		"all kinds and policies at once; %s.", many(d.Run.Manifest.Replications, "replication"))
 	if n := len(d.Rows) - len(rows); n > 0 {
 		how += fmt.Sprintf(" The best %d policies; %d more are in the table.", shownPolicies, n)
 	}
@@ -313,8 +313,7 @@ func (d *Difficulty) WriteHTML(w io.Writer) error {
 	m := d.Run.Manifest
 	looks, _ := d.Run.looks()
 	s := &Sheet{Title: cmp.Or(m.Experiment, "experiment") + ": score by kind of difficulty",
-		Head: say("Which policies may be first, by kind of difficulty (95", chart.Narrow,
-			"%, all pairs and kinds at once)."), Foot: "Made by troupe from a result directory.",
+		Head: say("Which policies may be first, by kind of difficulty (95%, all pairs and kinds at once)."), Foot: "Made by troupe from a result directory.",
 		Facts: []string{factsLine(&m)}}
 	for _, k := range d.Kinds {
 		switch first := d.First[k]; {

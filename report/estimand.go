@@ -11,12 +11,12 @@ import (
 // nounOf calls an estimand by its name in a sentence.
 func nounOf(e infer.Estimand) string {
 	return [...]string{infer.Mean: "mean regret", infer.Median: "median regret",
-		infer.CVaR5: "mean regret of the worst 5" + chart.Narrow + "%", infer.ShareLost: "share of lost runs"}[e]
+		infer.CVaR5: "mean regret of the worst 5%", infer.ShareLost: "share of lost runs"}[e]
 }
 
 // shortOf calls it by one or two words, in a table.
 func shortOf(e infer.Estimand) string {
-	return [...]string{infer.Mean: "mean", infer.Median: "median", infer.CVaR5: "worst 5" + chart.Narrow + "%",
+	return [...]string{infer.Mean: "mean", infer.Median: "median", infer.CVaR5: "worst 5%",
 		infer.ShareLost: "lost"}[e]
 }
 
@@ -27,7 +27,7 @@ func meaning(e infer.Estimand) string {
 	case infer.Median:
 		return "Policies are compared by the median of their regrets." + fixed
 	case infer.CVaR5:
-		return "Policies are compared by the mean regret of the worst 5" + chart.Narrow + "% of their " +
+		return "Policies are compared by the mean regret of the worst 5% of their " +
 			"replications." + fixed
 	case infer.ShareLost:
 		return "Policies are compared by the share of their replications that are lost: regret stays linear, so " +
@@ -71,7 +71,7 @@ func (a *Analysis) chance() string {
 	if len(a.Run.Manifest.Environments) > 1 && !a.Sequential() {
 		all = "all pairs of all environments"
 	}
-	return "(95" + chart.Narrow + "%, " + all + " at once)"
+	return "(95%, " + all + " at once)"
 }
 
 // place writes the places that a policy may have: 1, or 1–3.

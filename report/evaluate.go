@@ -138,7 +138,7 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 		if n := len(c.Best); n > 6 || n == len(c.Rows) {
 			view.Head = fmt.Sprintf("%d of %d policies may be best", n, len(c.Rows))
 		}
-		view.Best = fmt.Sprintf("With %s %% the best of them is among these %d, at every look.", view.Level,
+		view.Best = fmt.Sprintf("With %s%% the best of them is among these %d, at every look.", view.Level,
 			len(c.Best))
 		for _, x := range c.Rows {
 			row := evaluateRow{Name: x.Name, Value: "out", Sure: pairText(x.Sequence, dec, true), Large: x.Why}
@@ -687,6 +687,6 @@ func actionFigure(r *ope.Result) *chart.Figure {
 		f.Note(chart.Count(a.Played))
 	}
 	return f.Figure("actions", "Reward by action",
-		"Mean reward where the action was played, with 95 % if n is large; at the right how often. The logger chose "+
+		"Mean reward where the action was played, with 95% if n is large; at the right how often. The logger chose "+
 			"where, so actions are not compared fairly here.", false)
 }

@@ -113,7 +113,7 @@ func (a *Analysis) Exact(id string) *chart.Table {
 
 func (a *Analysis) exactNote() string {
 	s := fmt.Sprintf("Mean regret less that of %s. A run of this environment can lose at most %s; “exact” holds for "+
-		"every law with that bound, for all pairs together at 95 %% (betting intervals), so losses too rare to be in "+
+		"every law with that bound, for all pairs together at 95%% (betting intervals), so losses too rare to be in "+
 		"the sample are inside it.",
 		a.Label(a.Best()), chart.Amount(a.most(), 0))
 	if a.Sequential() {

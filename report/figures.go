@@ -300,7 +300,7 @@ func (a *Analysis) gapFigure(id string) *chart.Figure {
 	f := &chart.Figure{ID: id + "gap", Title: "When the gap opens",
 		How: fmt.Sprintf("Paired difference in regret to %s so far; above zero is worse.", a.Label(best))}
 	if a.BandOK {
-		f.How += " The bands hold for all pairs at all drawn times together (95" + chart.Narrow + "%)."
+		f.How += " The bands hold for all pairs at all drawn times together (95%)."
 	} else if a.R() < minReps {
 		f.How += " Without bands: too few replications for intervals that hold together."
 	} else {
@@ -407,11 +407,11 @@ func (a *Analysis) finalFigure(id string) *chart.Figure {
 			X: []float64{clip(quantile(s.Sorted, 0.05)), clip(quantile(s.Sorted, 0.25)), clip(s.Median),
 				clip(quantile(s.Sorted, 0.75)), clip(quantile(s.Sorted, 0.95)), clip(s.Mean)}})
 	}
-	f.How = "Dots are replications; box: middle half, line: 5 to 95" + chart.Narrow +
-		"%, stroke: median, large dot: mean." + note
+	f.How = "Dots are replications; box: middle half, line: 5 to 95%" +
+		", stroke: median, large dot: mean." + note
 	if a.R() > maxDots {
-		f.How += fmt.Sprintf(" Of %s replications %d are drawn, evenly by rank, the outer 1%s%% all.",
-			chart.Count(a.R()), maxDots, chart.Narrow)
+		f.How += fmt.Sprintf(" Of %s replications %d are drawn, evenly by rank, the outer 1%% all.",
+			chart.Count(a.R()), maxDots)
 	}
 	f.Panels = []*chart.Panel{p}
 	return f
@@ -496,7 +496,7 @@ func (a *Analysis) tailFigure(id string) *chart.Figure {
 	low := 1 / float64(a.R())
 	p := &chart.Panel{Look: -1, X: x, Y: chart.Axis{Caption: "Share above (log)", Log: true, Lo: 0.8 * low, Hi: 1}}
 	for _, t := range chart.LogTicks(low, 1) {
-		t.Label = chart.Number(100*t.At, chart.DecimalsOf(100*t.At)) + chart.Narrow + "%"
+		t.Label = chart.Number(100*t.At, chart.DecimalsOf(100*t.At)) + "%"
 		p.Y.Ticks = append(p.Y.Ticks, t)
 	}
 	for _, i := range slices.Backward(a.Order) {
@@ -525,8 +525,8 @@ func (a *Analysis) growthFigure(id string) *chart.Figure {
 		return nil
 	}
 	f := &chart.Figure{ID: id + "growth", Title: "Growth", Strips: true,
-		How: fmt.Sprintf("Slope of log mean regret on log t over t = %s … %s; 95%s%% by resampling replications and "+
-			"refitting. ½ is √t, 1 never learns.", chart.Count(a.FitFrom), chart.Count(a.FitTo), chart.Narrow)}
+		How: fmt.Sprintf("Slope of log mean regret on log t over t = %s … %s; 95%% by resampling replications and "+
+			"refitting. ½ is √t, 1 never learns.", chart.Count(a.FitFrom), chart.Count(a.FitTo))}
 	p := &chart.Panel{Look: -1}
 	lo, hi := 0.0, 1.0 // no exponent is outside by nature, few by noise
 	row := 0

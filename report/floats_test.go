@@ -38,13 +38,13 @@ func TestFloats(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, want := range []string{`\label{fig:regret}`, `\label{tab:leader}`, `\caption{Regret after 1\,000 rounds`} {
+	for _, want := range []string{`\label{fig:regret}`, `\label{tab:leader}`, `\caption{Regret after 1,000 rounds`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("paper.tex lacks %s", want)
 		}
 	}
-	f := &chart.Figure{ID: "x", Title: "50 % of β_t & more", How: "One line"}
-	if got := string(floats([]*chart.Figure{f}, nil, map[*chart.Figure]string{f: "a_b"})); !strings.Contains(got, `\caption{50 \% of $\beta$\_t \& more: a\_b. One line.}`) {
+	f := &chart.Figure{ID: "x", Title: "50% of β_t & more", How: "One line"}
+	if got := string(floats([]*chart.Figure{f}, nil, map[*chart.Figure]string{f: "a_b"})); !strings.Contains(got, `\caption{50\% of $\beta$\_t \& more: a\_b. One line.}`) {
 		t.Errorf("the caption is not escaped:\n%s", got)
 	}
 }

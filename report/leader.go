@@ -102,14 +102,14 @@ func (a *Analysis) leaderColumns() []leaderColumn {
 			sum(func(s *Summary) float64 { return s.Median }),
 			pageColumn{head: "Median", class: "opt", tip: a.medianTip}),
 		column(chart.Column{Key: "worst5", Head: "worst 5%", Dec: d, Extra: true},
-			sum(func(s *Summary) float64 { return s.Worst }), pageColumn{head: "Worst 5" + chart.Narrow + "%",
+			sum(func(s *Summary) float64 { return s.Worst }), pageColumn{head: "Worst 5%",
 				class: "opt"}),
 		compares(chart.Column{Key: "difference", Head: "diff", Dec: d, Plus: true, Pct: lost},
 			rival(func(x *Difference) chart.Cell { return chart.Num(x.Mean) }),
 			pageColumn{head: "Difference", class: "opt"}),
-		compares(chart.Column{Key: "lo", Head: "95 %, all pairs", Dec: d, Pct: lost},
+		compares(chart.Column{Key: "lo", Head: "95%, all pairs", Dec: d, Pct: lost},
 			end(func(x *Difference) float64 { return x.Lo }),
-			pageColumn{head: "95" + chart.Narrow + "%, all pairs", class: "opt", joins: true, text: a.intervalText}),
+			pageColumn{head: "95%, all pairs", class: "opt", joins: true, text: a.intervalText}),
 		compares(chart.Column{Key: "hi", Dec: d, Range: true, Pct: lost}, end(func(x *Difference) float64 { return x.Hi }), none),
 		compares(chart.Column{Key: "behind", Head: "behind", Pct: true, Extra: true},
 			rival(func(x *Difference) chart.Cell { return chart.Num(float64(x.Behind) / float64(a.R())) }),
@@ -158,7 +158,7 @@ func (a *Analysis) medianTip(i int) string {
 	if math.IsInf(s.MedianLo, 0) || math.IsInf(s.MedianHi, 0) {
 		return ""
 	}
-	return fmt.Sprintf("95%s%% order-statistic interval %s to %s", chart.Narrow, chart.Number(s.MedianLo, a.Dec),
+	return fmt.Sprintf("95%% order-statistic interval %s to %s", chart.Number(s.MedianLo, a.Dec),
 		chart.Number(s.MedianHi, a.Dec))
 }
 
@@ -226,12 +226,12 @@ func (a *Analysis) leaderNote() string {
 	}
 	s := fmt.Sprintf("The intervals hold together for %s (largest studentised difference over "+
 		"resampled replications, factor %s); ≈ where one contains zero; △ where it does, but the policy lost more in "+
-		"most replications (both signs together are wrong in at most 5.5%s%% of runs). “Behind” is the share of replications in "+
+		"most replications (both signs together are wrong in at most 5.5%% of runs). “Behind” is the share of replications in "+
 		"which the policy lost more than the first row. Place: what these intervals leave.",
-		a.pairsOf(), chart.Number(a.Factor, 2), chart.Narrow)
+		a.pairsOf(), chart.Number(a.Factor, 2))
 	if a.exact() {
 		s += " Two or three replications decide these means, so where it is narrower the interval is the exact one, for every law " +
-			"with losses of at most " + chart.Amount(a.most(), 0) + " (betting, 99.5" + chart.Narrow + "%)."
+			"with losses of at most " + chart.Amount(a.most(), 0) + " (betting, 99.5%)."
 	}
 	if p := a.Pairing; p >= 1.05 {
 		s += fmt.Sprintf(" Pairing saved ×%s replications.", chart.Number(p, 1))
@@ -312,16 +312,16 @@ func (a *Analysis) forest() chart.Axis {
 func (a *Analysis) Tails(id string) *chart.Table {
 	d := a.Dec
 	t := &chart.Table{ID: id, Title: "Quantiles of the final regret: " + a.Name,
-		Note: "Intervals are exact 95 % order-statistic intervals; ≥ where the number of replications gives no upper " +
+		Note: "Intervals are exact 95% order-statistic intervals; ≥ where the number of replications gives no upper " +
 			"end. Near-linear: the exponent over the last doubling is at least 0.9.",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}}}
 	for _, q := range []string{"50", "95", "99"} {
 		t.Cols = append(t.Cols,
-			chart.Column{Key: "q" + q, Head: q + chart.Narrow + "% below", Dec: d},
-			chart.Column{Key: "q" + q + "_lo", Head: "95" + chart.Narrow + "%", Dec: d, PM: false, Extra: true},
+			chart.Column{Key: "q" + q, Head: q + "% below", Dec: d},
+			chart.Column{Key: "q" + q + "_lo", Head: "95%", Dec: d, PM: false, Extra: true},
 			chart.Column{Key: "q" + q + "_hi", Head: "", Dec: d, Range: true, Extra: true})
 	}
-	t.Cols = append(t.Cols, chart.Column{Key: "worst5", Head: "Worst 5" + chart.Narrow + "%, mean", Dec: d},
+	t.Cols = append(t.Cols, chart.Column{Key: "worst5", Head: "Worst 5%, mean", Dec: d},
 		chart.Column{Key: "near_linear", Head: "Near-linear", Pct: true},
 		chart.Column{Key: "near_linear_lo", Only: "csv"}, chart.Column{Key: "near_linear_hi", Only: "csv"})
 	for _, i := range a.Order {
@@ -352,7 +352,7 @@ func (a *Analysis) Tails(id string) *chart.Table {
 func (a *Analysis) Growth(id string) *chart.Table {
 	t := &chart.Table{ID: id, Title: "Growth exponents: " + a.Name, Cols: []chart.Column{
 		{Key: "policy", Head: "Policy", Text: true}, {Key: "exponent", Head: "Exponent", Dec: 2},
-		{Key: "lo", Head: "95" + chart.Narrow + "%", Dec: 2}, {Key: "hi", Head: "", Dec: 2, Range: true},
+		{Key: "lo", Head: "95%", Dec: 2}, {Key: "hi", Head: "", Dec: 2, Range: true},
 		{Key: "from", Head: "From t"}, {Key: "to", Head: "To t"}, {Key: "before", Head: "Decade before", Dec: 2},
 	}}
 	for _, i := range a.Order {

@@ -136,8 +136,8 @@ func (a *Analysis) lostFigure(id string) *chart.Figure {
 			X: []float64{x.m}, Y: []float64{max(share, lo)}, Lo: []float64{max(l, lo)}, Hi: []float64{h}})
 	}
 	how := fmt.Sprintf("Share of replications that lost as much as the worse arm in half of the rounds, a regret of %s or "+
-		"more, with 95%s%% intervals (Clopper–Pearson, one at a time). Dotted: the law of that share, to which nothing was "+
-		"fitted here (price-of-few, section 8).", chart.Amount(s.gap*float64(a.T)/2, 0), chart.Narrow)
+		"more, with 95%% intervals (Clopper–Pearson, one at a time). Dotted: the law of that share, to which nothing was "+
+		"fitted here (price-of-few, section 8).", chart.Amount(s.gap*float64(a.T)/2, 0))
 	if none > 0 {
 		how += " A point on the lower edge is a share of 0."
 	}

@@ -73,7 +73,7 @@ func (s *Series) Table() *chart.Table {
 	t := &chart.Table{ID: "many", Title: upperFirst(nounOf(e)) + ", and its change from the first run",
 		Note: "▲ more and ▼ less than in the first run, ≈ cannot be told apart, = the same in each replication. " +
 			"The intervals hold " +
-			"together for all rows and runs (95 %).",
+			"together for all rows and runs (95%).",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "environment", Head: "Environment",
 			Text: true},
 			{Key: "first", Head: s.names[0], Dec: 2}}}

@@ -680,8 +680,8 @@ func (d *document) how() []string {
 	}
 	s := fmt.Sprintf("Intervals of differences hold together for %s: %s times the replications "+
 		"are drawn with replacement, whole rows at a time; the largest studentised deviation over all pairs is below "+
-		"the factor in 95%s%% of the draws; an interval is the difference ± factor × its standard error.",
-		together, chart.Count(resamples), chart.Narrow)
+		"the factor in 95%% of the draws; an interval is the difference ± factor × its standard error.",
+		together, chart.Count(resamples))
 	if n := len(factors); n > 0 {
 		s += " The factor is " + strings.Join(factors[:min(n, 6)], "; ")
 		if n > 6 {
@@ -693,10 +693,10 @@ func (d *document) how() []string {
 	case infer.Median:
 		s = fmt.Sprintf("Intervals of differences hold together for %s: %s times the replications are drawn with replacement, "+
 			"whole rows at a time; an interval is the difference of the medians ± a factor times the spread that it has in the "+
-			"draws, and in 95%s%% of them no pair is further off.", together, chart.Count(resamples), chart.Narrow)
+			"draws, and in 95%% of them no pair is further off.", together, chart.Count(resamples))
 	case infer.ShareLost:
 		s = fmt.Sprintf("Intervals of differences hold together for %s and for every law, by betting (Waudby-Smith and Ramdas "+
-			"2024), the error of 5%s%% shared evenly.", together, chart.Narrow)
+			"2024), the error of 5%% shared evenly.", together)
 	}
 	if len(d.run.Manifest.Policies) > 1 {
 		out = append(out, s)
@@ -708,7 +708,7 @@ func (d *document) how() []string {
 	}
 	out = append(out,
 		endOfMethod,
-		"Bands around the curves of regret are pointwise: 95"+chart.Narrow+"% for the mean at each time (± 1.96 "+
+		"Bands around the curves of regret are pointwise: 95% for the mean at each time (± 1.96 "+
 			"standard errors), not for the whole curve. “Behind” carries an exact Clopper–Pearson interval, "+
 			"corrected for the number of pairs, quantiles carry exact order-statistic intervals; a sign or a rank "+
 			"does not care about tails.",
@@ -719,17 +719,17 @@ func (d *document) how() []string {
 
 // coverage is what docs/record/inference.md measured.
 const coverage = "In 1000 made-up runs each at 20, 50, 100 and 200 replications of five policies some interval missed in at " +
-	"most 5.4" + chart.Narrow + "% of the runs, for the mean, the median, the worst 5" + chart.Narrow + "% and the share of " +
+	"most 5.4% of the runs, for the mean, the median, the worst 5% and the share of " +
 	"lost runs, with light and with heavy tails. The exception is a mean with rare losses: where one run in 50 loses ten times " +
-	"as much, 31, 12, 17 and 6" + chart.Narrow + "% missed. Fix the estimand “median”, “cvar-5” or “lost” before such a run; " +
+	"as much, 31, 12, 17 and 6% missed. Fix the estimand “median”, “cvar-5” or “lost” before such a run; " +
 	"the verdict names the loss that would reverse a margin."
 
 // endOfMethod says where the simultaneous intervals stop being trustworthy. The figures are those
 // of TestCoverage and TestWhereTheMethodEnds in internal/stats.
 const endOfMethod = coverage + " How far this can be trusted: with the final regrets of a heavy-tailed run as the population, " +
-	"all intervals covered at once in 93 to 95" + chart.Narrow +
-	"% of trials at 30, 100 and 200 replications (single intervals of ±1.96 standard errors: 40 to 58" + chart.Narrow +
-	"%). Where it ends: what is not among the replications is not among the resamples. With failures in 3 to 6" +
-	chart.Narrow + "% of replications, coverage was 86" + chart.Narrow + "% at 30 replications and 95" + chart.Narrow +
-	"% at 200; with losses of infinite variance it was 47" + chart.Narrow +
-	"%. There read the medians and the tail, and run more replications."
+	"all intervals covered at once in 93 to 95%" +
+	" of trials at 30, 100 and 200 replications (single intervals of ±1.96 standard errors: 40 to 58%" +
+	"). Where it ends: what is not among the replications is not among the resamples. With failures in 3 to 6%" +
+	" of replications, coverage was 86% at 30 replications and 95%" +
+	" at 200; with losses of infinite variance it was 47%" +
+	". There read the medians and the tail, and run more replications."

@@ -39,9 +39,9 @@ func (a *Analysis) powers(id string) map[string]*chart.Table {
 				Cols: []chart.Column{{Key: "series", Head: "Series", Text: true}, {Key: "round", Head: "After t"},
 					{Key: "from", Head: "From " + path}, {Key: "to", Head: "To"},
 					{Key: "exponent", Head: "Exponent", Dec: 3},
-					{Key: "lo", Head: "95" + chart.Narrow + "%", Dec: 3}, {Key: "hi", Head: "", Dec: 3, Range: true}},
-				Note: fmt.Sprintf("Slope of log mean regret on log %s; 95%s%% by resampling replications, the same "+
-					"ones for every %s, and refitting.", path, chart.Narrow, path)}
+					{Key: "lo", Head: "95%", Dec: 3}, {Key: "hi", Head: "", Dec: 3, Range: true}},
+				Note: fmt.Sprintf("Slope of log mean regret on log %s; 95%% by resampling replications, the same "+
+					"ones for every %s, and refitting.", path, path)}
 			for _, s := range sweepOf(path, paths[kind], items[kind], pol) {
 				label := a.seriesName(s, kind)
 				points := numbers(s)

@@ -52,7 +52,7 @@ func (a *Analysis) reversed() Prose {
 	}
 	return say("The intervals exclude zero for ", listed(names), ", but one run in ", about(int(oneIn)), " that loses ",
 		chart.Amount(a.largestLoss(), 0), " would reverse ", what, ", and ", many(a.R(), "replication"),
-		" can miss that (probability above 5"+chart.Narrow+"%).")
+		" can miss that (probability above 5%).")
 }
 
 const rareSomewhere = "In some of the environments losses too rare to be in the sample would reverse one of them; " +

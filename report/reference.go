@@ -122,7 +122,7 @@ func (a *Analysis) versus() (head, lead Prose) {
 	case len(open) > 0:
 		sentence = say(sentence, "; ", listed(open), " cannot be told apart from it")
 	}
-	return head, say(sentence, " (quotients of mean regrets, 95"+chart.Narrow+"%, all at once).")
+	return head, say(sentence, " (quotients of mean regrets, 95%, all at once).")
 }
 
 // Versus returns the comparison with the reference as a table; nil without one.
@@ -135,7 +135,7 @@ func (a *Analysis) Versus(id string) *chart.Table {
 		Note: "Mean regret compared with that of " + ref + ": the quotient minus one, paired by replication.",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
 			{Key: "change", Head: "Against " + ref, Pct: true, Plus: true},
-			{Key: "lo", Head: "95" + chart.Narrow + "%, all at once", Pct: true, Plus: true},
+			{Key: "lo", Head: "95%, all at once", Pct: true, Plus: true},
 			{Key: "hi", Head: "", Pct: true, Plus: true, Range: true},
 			{Key: "verdict", Head: "", Text: true}}}
 	if a.RatioFactor > 0 {

@@ -547,7 +547,7 @@ func TestBounds(t *testing.T) {
 	run := loaded(t, oneEnv(), players, 25, 10_000, 20)
 	d := compose(run, Options{Bounds: []Bound{{Env: "arms-50", Label: "mine", Name: "a bound of mine", Rounds: []int{100, 10_000}, Values: []float64{50, 150}}}})
 	notes := plainSpaces.Replace(strings.Join(d.envs[0].boundNotes(), "\n"))
-	for _, want := range []string{"Ensemble sampling, r_t = 7 β_t, λ = 5, δ = 0.2, m = ", "(thm:es)", "larger than losing every round (2T = 20 000): it says nothing here", "A bound of mine: 150.0 at T."} {
+	for _, want := range []string{"Ensemble sampling, r_t = 7 β_t, λ = 5, δ = 0.2, m = ", "(thm:es)", "larger than losing every round (2T = 20,000): it says nothing here", "A bound of mine: 150.0 at T."} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q is not in\n%s", want, notes)
 		}

@@ -112,8 +112,8 @@ func (a *Analysis) rewardFigure(id string) (*chart.Figure, *chart.Table) {
 		}
 	}
 	figure := &chart.Figure{ID: id + "reward", Title: name + " against time", Panels: []*chart.Panel{p},
-		How: fmt.Sprintf("Mean over rounds 1 … t and %s, with pointwise 95%s%% intervals. Higher is better.",
-			many(a.R(), "replication"), chart.Narrow) + a.unlabelled()}
+		How: fmt.Sprintf("Mean over rounds 1 … t and %s, with pointwise 95%% intervals. Higher is better.",
+			many(a.R(), "replication")) + a.unlabelled()}
 	table := &chart.Table{ID: id + "reward", Title: name + ": " + a.Name, Cols: []chart.Column{
 		{Key: "policy", Head: "Policy", Text: true}, {Key: "reward_per_round", Head: name, Dec: dec},
 		{Key: "se", Head: "± s.e.", Dec: dec, PM: true}},

@@ -213,7 +213,7 @@ func (s *Score) Say() Prose {
 			too = append(too, r.Policy)
 		}
 	}
-	chance := " (95" + chart.Narrow + "%, all pairs at once)."
+	chance := " (95%, all pairs at once)."
 	switch len(too) {
 	case 0:
 		return say(best, " has the highest score, and only it may be first: every other is below it by more than "+
@@ -239,13 +239,13 @@ func (s *Score) Quote(r ScoreRow, version string) string {
 // Table returns the scores as a table.
 func (s *Score) Table(m *sim.Manifest) *chart.Table {
 	t := &chart.Table{ID: "score", Title: fmt.Sprintf("Score of suite/%s over %s", s.Suite, many(s.R, "replication")),
-		Note: "Score: the mean over the environments of 1 − regret/(regret of uniform play), with a 95 % interval " +
+		Note: "Score: the mean over the environments of 1 − regret/(regret of uniform play), with a 95% interval " +
 			"for " +
 			"its row alone. Behind: the highest score minus this one, on the same replications, with intervals that " +
 			"hold for all pairs at once. Policies in bold may be first.",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "score", Head: "Score", Dec: 3},
-			{Key: "lo", Head: "95" + chart.Narrow + "%", Dec: 3}, {Key: "hi", Dec: 3, Range: true},
-			{Key: "behind", Head: "Behind", Dec: 3}, {Key: "behind_lo", Head: "95" + chart.Narrow + "%", Dec: 3},
+			{Key: "lo", Head: "95%", Dec: 3}, {Key: "hi", Dec: 3, Range: true},
+			{Key: "behind", Head: "Behind", Dec: 3}, {Key: "behind_lo", Head: "95%", Dec: 3},
 			{Key: "behind_hi", Dec: 3, Range: true},
 			{Key: "worst", Head: "Worst", Dec: 3, Extra: true}, {Key: "worst_environment", Head: "in", Text: true,
 				Extra: true}}}

@@ -335,8 +335,8 @@ func (a *Analysis) sweepFigures(id string) (figures []*chart.Figure, heats map[*
 			}
 			f := &chart.Figure{ID: id + "sweep-" + slug(kind+"-"+path), Title: fmt.Sprintf("Regret against %s", path),
 				Low: true,
-				How: fmt.Sprintf("Mean regret of %s after %s rounds with pointwise 95%s%% intervals; the other "+
-					"policies as lines across.", kind, chart.Count(a.T), chart.Narrow)}
+				How: fmt.Sprintf("Mean regret of %s after %s rounds with pointwise 95%% intervals; the other "+
+					"policies as lines across.", kind, chart.Count(a.T))}
 			var out []int
 			for _, part := range a.parts(all, path, paths[kind]) {
 				p, hidden := a.sweptPanel(kind, path, part.all)
@@ -569,8 +569,8 @@ func acrossFigures(run *Run, all []*Analysis) []*chart.Figure {
 				if horizons(&run.Manifest) != chart.Count(run.Manifest.Horizon) {
 					after = "the rounds of its environment"
 				}
-				how := fmt.Sprintf("Mean regret after %s with pointwise 95%s%% intervals, one point for each "+
-					"environment.", after, chart.Narrow)
+				how := fmt.Sprintf("Mean regret after %s with pointwise 95%% intervals, one point for each "+
+					"environment.", after)
 				if n := thinEnds(run, panel); n > 0 {
 					how += fmt.Sprintf(" %s without a label.", many(n, "curve"))
 				}

@@ -148,7 +148,7 @@ func (run *Run) valuesFigure(e int) *chart.Figure {
 	f := &chart.Figure{ID: "values-" + slug(run.Manifest.Environments[e].Name),
 		Title: "Why: what the members hope for, " + run.Manifest.Environments[e].Name,
 		How: "Before the first and the last recorded episode of replication 1: the value V(s) of the state of step h on the way to the " +
-			"treasure, the median member, 10 to 90" + chart.Narrow + "% of all members, and one of them (dotted). The optimum is near 1. " +
+			"treasure, the median member, 10 to 90% of all members, and one of them (dotted). The optimum is near 1. " +
 			"Left of the vertical line lie the states that were visited: there a member hands back what it hopes for beyond."}
 	lo, hi := 0.0, 1.0
 	for _, v := range all {
@@ -173,7 +173,7 @@ func (v *memberValues) panel(agent string) *chart.Panel {
 	end := float64(len(v.visits) - 1)
 	p := &chart.Panel{Title: fmt.Sprintf("%s, episode %s", agent, chart.Count(v.episode)), Look: v.agent,
 		X: chart.Axis{Caption: "Step h", Lo: 0, Hi: end, Ticks: chart.Within(chart.LinearTicks(0, end, 4), 0, end)}}
-	band := chart.Mark{Kind: chart.Band, Look: v.agent, Name: "10 to 90 % of the members"}
+	band := chart.Mark{Kind: chart.Band, Look: v.agent, Name: "10 to 90% of the members"}
 	median := chart.Mark{Kind: chart.Line, Look: v.agent, Name: "median member"}
 	for h := range v.visits {
 		var at []float64

@@ -30,7 +30,7 @@ func TestTypeset(t *testing.T) {
 
 func TestScientific(t *testing.T) {
 	for v, want := range map[float64]string{
-		0: "0", 0.1: "0.1", 1.0 / 3: "0.333", 5.95: "5.95", 12345: "12" + chart.Thin + "345", 8.38e10: "8.38·10¹⁰",
+		0: "0", 0.1: "0.1", 1.0 / 3: "0.333", 5.95: "5.95", 12345: "12,345", 8.38e10: "8.38·10¹⁰",
 		-0.0795: chart.Minus + "0.0795", 1e-8: "1.00·10⁻⁸", -2.5e-4: chart.Minus + "2.50·10⁻⁴",
 	} {
 		if got := scientific(v); got != want {

@@ -135,7 +135,7 @@ func (a *Analysis) shape() Prose {
 		add(say(q, "."))
 	}
 	if tail != best && a.R() >= minReps {
-		add(say("In its worst 5"+chart.Narrow+"% of replications ", name(a.Label(tail)), " loses least, ",
+		add(say("In its worst 5% of replications ", name(a.Label(tail)), " loses least, ",
 			chart.Amount(a.Summary[tail].Worst, a.Dec), " on average."))
 	}
 	var ahead []string

@@ -67,7 +67,7 @@ func (v *ExplainedView) sentence(e policy.Explanation) string {
 			none = append(none, what)
 			continue
 		}
-		found = append(found, fmt.Sprintf("%s explains %.0f %%", what, 100*p.Share))
+		found = append(found, fmt.Sprintf("%s explains %.0f%%", what, 100*p.Share))
 	}
 	text := strings.Join(found, ", ") + " of what differs between decisions"
 	if len(found) == 0 {
@@ -76,7 +76,7 @@ func (v *ExplainedView) sentence(e policy.Explanation) string {
 	if len(none) > 0 && len(none) <= 5 {
 		text += "; in " + strings.Join(none, ", ") + " there is nothing that can be seen yet"
 	}
-	return fmt.Sprintf("%s. All of it explains %.0f %% of the rewards' variance; the rest is chance or not in the requests.",
+	return fmt.Sprintf("%s. All of it explains %.0f%% of the rewards' variance; the rest is chance or not in the requests.",
 		text, 100*v.Share)
 }
 

@@ -48,7 +48,7 @@ func TestExplained(t *testing.T) {
 		t.Fatalf("explained %+v", e)
 	}
 	if !strings.HasPrefix(e.Text, "`context.city` explains ") || !strings.Contains(e.Text, "there is nothing that can be seen yet") ||
-		!strings.Contains(e.Text, "`context.device`") || !strings.Contains(e.Text, fmt.Sprintf("All of it explains %.0f %% of the rewards' variance", 100*e.Share)) {
+		!strings.Contains(e.Text, "`context.device`") || !strings.Contains(e.Text, fmt.Sprintf("All of it explains %.0f%% of the rewards' variance", 100*e.Share)) {
 		t.Errorf("it says %q", e.Text)
 	}
 	warns := func(m Model) bool {

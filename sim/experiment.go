@@ -91,7 +91,7 @@ type header struct {
 	Record       []string `key:"record" doc:"what else to record (troupe list record)"`
 	Until        string   `key:"until" doc:"settled: replications are added until every pair of policies is told apart by intervals that hold at every moment; replications is then the most"`
 	Reference    string   `key:"reference" doc:"name of the policy that the report compares the others with"`
-	Estimand     string   `key:"estimand" doc:"what the report compares: mean, median, cvar-5 (the mean of the worst 5 %), lost (the share of runs whose regret stays linear)"`
+	Estimand     string   `key:"estimand" doc:"what the report compares: mean, median, cvar-5 (the mean of the worst 5%), lost (the share of runs whose regret stays linear)"`
 }
 
 // Settled is the word of the option until.

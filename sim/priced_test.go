@@ -157,7 +157,7 @@ func TestBudgetOnPareto(t *testing.T) {
 		case "mean costs":
 			policies = map[string]spec.Raw{"mean costs": {"kind": "budgeted", "costs": "mean"}}
 		case "greedy":
-			policies = map[string]spec.Raw{"5 % uniform, with the price": {"kind": "budgeted",
+			policies = map[string]spec.Raw{"5% uniform, with the price": {"kind": "budgeted",
 				"base": spec.Raw{"kind": "mixed", "epsilon": .05, "base": spec.Raw{"kind": "effects"}}}}
 		case "pareto":
 			policies = map[string]spec.Raw{"ParetoBandit's rule": {"kind": "budgeted", "rule": "pareto", "costs": "mean",

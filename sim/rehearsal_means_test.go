@@ -33,15 +33,15 @@ init = "prior"
 		rounds            int
 		want              string
 	}{
-		{"level 2, λ = 1", two(2.3, 2), "m = 19\nlambda = 1.0", 30_000, "about 16 %"},
-		{"level 2, λ = 0.1", two(2.3, 2), "m = 19\nlambda = 0.1", 30_000, "about 2.1 %"},
+		{"level 2, λ = 1", two(2.3, 2), "m = 19\nlambda = 1.0", 30_000, "about 16%"},
+		{"level 2, λ = 0.1", two(2.3, 2), "m = 19\nlambda = 0.1", 30_000, "about 2.1%"},
 		{"level 0, λ = 1, .0036·9000 = 32", two(0.3, 0), "m = 32\nlambda = 1.0", 30_000, ""},
 		{"level 0, λ = 0.1, .0098·9000 = 88", two(0, 0.3), "m = 32\nlambda = 0.1", 30_000, "about 0.9"},
 		{"a level of −2 is a credit", two(-1.7, -2), "m = 16\nlambda = 1.0", 30_000, ""},
 		{"click rates .55 and .5", two(0.55, 0.5) + "noise = { kind = \"bernoulli\", values = \"zero-one\" }\n", "m = 16\nlambda = 1.0", 30_000, "centre the rewards"},
 		{"click rates, seven times the members", two(0.65, 0.5) + "noise = { kind = \"bernoulli\", values = \"zero-one\" }\n", "m = 500\nlambda = 1.0", 30_000, ""},
 		{"ratings 4.2 and 4", two(4.2, 4), "m = 64\nlambda = 0.5", 30_000, "about"},
-		{"half of the noise", two(0.15, 0) + "noise = { kind = \"gaussian\", sigma = 0.5 }\n", "m = 16\nlambda = 0.1", 30_000, "about 1.8 %"},
+		{"half of the noise", two(0.15, 0) + "noise = { kind = \"gaussian\", sigma = 0.5 }\n", "m = 16\nlambda = 0.1", 30_000, "about 1.8%"},
 		{"three arms, the second counts", "d = 3\ntheta = \"given\"\nvalue = [2.3, -5.0, 2.0]\nset = { kind = \"basis\" }\n", "m = 19\nlambda = 1.0", 30_000, "centre the rewards"},
 		{"β_t", two(2.3, 2), "m = 19\nlambda = 1.0\nscale = { kind = \"beta\", value = 1.0 }", 30_000, ""},
 		{"a drift", two(2.3, 2) + "drift = 0.001\n", "m = 19\nlambda = 1.0", 30_000, "some runs may never"},

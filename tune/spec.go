@@ -73,7 +73,7 @@ func (r *Result) writeTuned(b *strings.Builder, key, at string) {
 func (r *Result) From(p *Policy) string {
 	tried := slices.Sorted(maps.Keys(r.Experiment.Policies[p.Index].Tune))
 	text := fmt.Sprintf("troupe tune %s: %s among %d points, %d replications of %d %s in each environment by "+
-		"successive halving, seed %d; lowest in %.0f %% of resamples",
+		"successive halving, seed %d; lowest in %.0f%% of resamples",
 		r.Experiment.Name, strings.Join(tried, " and "), len(p.Points), p.Played, r.Experiment.Horizon,
 		Unit(r.Experiment), r.Experiment.Seed, 100*p.Winner().Wins)
 	if n := len(p.Open()); n > 2 {

@@ -557,7 +557,7 @@ func fewConstants(s *session) Finding {
 		worst = math.Max(worst, between(must(c.Share()), want))
 		n++
 	}
-	return agree(worst, 1e-6, n, "P(m, σ, L) outside its enclosure, and the share outside 85 to 100 %% of the product")
+	return agree(worst, 1e-6, n, "P(m, σ, L) outside its enclosure, and the share outside 85 to 100%% of the product")
 }
 
 func exponentConstants(s *session) Finding {
@@ -577,7 +577,7 @@ func exponentConstants(s *session) Finding {
 			n++
 		}
 	}
-	return agree(worst, 1e-6, n, "the bound outside 85 to 100 %% of the product")
+	return agree(worst, 1e-6, n, "the bound outside 85 to 100%% of the product")
 }
 
 func fewEpochs(s *session) Finding {

@@ -43,7 +43,7 @@ var fewChecks = []Check{
 			"in half of the rounds or more falls like a power of m",
 		Note: "Half of the tapes are plain, half are drawn given that all models of the better arm are low after its " +
 			"first, …, 40th pull: unbiased, with weights of at most 2. The interval is three standard errors and the " +
-			"95 % bound on stuck runs outside these events. m is far below T, so that a good model is drawn in time " +
+			"95% bound on stuck runs outside these events. m is far below T, so that a good model is drawn in time " +
 			"(docs/record/stuck.md). thm:few-exponent has −r² = −1 as a bound from one side, up to factors that fall " +
 			"slower than any power of m (docs/papers/price-of-few.md).",
 		Plant: "r = 0.5",

@@ -325,6 +325,6 @@ func TestLostKinds(t *testing.T) {
 				t.Errorf("%s %+v: plain %.5g ± %.2g, events %.5g ± %.2g", kind.name, c, p, a, g.p, g.se)
 			}
 		}
-		t.Logf("%s: %d cells with both, %d of them with errors of at most 15 %%, mean z² %.2f", kind.name, both, sharp, square/float64(max(both, 1)))
+		t.Logf("%s: %d cells with both, %d of them with errors of at most 15%%, mean z² %.2f", kind.name, both, sharp, square/float64(max(both, 1)))
 	}
 }

@@ -519,7 +519,7 @@ func sphereColumns(s *session) Finding {
 			all.see(max(root-lo, hi-root) / (c * math.Sqrt(y)))
 		}
 	}
-	return all.finding(q, "matrices whose singular values leave √m ± c√y, d = 2, 3, 5, y for a claimed 1 %%")
+	return all.finding(q, "matrices whose singular values leave √m ± c√y, d = 2, 3, 5, y for a claimed 1%%")
 }
 
 // symmetricRange returns the extreme eigenvalues of a symmetric matrix.

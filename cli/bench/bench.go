@@ -276,7 +276,7 @@ func printBench(out io.Writer, cases []benchCase, results []benchResult) error {
 		if c.k == 0 {
 			k = "ball"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\t%s\t%.0f\t±%.0f %%\t%s\t%s\t%s\t%s\t%s\t\n", c.name, c.d, k, c.m, c.horizon,
+		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\t%s\t%.0f\t±%.0f%%\t%s\t%s\t%s\t%s\t%s\t\n", c.name, c.d, k, c.m, c.horizon,
 			r.Engine,
 			r.NsPerRound, 100*r.Spread, cell(r.RatioLimit), cell(r.RatioOverlap), cell(r.RatioReference),
 			cell(r.RatioGonum), cell(r.RatioNumpy))

@@ -204,7 +204,7 @@ func (r edgeReport) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "decision\ttroupe µs\tlimit µs\tover limit\tspread\t")
 	for _, x := range r.Rows {
-		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.2f×\t±%.0f %%\t\n", x.Row, x.Troupe, x.Limit, x.Ratio, 100*x.Spread)
+		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.2f×\t±%.0f%%\t\n", x.Row, x.Troupe, x.Limit, x.Ratio, 100*x.Spread)
 	}
 	if err := w.Flush(); err != nil {
 		return err

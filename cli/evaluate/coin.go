@@ -14,7 +14,7 @@ func printCoin(w io.Writer, r *ope.Result, decimals int, line func(label, text s
 	if c == nil {
 		return
 	}
-	line("pays", fmt.Sprintf("%s (%s %% sure at every look; %s)", c.Sentence, percentOf(r.Level),
+	line("pays", fmt.Sprintf("%s (%s%% sure at every look; %s)", c.Sentence, percentOf(r.Level),
 		term.Many(c.Events, "decision")))
 	if c.Stopped > 0 {
 		line("", fmt.Sprintf("%s under the hard stop of the budget are not among them",
@@ -46,7 +46,7 @@ func printCoinRows(w io.Writer, c *ope.CoinResult, decimals int) {
 		}
 		out[2] = fmt.Sprintf("reward %s [%.*f, %.*f]", reward, decimals, p.Lower, decimals, p.Upper)
 		if p.Share > 0 {
-			out[2] += fmt.Sprintf(", %.0f %% of the coin", 100*p.Share)
+			out[2] += fmt.Sprintf(", %.0f%% of the coin", 100*p.Share)
 		}
 		return out
 	}

@@ -88,7 +88,7 @@ func Command() *cobra.Command {
 		Short: "Estimate from a log of decisions what another policy would have earned",
 		Long: `Answers whether another policy would have done better than the one that ran, from a log of its
 decisions with their propensities and rewards. The difference comes first, paired on the same events,
-with an interval that holds for loggers and targets that learn, at every look ("95 % sure"), and one
+with an interval that holds for loggers and targets that learn, at every look ("95% sure"), and one
 that is right when n is large and no weight dominates, in brackets where that is not so. With too little
 overlap it prints the intervals that hold and no estimates; where these say nothing either, it exits with 3.
 
@@ -176,7 +176,7 @@ func (e *evaluation) flags(f *pflag.FlagSet) {
 		"intervals for this n, and the verdict from them; those that hold at every look stay beside them")
 	f.StringVar(&e.guess, "propensities", "logged", "logged, or estimate: for a log without propensities, a model of the logger; it has no interval "+
 		"that holds, and no verdict is sure")
-	f.StringArrayVar(&e.guards, "guard", nil, "with several --outcome: NAME=+5% may rise by at most 5 % of what it is, NAME=-5% fall; also "+
+	f.StringArrayVar(&e.guards, "guard", nil, "with several --outcome: NAME=+5% may rise by at most 5% of what it is, NAME=-5% fall; also "+
 		"a number in its own unit, such as NAME=+0.2")
 	f.StringVar(&e.from, "from", "", "events from this time on (RFC 3339)")
 	f.StringVar(&e.to, "to", "", "events before this time")

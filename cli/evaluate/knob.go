@@ -311,7 +311,7 @@ func knobDecimals(r *ope.KnobResult) int {
 
 // knobWords are the lines below the tables: what the intervals hold for, and what to doubt.
 func knobWords(r *ope.KnobResult) [][2]string {
-	out := [][2]string{{"sure", fmt.Sprintf("%g %% for all bandwidths of a target together, at every look, for loggers and "+
+	out := [][2]string{{"sure", fmt.Sprintf("%g%% for all bandwidths of a target together, at every look, for loggers and "+
 		"targets that learn. It is the value of the smoothed target, which plays its number plus the bandwidth times a "+
 		"draw of the %s kernel, and not that of the target itself: no decision is exactly at its number. A smaller "+
 		"bandwidth is nearer to it, and less sure", 100*r.Level, r.Kernel)}}

@@ -99,7 +99,7 @@ func printErrors(out io.Writer, rows []ope.RelativeError, title string, runs int
 		}
 		return strconv.FormatFloat(*v, 'f', 4, 64)
 	}
-	cells := [][]string{{"", "rank", "mean", "sd", "95 % of the mean", "obp published", "covered by"}}
+	cells := [][]string{{"", "rank", "mean", "sd", "95% of the mean", "obp published", "covered by"}}
 	if len(theirs) == 0 {
 		cells[0][5] = ""
 	}
@@ -180,7 +180,7 @@ func (e *evaluation) cover(ctx context.Context, out io.Writer) error {
 				c.WidthSeq, c.WidthNormal)
 			for _, name := range ope.Intervals {
 				if given := c.Given[name]; given > 0 {
-					fmt.Fprintf(out, "  %-20s covers %5.1f %% of %d\n", name,
+					fmt.Fprintf(out, "  %-20s covers %5.1f%% of %d\n", name,
 						100*float64(given-c.Misses[name])/float64(given), given)
 				} else {
 					fmt.Fprintf(out, "  %-20s none given\n", name)

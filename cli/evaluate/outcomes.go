@@ -70,7 +70,7 @@ func (e *evaluation) parseGuards(names []string) (out []guard, _ error) {
 		number, percent := strings.CutSuffix(bound, "%")
 		v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 		if err != nil || v-v != 0 || v == 0 || bound[0] != '+' && bound[0] != '-' {
-			return nil, term.Misuse(fmt.Errorf("--guard %s: expected a number with its sign that is not 0: +5%% may rise by 5 %%, -5%% may fall by it", text))
+			return nil, term.Misuse(fmt.Errorf("--guard %s: expected a number with its sign that is not 0: +5%% may rise by 5%%, -5%% may fall by it", text))
 		}
 		out = append(out, guard{name, bound, v, percent})
 	}
@@ -200,7 +200,7 @@ func (g guard) of(r *ope.Result, t int) Guard {
 	}
 	limit := strings.TrimLeft(strings.TrimSuffix(g.text, "%"), "+-")
 	if g.percent {
-		limit += " %"
+		limit += "%"
 		logged := 0.0
 		for i := range x.Estimates {
 			if e := &x.Estimates[i]; e.Estimator == "logged" && e.Value != nil {
@@ -240,7 +240,7 @@ func (e *evaluation) printOutcomes(w io.Writer, a *Outcomes) {
 	}
 	for t := range a.Targets {
 		x := &a.Targets[t]
-		rows := [][]string{{x.Name, "logged", "difference", percentOf(a.Level) + " %" + held + ", all together"}}
+		rows := [][]string{{x.Name, "logged", "difference", percentOf(a.Level) + "%" + held + ", all together"}}
 		for i := range a.Outcomes {
 			r := a.Outcomes[i].Result
 			d := decimalsOf(r)

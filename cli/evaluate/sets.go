@@ -23,7 +23,7 @@ func printCandidates(w io.Writer, r *ope.Result, decimals int, line func(label, 
 	if n := len(c.Best); n > 8 {
 		which = strings.Join(c.Best[:8], ", ") + fmt.Sprintf(" and %d more", n-8)
 	}
-	line("best", fmt.Sprintf("%s may be best (%d of %d; %s %% sure at every look that the best one is among them)",
+	line("best", fmt.Sprintf("%s may be best (%d of %d; %s%% sure at every look that the best one is among them)",
 		which, len(c.Best), len(c.Rows), percentOf(r.Level)))
 	var rows [][3]string
 	for _, x := range c.Rows {

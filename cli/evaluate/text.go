@@ -158,7 +158,7 @@ func overlapLine(t *ope.Evaluated, r *ope.Result) string {
 	case *d.Unsupported == 0:
 		s += ", nothing unsupported"
 	default:
-		s += ", " + decimal.Short(100**d.Unsupported, 2) + " % unsupported"
+		s += ", " + decimal.Short(100**d.Unsupported, 2) + "% unsupported"
 	}
 	if m := d.Marginal; m != nil {
 		s += fmt.Sprintf("; without the members of each decision %s effective, largest weight %s", figures(m.ESS),
@@ -244,10 +244,10 @@ func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
 		return
 	}
 	level := strconv.FormatFloat(100*r.Level, 'g', 4, 64)
-	rows := [][4]string{{"", "value", level + " % sure", level + " % if n is large"}}
+	rows := [][4]string{{"", "value", level + "% sure", level + "% if n is large"}}
 	atEnd := r.Assumptions.AtEnd != ""
 	if atEnd {
-		rows[0] = [4]string{"", "value", level + " % for this n", level + " % at every look"}
+		rows[0] = [4]string{"", "value", level + "% for this n", level + "% at every look"}
 	}
 	value := func(v *float64, sign bool) string {
 		if sign {

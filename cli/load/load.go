@@ -497,7 +497,7 @@ func showProgress(w io.Writer, total int64) (show func(done int64), end func()) 
 		if now.Sub(last) > 5*time.Second && done < total {
 			last = now
 			rest := now.Sub(begin).Seconds() / float64(done) * float64(total-done)
-			fmt.Fprintf(w, "troupe: %2.0f %%  %s of %s decisions  about %s left\n", 100*float64(done)/float64(total),
+			fmt.Fprintf(w, "troupe: %2.0f%%  %s of %s decisions  about %s left\n", 100*float64(done)/float64(total),
 				term.Grouped(done), term.Grouped(total), term.Left(rest))
 		}
 	}, func() {}

@@ -599,12 +599,12 @@ func planDigits(x float64) string {
 	}
 	s := strconv.FormatFloat(math.Round(x), 'f', -1, 64)
 	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + " " + s[i:]
+		s = s[:i] + "," + s[i:]
 	}
 	return s
 }
 
-// planShort prints three significant digits: 0.63, 12 500, 3.1e+07.
+// planShort prints three significant digits: 0.63, 12,500, 3.1e+07.
 func planShort(x float64) string {
 	if x >= 0.001 && x < 99_950 {
 		v, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 3, 64), 64)

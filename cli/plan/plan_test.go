@@ -62,8 +62,8 @@ func TestPlanText(t *testing.T) {
 		want []string
 	}{
 		{[]string{"-d", "10", "-T", "10000", "--delta", "0.1", "--lambda", "5"},
-			[]string{"39 400", "3.15 MB", "janz2026: by its own lemmas 5 345 members", "10^37.78", "9.828", "68.8", "20 000", "vacuous", "constant unknown"}},
-		{[]string{"-d", "2", "-T", "1e3..1e6"}, []string{"9 724", "v: vacuous"}},
+			[]string{"39,400", "3.15 MB", "janz2026: by its own lemmas 5,345 members", "10^37.78", "9.828", "68.8", "20,000", "vacuous", "constant unknown"}},
+		{[]string{"-d", "2", "-T", "1e3..1e6"}, []string{"9,724", "v: vacuous"}},
 		{[]string{"-d", "2", "-T", "1e3", "--arms", "50"}, []string{"qin2022", "leeoh2024"}},
 		{[]string{"-d", "1"}, []string{"claim:ts needs d >= 2"}},
 		{[]string{"--delta", "1"}, []string{"none"}},

@@ -43,7 +43,7 @@ func (f *Flags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Unit, "unit", "", "whose decisions depend on each other: a column of a table or a path of the context, such as "+
 		"user.id; default: the key or column unit, where there is one")
 	flags.StringVar(&f.skipBad, "skip-bad", "",
-		"leave bad events out and count them; above 1 % of all it fails, unless all")
+		"leave bad events out and count them; above 1% of all it fails, unless all")
 	flags.Lookup("skip-bad").NoOptDefVal = "yes"
 	flags.StringVar(&f.position, "position", "", "events of this position only, as the file counts")
 	flags.BoolVar(&f.lists, "lists", false, "obd: consecutive rows of one time and one user, at different positions, "+

@@ -14,7 +14,7 @@ func Example() {
 	var coded interface{ ExitCode() int }
 	fmt.Println(errors.As(err, &coded), coded.ExitCode() == term.Misused)
 	// Output:
-	// rounds  1 250 000
+	// rounds  1,250,000
 	//   time    95 s
 	// true true
 }

@@ -22,11 +22,11 @@ const (
 	mostWidth  = 100
 )
 
-// Grouped prints a count with thin groups of three: 10 000.
+// Grouped prints a count with commas between thousands: 10,000.
 func Grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + " " + s[i:]
+		s = s[:i] + "," + s[i:]
 	}
 	return s
 }

@@ -11,8 +11,8 @@ import (
 
 // A number is not broken at its thousands, nor from its per cent.
 func TestWrapNumbers(t *testing.T) {
-	text := strings.Repeat("x", Width-8) + " loses 2 081 in 95 % of"
-	if got, want := Wrap(text, 0), strings.Repeat("x", Width-8)+" loses\n2 081 in 95 % of"; got != want {
+	text := strings.Repeat("x", Width-8) + " loses 2 081 in 95% of"
+	if got, want := Wrap(text, 0), strings.Repeat("x", Width-8)+" loses\n2 081 in 95% of"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -38,7 +38,7 @@ type Options struct {
 	Format       string    `key:"format" doc:"vw, dsjson, vw-json, or auto"`
 	IDs          string    `key:"ids" doc:"ids of actions in dsjson count from 0 or 1, where the file leaves it open; empty: found out"`
 	Rewards      []float64 `key:"rewards" doc:"[min, max]: a reward outside is refused; missing: any number"`
-	SkipBad      string    `key:"skip_bad" doc:"no, yes (bad events are left out and counted, at most 1 % of all) or all"`
+	SkipBad      string    `key:"skip_bad" doc:"no, yes (bad events are left out and counted, at most 1% of all) or all"`
 	Bits         int       `key:"bits" doc:"2^bits coordinates; VW's -b"`
 	Hash         string    `key:"hash" doc:"strings (a name that is a whole number is its own hash) or all; VW's --hash"`
 	Q            []string  `key:"q" doc:"pairs: first characters of two namespaces (\"UA\", \":A\", \"::\"), or names (\"User|Action\"); VW's -q"`

@@ -151,7 +151,7 @@ func TestCoverageRecord(t *testing.T) {
 					continue
 				}
 				m := measure(w, e, n, runs, uint64(n))
-				fmt.Printf("| %s | %s | %d | %.1f %% | %.1f %% | %.1f %% | %.0f %% |\n", e, w.name, n,
+				fmt.Printf("| %s | %s | %d | %.1f%% | %.1f%% | %.1f%% | %.0f%% |\n", e, w.name, n,
 					100*float64(m.missed)/float64(runs), 100*float64(m.wrong)/float64(runs),
 					100*float64(m.silent)/float64(runs), 100*float64(m.told)/float64(max(m.differ, 1)))
 			}

@@ -131,7 +131,7 @@ func TestCoverage(t *testing.T) {
 	refuse := func(k int) bool { return BinomialCDF(k, trials, floor) < alpha }
 	for _, R := range []int{30, 100, 200} {
 		covered, planted := coverage(pop, R, B, trials, uint64(R))
-		t.Logf("R = %d: covered %.1f %%, each at ±1.96: %.1f %%", R, 100*float64(covered)/float64(trials), 100*float64(planted)/float64(trials))
+		t.Logf("R = %d: covered %.1f%%, each at ±1.96: %.1f%%", R, 100*float64(covered)/float64(trials), 100*float64(planted)/float64(trials))
 		if refuse(covered) {
 			t.Errorf("R = %d: all intervals covered in %d of %d trials; under %v that has probability below %v", R, covered, trials, floor, alpha)
 		}
@@ -167,7 +167,7 @@ func TestWhereTheMethodEnds(t *testing.T) {
 			trials = sized(160, 400)
 		}
 		covered, _ := coverage(c.pop, c.R, B, trials, 1)
-		t.Logf("%s, R = %d: covered %.1f %%", c.name, c.R, 100*float64(covered)/float64(trials))
+		t.Logf("%s, R = %d: covered %.1f%%", c.name, c.R, 100*float64(covered)/float64(trials))
 		switch {
 		case !c.covers && BinomialCDF(covered, trials, 0.91) >= 1e-3:
 			t.Errorf("%s, R = %d: covered %d of %d: the method does better than the page says", c.name, c.R, covered, trials)
@@ -224,7 +224,7 @@ func TestRatioCoverage(t *testing.T) {
 				planted++
 			}
 		}
-		t.Logf("R = %d: covered %.1f %%, each at ±1.96: %.1f %%", R, 100*float64(covered)/float64(trials), 100*float64(planted)/float64(trials))
+		t.Logf("R = %d: covered %.1f%%, each at ±1.96: %.1f%%", R, 100*float64(covered)/float64(trials), 100*float64(planted)/float64(trials))
 		if refuse(covered) {
 			t.Errorf("R = %d: all quotients covered in %d of %d trials; under %v that has probability below %v", R, covered, trials, floor, alpha)
 		}

@@ -184,7 +184,7 @@ func TestQuantileRanks(t *testing.T) {
 	}
 	x := []float64{1, 2, 3}
 	if lo, hi := QuantileInterval(x, 0.5, 0.05); !math.IsInf(lo, -1) || !math.IsInf(hi, 1) {
-		t.Errorf("three values give no 95 %% interval for the median; got [%v, %v]", lo, hi)
+		t.Errorf("three values give no 95%% interval for the median; got [%v, %v]", lo, hi)
 	}
 }
 

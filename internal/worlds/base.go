@@ -19,7 +19,7 @@ var baseKinds = []Kind{
 	{"geo", "latitude × longitude, each action good around places of its own", Base, "", geo},
 	{"additive", "four fields whose effects add up", Base, "", additive},
 	{"hold", "send or hold: hold pays 0, send −.02 or, rarely, .98", Base, "", hold},
-	{"revenue", "a conversion of 1 to 8 % times an amount, log-normal", Base, "", revenue},
+	{"revenue", "a conversion of 1 to 8% times an amount, log-normal", Base, "", revenue},
 	{"dwell", "seconds with a long tail", Base, "", dwell},
 	{"useless", "one field that matters beside three that do not", Base, "", useless},
 	{"groups", "20 groups beside 10,000 ids of users", Base, "", groups},
@@ -31,9 +31,9 @@ var baseKinds = []Kind{
 	{"late", "every reward 200 decisions late", Base, "late", segmentsAlone},
 	{"texts", "offers with a text of six words, each seen once", Base, "", texts},
 	{"newcomer", "a good sixth action from decision 1,000 on", Base, "", newcomer},
-	{"banners", "10 banners, clicks of ½ to 4 %, no context", Base, "", banners},
-	{"clicks7", "4 segments × 5 actions, clicks of 1 to 7 %", Base, "", rates(.01, .07)},
-	{"clicks4", "4 segments × 5 actions, clicks of ½ to 4 %", Base, "", rates(.005, .04)},
+	{"banners", "10 banners, clicks of ½ to 4%, no context", Base, "", banners},
+	{"clicks7", "4 segments × 5 actions, clicks of 1 to 7%", Base, "", rates(.01, .07)},
+	{"clicks4", "4 segments × 5 actions, clicks of ½ to 4%", Base, "", rates(.005, .04)},
 }
 
 func segments(g *gen) func(int) Decision {

@@ -11,13 +11,13 @@ import (
 // shared means: ten kinds. Nothing was chosen on them.
 var laterKinds = []Kind{
 	{"later-calls", "weekday and hour as numbers, a support queue; who answers best depends on working hours", Later, "", laterCalls},
-	{"later-funnel", "the step of a session, device and new or not: clicks of 2 to 25 %", Later, "", laterFunnel},
+	{"later-funnel", "the step of a session, device and new or not: clicks of 2 to 25%", Later, "", laterFunnel},
 	{"later-offers", "five offers with price, discount and brand; loyal customers like their brand", Later, "", laterOffers},
 	{"later-routes", "milliseconds of six routes, load on a logarithmic scale, five regions", Later, "late", laterRoutes},
 	{"later-switch", "twelve booleans; one turns the best of two actions around, one adds to both", Later, "", laterSwitch},
 	{"later-alarm", "wait pays 0; to act pays −1 or 3, by a number and a kind of machine", Later, "", laterAlarm},
 	{"later-gate", "a plan matters where a flag is set; without it one action is best", Later, "", laterGate},
-	{"later-many", "40 ids without features, clicks of 2 to 30 %", Later, "", laterMany},
+	{"later-many", "40 ids without features, clicks of 2 to 30%", Later, "", laterMany},
 	{"later-topics", "a text of four to eight of 60 words in the context, two topics", Later, "batch", laterTopics},
 	{"later-hotels", "12 candidates with four numbers, three kinds of guests with weights of their own", Later, "", laterHotels},
 }

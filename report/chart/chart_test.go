@@ -131,13 +131,13 @@ func TestTicks(t *testing.T) {
 		v    float64
 		dec  int
 		want string
-	}{{2492.8, 1, "2" + Thin + "492.8"}, {-55, 1, "−55.0"}, {-0.04, 1, "0.0"}, {1234567, 0, "1" + Thin + "234" + Thin + "567"}, {999.96, 1, "1" + Thin + "000.0"}} {
+	}{{2492.8, 1, "2,492.8"}, {-55, 1, "−55.0"}, {-0.04, 1, "0.0"}, {1234567, 0, "1,234,567"}, {999.96, 1, "1,000.0"}} {
 		if got := Number(c.v, c.dec); got != c.want {
 			t.Errorf("number(%v, %d) = %q, want %q", c.v, c.dec, got, c.want)
 		}
 	}
-	for v, want := range map[float64]string{0: "0" + Narrow + "%", 0.001: "0.1" + Narrow + "%", 0.00001: "0.1" + Narrow + "%", 0.995: "100" + Narrow + "%", 0.9999: "99.9" + Narrow + "%", 1: "100" + Narrow + "%", 0.34: "34" + Narrow + "%"} {
-		if got := Percent(v); got != want && !(v == 0.995 && got == "99.5"+Narrow+"%") {
+	for v, want := range map[float64]string{0: "0%", 0.001: "0.1%", 0.00001: "0.1%", 0.995: "100%", 0.9999: "99.9%", 1: "100%", 0.34: "34%"} {
+		if got := Percent(v); got != want && !(v == 0.995 && got == "99.5%") {
 			t.Errorf("percent(%v) = %q, want %q", v, got, want)
 		}
 	}

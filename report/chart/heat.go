@@ -21,7 +21,7 @@ type Heat struct {
 func (h *Heat) Table() *Table {
 	t := &Table{ID: h.ID, Title: h.Title, Cols: []Column{{Key: h.Rows, Head: h.Rows + " \\ " + h.Columns, Text: true}}}
 	for _, c := range h.ColVal {
-		t.Cols = append(t.Cols, Column{Key: h.Columns + "=" + AsciiNumbers.Replace(c), Head: c, Dec: h.Dec})
+		t.Cols = append(t.Cols, Column{Key: h.Columns + "=" + ungrouped(AsciiNumbers.Replace(c)), Head: c, Dec: h.Dec})
 	}
 	for r, v := range h.RowVal {
 		row := Row{Look: -1, Cells: []Cell{TextCell(AsciiNumbers.Replace(v))}}

@@ -95,7 +95,7 @@ func runs(s string) []run {
 		switch {
 		case unseen(r):
 			continue
-		case string(r) == Thin || string(r) == Narrow:
+		case string(r) == Narrow:
 			r = ' '
 		}
 		if t := typefaceOf(r); t != nil {

@@ -109,31 +109,21 @@ func (t *Table) show(row, col int) string {
 	return s
 }
 
-// ascii is show for a terminal or a LaTeX file: hyphen for minus, no thin spaces.
+// ascii is show for a terminal or a LaTeX file: hyphen for minus, ordinary spaces, and numbers without commas, which would
+// cost a terminal of 80 columns one of the table's.
 func (t *Table) ascii(row, col int) string {
-	return AsciiNumbers.Replace(t.show(row, col))
+	s := AsciiNumbers.Replace(t.show(row, col))
+	if t.Cols[col].Text {
+		return s
+	}
+	return ungrouped(s)
 }
 
-// plainNumbers replaces the typography of numbers: no separator between the digits of a number, a
-// space before a unit, a hyphen for minus.
+// plainNumbers replaces the typography of numbers: a space before a unit, a hyphen for minus.
 type plainNumbers struct{}
 
 func (plainNumbers) Replace(s string) string {
-	r := []rune(s)
-	var b strings.Builder
-	digit := func(i int) bool { return i >= 0 && i < len(r) && r[i] >= '0' && r[i] <= '9' }
-	for i, c := range r {
-		switch {
-		case string(c) == Thin && digit(i-1) && digit(i+1):
-		case string(c) == Narrow:
-			b.WriteByte(' ')
-		case string(c) == Minus:
-			b.WriteByte('-')
-		default:
-			b.WriteRune(c)
-		}
-	}
-	return b.String()
+	return strings.NewReplacer(Narrow, " ", Minus, "-").Replace(s)
 }
 
 // AsciiNumbers makes the numbers of a terminal without Unicode.

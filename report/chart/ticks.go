@@ -2,6 +2,7 @@ package chart
 
 import (
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -143,10 +144,9 @@ func Superscript(n int) string { return superscripts.Replace(strconv.Itoa(n)) }
 const (
 	Minus  = "−"      // U+2212, before a negative number
 	Narrow = "\u202f" // narrow no-break space, before a unit
-	Thin   = Narrow   // between thousands: a thin space, but one that does not break a number over two lines
 )
 
-// Number writes v with dec decimals, a true minus and narrow spaces between thousands.
+// Number writes v with dec decimals, a true minus and commas between thousands.
 func Number(v float64, dec int) string {
 	s := strconv.FormatFloat(math.Abs(v), 'f', dec, 64)
 	whole, frac, _ := strings.Cut(s, ".")
@@ -156,7 +156,7 @@ func Number(v float64, dec int) string {
 	}
 	for i, c := range whole {
 		if i > 0 && (len(whole)-i)%3 == 0 {
-			b.WriteString(Thin)
+			b.WriteByte(',')
 		}
 		b.WriteRune(c)
 	}
@@ -165,6 +165,13 @@ func Number(v float64, dec int) string {
 		b.WriteString(frac)
 	}
 	return b.String()
+}
+
+var groups = regexp.MustCompile(`\d{1,3}(,\d{3})+`)
+
+// ungrouped takes the commas out of the numbers of s, for the keys of a file.
+func ungrouped(s string) string {
+	return groups.ReplaceAllStringFunc(s, func(n string) string { return strings.ReplaceAll(n, ",", "") })
 }
 
 // Count writes a whole number.
@@ -197,14 +204,14 @@ func Signed(v float64, dec int) string {
 func Percent(p float64) string {
 	if p < 0 {
 		if p > -0.0005 {
-			return "0" + Narrow + "%"
+			return "0%"
 		}
 		return Minus + Percent(-p)
 	}
 	if r := math.Round(100 * p); (r == 0 && p > 0) || (r == 100 && p < 1) {
-		return Number(min(max(100*p, 0.1), 99.9), 1) + Narrow + "%"
+		return Number(min(max(100*p, 0.1), 99.9), 1) + "%"
 	}
-	return Number(100*p, 0) + Narrow + "%"
+	return Number(100*p, 0) + "%"
 }
 
 // DecimalsOf returns the decimals that show a step of size v.

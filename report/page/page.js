@@ -3,7 +3,7 @@
 const all = (s, e = document) => [...e.querySelectorAll(s)];
 const el = (tag, cls, text) => Object.assign(document.createElement(tag), {className: cls || "", textContent: text ?? ""});
 const shown = p => document.getElementById("s" + p).checked;
-const group = s => s.replace(/\B(?=(\d{3})+$)/g, "\u202f");
+const group = s => s.replace(/\B(?=(\d{3})+$)/g, ",");
 const whole = v => (v < 0 ? "\u2212" : "") + group(Math.abs(v).toFixed(0));
 const far = v => { const e = Math.floor(Math.log10(v)); return (v / 10 ** e).toFixed(1) + "·10^" + e; };
 

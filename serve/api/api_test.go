@@ -504,7 +504,7 @@ func TestStatusPage(t *testing.T) {
 	now = now.Add(30 * time.Second)
 	f.models["news"].Counts.Decisions += 2406
 	f.models["news"].Counts.Rewards += 100
-	e.do("GET", "/", "").want(t, "status", 200, "All is well. 2 models, no decision in the last hour.", "answered is on the disk.", "2\u202f406", `data-name="Rewards a minute">100</td>`, "0.109", "up to entry 12")
+	e.do("GET", "/", "").want(t, "status", 200, "All is well. 2 models, 2,406 decisions in the last hour.", "answered is on the disk.", "3,406", `data-name="Rewards a minute">100</td>`, "0.109", "up to entry 12")
 	f.health.Ready, f.health.Damage, f.health.Missing = false, "entries 3–9 are missing", 1
 	f.models["mail"].Failed = "V is singular"
 	e.do("GET", "/", "").want(t, "status with trouble", 200, "3 things need you, first: the log is damaged, and the server is read-only.", "entries 3–9 are missing", "read-only", "V is singular")
@@ -589,6 +589,10 @@ func TestHour(t *testing.T) {
 	if want := [][2]uint64{{10, 5}, {20, 0}, {4, 2}}; !slices.Equal(flat, want) {
 		t.Errorf("minutes %v, want %v", flat, want)
 	}
+	newest := []serve.Model{{Name: "m", Counts: serve.Counts{Decisions: 9}}, {Name: "young", Counts: serve.Counts{Decisions: 3}}}
+	if n := f.unsampled(newest); n != 8 {
+		t.Errorf("%d decisions since the newest sample, want 5 of m and 3 of a model that it does not have", n)
+	}
 	h := hourOf(got, now)
 	if want := (bar{581, 0, 100}); len(h.Bars) != 3 || h.Bars[1] != want || !strings.HasPrefix(h.Text, "34 decisions and 7 rewards in the last hour, at most 20 ") {
 		t.Errorf("%+v, want the middle bar %v", h, want)
@@ -622,7 +626,7 @@ func TestStatusHeadline(t *testing.T) {
 		want           string
 	}{
 		{nil, 0, 0, 0, "No model yet."},
-		{nil, 1, 0, 6000, "All is well. One model, 6\u202f000 decisions in the last hour."},
+		{nil, 1, 0, 6000, "All is well. One model, 6,000 decisions in the last hour."},
 		{nil, 3, 0, 1, "All is well. 3 models, one decision in the last hour."},
 		{nil, 3, 1, 0, "3 models, no decision in the last hour. One model has a warning."},
 		{[]alarm{full}, 0, 0, 0, "One thing needs you: the log is full, and nothing is recorded."},
@@ -825,8 +829,8 @@ func TestStatusOfNodes(t *testing.T) {
 	c.Damage, c.Verified, c.VerifiedEntry = "", new(time.Date(2026, 11, 25, 4, 0, 0, 0, time.UTC)), 40206
 	c.Nodes[2].Live, c.Nodes[2].Heard, c.Replicas[2].Offline, c.Replicas[2].Current = true, 1, false, true
 	page = e.do("GET", "/", "").body
-	for _, want := range []string{"all read and whole on 2026-11-25 04:00, up to entry 40\u202f206", "<td>one of a, b, c</td>",
-		"Backup h:/b</th><td>up to entry 41\u202f200, asked on 2026-11-26 03:01:00; the log is trimmed without waiting for it"} {
+	for _, want := range []string{"all read and whole on 2026-11-25 04:00, up to entry 40,206", "<td>one of a, b, c</td>",
+		"Backup h:/b</th><td>up to entry 41,200, asked on 2026-11-26 03:01:00; the log is trimmed without waiting for it"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}

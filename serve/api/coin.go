@@ -184,7 +184,7 @@ func (a *coinCalls) pages(ctx context.Context, m *serve.Model, h *modelHistory) 
 		return []coinPage{{Head: "Does choosing pay?", Sentence: "Nothing can be said: " + v.Why + "."}}
 	}
 	say := func(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
-	note := fmt.Sprintf("%s decisions of log entries %s to %s; 95 %% sure at every look. ", grouped(uint64(v.Coin.Events)),
+	note := fmt.Sprintf("%s decisions of log entries %s to %s; 95%% sure at every look. ", grouped(uint64(v.Coin.Events)),
 		grouped(v.From), grouped(v.To))
 	if v.Coin.Stopped > 0 {
 		note += fmt.Sprintf("%s more under the hard stop of the budget are not among them. ", grouped(uint64(v.Coin.Stopped)))
@@ -218,7 +218,7 @@ func coinRows(c *ope.CoinResult) (out []coinRow) {
 			}
 			row.Interval = short(p.Lower) + " to " + short(p.Upper)
 			if p.Share > 0 {
-				row.Note = fmt.Sprintf("%.0f %% of the coin", 100*p.Share)
+				row.Note = fmt.Sprintf("%.0f%% of the coin", 100*p.Share)
 			}
 		}
 		out = append(out, row)

@@ -172,7 +172,7 @@ func TestSchemaNotes(t *testing.T) {
 	e.do("GET", "/v1/models/s", "").want(t, "model", 200, `"notes":{"clamped":1,"ignored":11}`, "a feature or a level was ignored")
 	e.do("GET", "/metrics", "").want(t, "metrics", 200, `troupe_model_ignored_features_total{model="s"} 11`, `troupe_model_clamped_features_total{model="s"} 1`)
 	e.do("GET", "/models/s", "").want(t, "page", 200, "a feature or a level was ignored", "context.city", "Decisions by what encoding met: clamped 1, ignored 11.")
-	e.do("GET", "/", "").want(t, "status page", 200, "One model. One model has a warning.")
+	e.do("GET", "/", "").want(t, "status page", 200, "One model, no decision in the last hour. One model has a warning.")
 }
 
 // Without a key, a server that has keys says whether it is ready and nothing of the other nodes: no name, version or

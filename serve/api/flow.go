@@ -86,6 +86,24 @@ func (f *flow) lastHour(now time.Time) (out []minute) {
 	return out
 }
 
+// unsampled returns the decisions of models since the newest sample, all of a model that it does not have.
+func (f *flow) unsampled(models []serve.Model) (decisions uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.samples) == 0 { // what was before the start is not known
+		return 0
+	}
+	counts := f.samples[len(f.samples)-1].counts
+	for _, m := range models {
+		before := counts[unique.Make(m.Name)].decisions
+		if m.Counts.Decisions < before {
+			before = 0 // a model made anew
+		}
+		decisions += m.Counts.Decisions - before
+	}
+	return decisions
+}
+
 // perMinute returns decisions and rewards a minute of a model, given its counts now. ok is false
 // while there is nothing to compare with.
 func (f *flow) perMinute(model string, now time.Time, c serve.Counts) (decisions, rewards float64, ok bool) {

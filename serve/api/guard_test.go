@@ -43,6 +43,6 @@ func TestGuard(t *testing.T) {
 		e.do("GET", route, "").want(t, route, 200, `"mode":"guarded"`)
 	}
 	e.do("GET", "/models/m", "").want(t, "page", 200, "This model is guarded: the next decision plays the baseline of its request. "+
-		"The policy has played 0 of 1 decisions. All together have earned at least 0 more than the baselines in the mean, 95 % sure "+
+		"The policy has played 0 of 1 decisions. All together have earned at least 0 more than the baselines in the mean, 95% sure "+
 		"whenever you look; the margin is 0.1.")
 }

@@ -40,11 +40,11 @@ func baseURL(r *http.Request) string {
 
 func round(v float64) uint64 { return uint64(math.Round(max(0, v))) }
 
-// grouped prints a count in groups of three, with narrow spaces that do not break.
+// grouped prints a count with commas between thousands.
 func grouped(n uint64) string {
 	s := strconv.FormatUint(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "\u202f" + s[i:]
+		s = s[:i] + "," + s[i:]
 	}
 	return s
 }

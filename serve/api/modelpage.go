@@ -338,7 +338,7 @@ func stateOf(m *serve.Model) string {
 			earned = fmt.Sprintf("at least %s more than", short(g.Lower))
 		}
 		return fmt.Sprintf("This model is guarded: the next decision plays %s. The policy has played %s of %s decisions. "+
-			"All together have earned %s the baselines in the mean, %s %% sure whenever you look; the margin is %s.",
+			"All together have earned %s the baselines in the mean, %s%% sure whenever you look; the margin is %s.",
 			next, grouped(g.Policy), grouped(g.Decisions), earned, short(100*m.Config.Guard.Confidence),
 			short(m.Config.Guard.Margin))
 	}
@@ -467,7 +467,7 @@ func (v *modelView) versusUniform(h *modelHistory, t *terms, es []estimates, out
 		if texts := baselineText(es, outside); texts != nil {
 			v.CurveText = append(append(v.CurveText, texts...), planText(h, t, last)...)
 		}
-		say("These intervals hold together, at all times, with probability 95 %%.")
+		say("These intervals hold together, at all times, with probability 95%%.")
 	case outside == 0:
 		say("What uniform play would have earned lies between %s and %s. The log supports no number: the weights "+
 			"1/(K·p) have mean %s, which should be near 1, and an effective sample size of %s decisions. Actions "+
@@ -580,7 +580,7 @@ func notesText(m *serve.Model) string {
 // explained lists the shares of what a model has found out.
 func explained(e *serve.ExplainedView) (out []named, text string) {
 	for _, p := range e.Parts[:min(len(e.Parts), maxWeightRows)] {
-		out = append(out, named{clipped(p.Name, 240), fmt.Sprintf("%.1f %%", 100*p.Share)})
+		out = append(out, named{clipped(p.Name, 240), fmt.Sprintf("%.1f%%", 100*p.Share)})
 	}
 	if text = e.Text; text == "" {
 		text = "What matters is said after 100 rewards."

@@ -31,7 +31,7 @@ func baselineText(es []estimates, outside int) (out []string) {
 		if d.High < 0 {
 			word, lo, hi = "worse", -d.High, -d.Low
 		}
-		verdict = fmt.Sprintf("On the same decisions the model is %s than this baseline, by %s to %s (95 %% sure by "+
+		verdict = fmt.Sprintf("On the same decisions the model is %s than this baseline, by %s to %s (95%% sure by "+
 			"itself, at any time you look).", word, short(lo), short(hi))
 	}
 	return []string{fmt.Sprintf("The baseline, the first candidate of each request, would have earned %s by inverse "+
@@ -75,12 +75,12 @@ func planText(h *modelHistory, t *terms, last *estimates) []string {
 		return nil
 	}
 	text := fmt.Sprintf("If the model is better than this baseline by a tenth, that is known after about %s decisions "+
-		"with 80 %% chance", grouped(round(x.Decisions)))
+		"with 80%% chance", grouped(round(x.Decisions)))
 	if per := (times[1] - times[0]) / int64(max(n-1, 1)); per > 0 && x.Decisions < 1e9 {
 		text += fmt.Sprintf(", %s at the rate of these", lasting(time.Duration(x.Decisions)*time.Duration(per)))
 	}
 	if x.Least != nil {
-		text += fmt.Sprintf("; half as many would do with %s %% of uniform decisions more", decimal.Short(100**x.Share, 2))
+		text += fmt.Sprintf("; half as many would do with %s%% of uniform decisions more", decimal.Short(100**x.Share, 2))
 	}
 	return []string{text + "."}
 }

@@ -226,7 +226,7 @@ func TestBaselinePlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("known after about %s decisions with 80 %% chance, ", grouped(round(want.Decisions)))
+	text := fmt.Sprintf("known after about %s decisions with 80%% chance, ", grouped(round(want.Decisions)))
 	if words := say(); !strings.Contains(words, "not certain yet") || !strings.Contains(words, text) || !strings.Contains(words, "half as many would do with") {
 		t.Errorf("%s: want %q", words, text)
 	}
@@ -271,7 +271,7 @@ func TestExplainedPage(t *testing.T) {
 	if !strings.HasPrefix(m.Text, "`context.city` explains") || len(m.Parts) < 2 || m.Parts[0].Name != "context.city" {
 		t.Errorf("explained: %+v", m)
 	}
-	e.do("GET", "/models/news", "").want(t, "page", 200, "`context.city` explains", "All of it explains", fmt.Sprintf("%.1f %%", 100*m.Parts[0].Share))
+	e.do("GET", "/models/news", "").want(t, "page", 200, "`context.city` explains", "All of it explains", fmt.Sprintf("%.1f%%", 100*m.Parts[0].Share))
 	e.do("GET", "/metrics", "").want(t, "metrics", 200, fmt.Sprintf(`troupe_model_explained_ratio{model="news"} %v`, m.Share), `troupe_model_far_rewards{model="news"} 0`)
 	pay(1, func(int, string) float64 { return 900 })
 	e.do("GET", "/v1/models/news", "").want(t, "far", 200, `"far":[900]`, "a reward (900) is far from all others")

@@ -91,7 +91,7 @@ func (u *againstUniform) text() string {
 	if u.own {
 		whose = "the model's own"
 	}
-	sure := fmt.Sprintf("95 %% sure by itself, at any time you look; %s predictions are the control variate", whose)
+	sure := fmt.Sprintf("95%% sure by itself, at any time you look; %s predictions are the control variate", whose)
 	word, lo, hi := "better", u.more[0], u.more[1]
 	switch {
 	case hi < 0:

@@ -192,7 +192,7 @@ func (a *statusPages) statusPage(w http.ResponseWriter, r *http.Request) {
 	p.Alarms = alarms(&h, models)
 	warned := a.verdicts.warnings(ctx, models, now)
 	minutes := a.flow.lastHour(now)
-	p.Head = headline(p.Alarms, h.Models, countWarned(models, warned), decisionsOf(minutes))
+	p.Head = headline(p.Alarms, h.Models, countWarned(models, warned), decisionsOf(minutes)+a.flow.unsampled(models))
 	if len(p.Alarms) == 0 && h.Models > 0 {
 		p.Lead = "Every decision and reward that was answered is on the disk."
 		if h.Cluster != nil {
@@ -308,7 +308,7 @@ func logSize(h *serve.Health) string {
 	if h.LogLimit == 0 {
 		return mb(h.LogBytes)
 	}
-	return fmt.Sprintf("%s of %s, %.1f %%", mb(h.LogBytes), mb(h.LogLimit), 100*float64(h.LogBytes)/float64(h.LogLimit))
+	return fmt.Sprintf("%s of %s, %.1f%%", mb(h.LogBytes), mb(h.LogLimit), 100*float64(h.LogBytes)/float64(h.LogLimit))
 }
 
 // serverFacts are for everybody who looks at the page, logFacts for those who operate the server.

@@ -54,7 +54,7 @@ type policySummary struct {
 	TimeWindow         string    `json:"aggregateTimeWindow" doc:"length of the period, ISO 8601"`
 	NonZeroProbability float64   `json:"nonZeroProbability" doc:"number of decisions whose action the policy may play"`
 	SumOfSquares       float64   `json:"sumOfSquares" doc:"sum of (w r)²"`
-	ConfidenceInterval *float64  `json:"confidenceInterval,omitempty" doc:"averageReward is this far from the policy's mean reward at most, at the level 95 %, by the normal approximation; missing for one decision, and where the policy plays actions that the logged one could not"`
+	ConfidenceInterval *float64  `json:"confidenceInterval,omitempty" doc:"averageReward is this far from the policy's mean reward at most, at the level 95%, by the normal approximation; missing for one decision, and where the policy plays actions that the logged one could not"`
 	AverageReward      float64   `json:"averageReward" doc:"ipsEstimatorNumerator/ipsEstimatorDenominator"`
 }
 

@@ -339,7 +339,7 @@ func (s *policySums) doubt() string {
 			"policy seldom or never plays as this one", decimal.Short(mean, 3))
 	case !ope.Shown(effective):
 		return fmt.Sprintf("the log has %.3g effective decisions with a reward: the interval covers much less than "+
-			"95 %%", effective)
+			"95%%", effective)
 	}
 	return ""
 }

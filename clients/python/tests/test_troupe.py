@@ -375,7 +375,7 @@ class TestProgram(unittest.TestCase):
                     file.write(json.dumps({"action": i // 2 % 2, "propensity": 0.5, "law": [0.5, 0.5], "target": [0.0, 1.0], "unit": f"p{i // 2}",
                                            "reward": {"click": i // 2 % 2, "latency": 0.5}}) + "\n")
             both = troupe.policy_value(several, "column", outcome=["click", "latency"], guard="latency=+20%", at_end=True)
-        self.assertEqual(both.targets[0].verdict, "more click; latency has not risen by more than 20 %")
+        self.assertEqual(both.targets[0].verdict, "more click; latency has not risen by more than 20%")
         self.assertEqual(both.raw["outcomes"][0]["result"]["log"]["units"], 1000)
         self.assertEqual(value.events, 2000)
         target = value.targets[0]

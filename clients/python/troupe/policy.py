@@ -299,7 +299,7 @@ def conform(cls: type, options: Optional[Dict[str, Any]] = None, *, dim: int = 4
             law = [float(p) for p in first.law(shown, Draw(t, 1000 + t))]
             assert len(law) == arms, f"round {t}: law has {len(law)} probabilities, expected {arms}"
             assert min(law) >= 0 and abs(sum(law) - 1) < 1e-9, f"round {t}: law {law}, expected probabilities with sum 1"
-            assert first.select(shown, Draw(t, 1000 + t)) == i, f"round {t}: law changed the policy"
+            assert first.select(shown, Draw(t, 1000 + t)) == i, f"round {t}: after law, select with the same draw returned another arm than {i}: law changed the policy, or it has other randomness"
         reward = float(shown[i][0]) + world.gauss(0, 1)
         if t == rounds and _has(cls, "law"):
             _counts(first, shown, law, t)
