@@ -56,7 +56,7 @@ var layers = map[string]string{
 	"eventlog/eventlogtest": "eventlog internal/future",
 	"serve/model":           "rng bandit budget spec theory actionset policy feature eventlog",
 	"serve/candidates":      "feature eventlog",
-	"serve/fold":            "rng bandit budget policy feature eventlog ope serve/model serve/shelf internal/compact",
+	"serve/fold":            "rng bandit budget policy feature eventlog ope serve/model serve/shelf internal/compact timing",
 	"serve/fault":           "serve/model",
 	"serve/shelf":           "",
 	"serve/recent":          "eventlog serve/fault serve/fold",

@@ -168,7 +168,7 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 		"trim the log: keep that many bytes, and entries that are needed; 0 keeps all")
 	fl.IntVar(&f.actions, "max-actions", 1000, "actions of a decision")
 	fl.DurationVar(&f.work, "max-work", model.DefaultWork, "processor time of the decisions of a request, estimated from their sizes; more "+
-		"is answered 413 before it is begun")
+		"is answered 413 before it is begun. The rewards of a batch may take half as much again")
 	fl.IntVar(&f.concurrent, "max-concurrent", 1024, "requests at once; more are answered 429")
 	fl.IntVar(&f.open, "max-open", 4_000_000,
 		"events whose reward window is open, some 110 bytes each, 180 with an idempotency key; more decisions are answered 429")

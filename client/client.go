@@ -539,19 +539,39 @@ func (c *Client) pay(ctx context.Context, eventID string, value, cost *float64, 
 	return r, err
 }
 
-// RewardBatch pays for many decisions. Items without a key get one.
+// RewardBatch pays for many decisions, at most 10,000. Items without a key get one. A server takes as many at a time as one
+// request may keep it busy with; those that it did not take (429) are sent again, as long as each call takes some. Answers that
+// came before an error are returned with it; the others are empty.
 func (c *Client) RewardBatch(ctx context.Context, items []RewardItem) ([]RewardAnswer, error) {
-	own := append([]RewardItem(nil), items...)
-	for i := range own {
-		if own[i].Key == "" {
-			own[i].Key = newKey()
+	left, at := append([]RewardItem(nil), items...), make([]int, len(items))
+	for i := range left {
+		if at[i] = i; left[i].Key == "" {
+			left[i].Key = newKey()
 		}
 	}
-	var out struct {
-		Results []RewardAnswer `json:"results"`
+	answers := make([]RewardAnswer, len(items))
+	for {
+		var out struct {
+			Results []RewardAnswer `json:"results"`
+		}
+		if err := c.repeat(ctx, soon, "POST", "/v1/rewards:batch", nil, map[string]any{"rewards": left}, &out); err != nil {
+			return answers, err
+		}
+		if len(out.Results) != len(left) {
+			return answers, fmt.Errorf("client: %d answers to %d rewards", len(out.Results), len(left))
+		}
+		var again []RewardItem
+		var places []int
+		for i, r := range out.Results {
+			if answers[at[i]] = r; r.Problem != nil && r.Problem.Status == http.StatusTooManyRequests {
+				again, places = append(again, left[i]), append(places, at[i])
+			}
+		}
+		if len(again) == 0 || len(again) == len(left) {
+			return answers, nil
+		}
+		left, at = again, places
 	}
-	err := c.repeat(ctx, soon, "POST", "/v1/rewards:batch", nil, map[string]any{"rewards": own}, &out)
-	return out.Results, err
 }
 
 // Activate makes a deferred decision count.

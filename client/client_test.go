@@ -3,9 +3,11 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -145,6 +147,52 @@ func TestBatches(t *testing.T) {
 	decisions, err := c.DecideBatch(t.Context(), "m/x", []DecideRequest{{}, {Mode: "frozen"}})
 	if err != nil || len(decisions) != 2 || decisions[0].Decision.EventID != "E" || decisions[1].Problem.Code != "invalid" {
 		t.Errorf("decisions = %+v, %v", decisions, err)
+	}
+}
+
+// TestRewardsLeft: rewards that a server does not take (429) are sent again with their keys while each call takes some, and the
+// answers are in the order of the rewards. A server that takes none ends it.
+func TestRewardsLeft(t *testing.T) {
+	keys, takes, calls := map[string]string{}, 3, 0
+	c, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+		calls++
+		var b struct{ Rewards []RewardItem }
+		if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+			t.Error(err)
+		}
+		var out []string
+		for i, x := range b.Rewards {
+			if k := keys[x.EventID]; k != "" && k != x.Key || x.Key == "" {
+				t.Errorf("event %s has the keys %q and %q", x.EventID, k, x.Key)
+			}
+			switch keys[x.EventID] = x.Key; {
+			case i >= takes:
+				out = append(out, `{"problem":{"code":"too_busy","status":429}}`)
+			case x.EventID == "4":
+				out = append(out, `{"problem":{"code":"gone","status":410}}`)
+			default:
+				out = append(out, fmt.Sprintf(`{"result":{"status":"accepted","seq":%s}}`, x.EventID))
+			}
+		}
+		fmt.Fprintf(w, `{"results":[%s]}`, strings.Join(out, ","))
+	})
+	var items []RewardItem
+	for i := range 10 {
+		items = append(items, RewardItem{EventID: fmt.Sprint(i), Value: 1})
+	}
+	answers, err := c.RewardBatch(t.Context(), items)
+	if err != nil || len(answers) != 10 || calls != 4 {
+		t.Fatalf("%d answers after %d calls, error %v", len(answers), calls, err)
+	}
+	for i, a := range answers {
+		if i == 4 && (a.Problem == nil || a.Problem.Status != 410) || i != 4 && (a.Result == nil || a.Result.Seq != uint64(i)) {
+			t.Errorf("answer %d: %+v, %+v", i, a.Result, a.Problem)
+		}
+	}
+	takes = 0
+	clear(keys)
+	if answers, err = c.RewardBatch(t.Context(), items); err != nil || calls != 5 || answers[9].Problem.Status != 429 {
+		t.Errorf("%d calls, error %v", calls, err)
 	}
 }
 

@@ -5,12 +5,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
+	"runtime"
+	"time"
 
 	"troupe/eventlog"
 	"troupe/serve/fault"
 	"troupe/serve/fold"
 	"troupe/serve/model"
 	"troupe/serve/recent"
+	"troupe/timing"
 )
 
 // rewards takes rewards and activations.
@@ -27,7 +31,7 @@ func (s *rewards) Reward(ctx context.Context, r RewardRequest) (RewardResult, er
 		return RewardResult{}, err
 	}
 	defer done()
-	record, result, err := s.prepareReward(ctx, &r)
+	record, _, result, err := s.prepareReward(ctx, &r)
 	if record == nil {
 		return result, err
 	}
@@ -51,7 +55,8 @@ func (s *rewards) RewardBatch(ctx context.Context, rs []RewardRequest) ([]Reward
 	out := make([]RewardItem, len(rs))
 	var records []eventlog.Record
 	var at []int
-	size := 0
+	size, w := 0, beginBatch(s.opt.Limits.Work*3/2)
+	defer w.end()
 	flush := func() {
 		if len(records) == 0 {
 			return
@@ -66,16 +71,20 @@ func (s *rewards) RewardBatch(ctx context.Context, rs []RewardRequest) ([]Reward
 				out[i].Result = RewardResult{statuses[os[k]], receipt.Seq}
 			}
 		}
-		records, at, size = nil, nil, 0
+		records, at, size, w.chunk = nil, nil, 0, 0
 	}
 	for i := range rs {
-		record, result, err := s.prepareReward(ctx, &rs[i])
-		if record == nil {
+		if w.over() {
+			out[i].Err = w.left(i)
+			continue
+		}
+		record, cost, result, err := s.prepareReward(ctx, &rs[i])
+		if w.add(rewardWork + cost); record == nil {
 			out[i] = RewardItem{result, err}
 			continue
 		}
 		n := 8*len(record.X) + len(record.Atoms) + 1024
-		if size+n > eventlog.MaxBatch/2 || len(records) == eventlog.MaxEvents/2 {
+		if size+n > eventlog.MaxBatch/2 || len(records) == eventlog.MaxEvents/2 || w.chunk > chunkWork {
 			flush()
 		}
 		records, at, size = append(records, record), append(at, i), size+n
@@ -84,25 +93,67 @@ func (s *rewards) RewardBatch(ctx context.Context, rs []RewardRequest) ([]Reward
 	return out, nil
 }
 
-// prepareReward checks a reward and returns its record, or the answer to one that need not be
+// batchWork is what a batch of rewards takes of a processor. Unlike a decision, a reward has no size that tells it: the cost of
+// an event depends on what the model has learned, and is that of its last events (fold.Model.EventCost); a decision that is not
+// in memory is read from the log. So a batch is taken until its work is done, and not refused as a whole.
+type batchWork struct {
+	most  time.Duration // ≤ 0: no bound
+	all   time.Duration // what is learned, and rewardWork
+	chunk time.Duration // of what is not written yet
+	began time.Duration // processor time of the thread
+	n     int
+	full  bool
+}
+
+const (
+	chunkWork  = 5 * time.Millisecond // other models' rewards wait so long for those of one entry
+	rewardWork = 4 * time.Microsecond // of a reward in the committer and in the fold, without what is learned
+)
+
+// beginBatch counts from here on what the calling goroutine does, until end.
+func beginBatch(most time.Duration) *batchWork {
+	runtime.LockOSThread()
+	return &batchWork{most: most, began: timing.Processor()}
+}
+
+func (w *batchWork) end() { runtime.UnlockOSThread() }
+
+func (w *batchWork) add(d time.Duration) { w.all, w.chunk = w.all+d, w.chunk+d }
+
+// over reports whether no more rewards are to be taken.
+func (w *batchWork) over() bool {
+	if w.n++; w.n%16 == 0 || w.all >= w.most {
+		w.full = w.full || w.most > 0 && w.all+timing.Processor()-w.began >= w.most
+	}
+	return w.full
+}
+
+// left is the error of a reward that was not taken, the i-th of the batch.
+func (w *batchWork) left(i int) error {
+	return &Error{Code: TooBusy, Field: fmt.Sprintf("rewards[%d]", i), Want: fmt.Sprintf("was not taken, because the rewards before it "+
+		"take %v of a processor, as much as one request may (one and a half times --max-work of the server); send it again", w.most),
+		RetryAfter: time.Second}
+}
+
+// prepareReward checks a reward and returns its record and what is learned of it costs, or the answer to one that need not be
 // written: the state knows already that it changes nothing.
-func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog.Reward, RewardResult, error) {
+func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog.Reward, time.Duration, RewardResult, error) {
 	if r.OnlyCost {
 		r.Value = 0
 	}
 	cost, err := r.cost()
 	if err != nil {
-		return nil, RewardResult{}, err
+		return nil, 0, RewardResult{}, err
 	}
 	if err := model.RewardInput.Check("value", r.Value); err != nil {
-		return nil, RewardResult{}, fault.Refused(err)
+		return nil, 0, RewardResult{}, fault.Refused(err)
 	}
 	if err := cmp.Or(model.CheckText("key", r.Key), model.CheckText("caller", r.Caller)); err != nil {
-		return nil, RewardResult{}, fault.Refused(err)
+		return nil, 0, RewardResult{}, fault.Refused(err)
 	}
 	id, d, err := s.recent.Find(ctx, r.EventID)
 	if err != nil {
-		return nil, RewardResult{}, err
+		return nil, 0, RewardResult{}, err
 	}
 	var key eventlog.ID
 	if r.Key != "" {
@@ -111,10 +162,14 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (*eventlo
 	}
 	s.mu.RLock()
 	seq, known := s.fold.Seq(), false
-	total, several := r.Value, false
+	total, several, learning := r.Value, false, time.Duration(0)
 	var cfg *model.Compiled
 	if m := s.fold.Model(d.Model); m != nil {
-		cfg, known = s.fold.Current(m).Compiled, s.fold.Known(id.Event, key)
+		now := s.fold.Current(m)
+		cfg, known = now.Compiled, s.fold.Known(id.Event, key)
+		if !r.OnlyCost && cfg.Config.Reward.Rule.Settles() {
+			learning = now.EventCost()
+		}
 		total, several = s.fold.Total(id.Event, r.Value)
 		if r.OnlyCost {
 			known = s.fold.KnownCost(id.Event, key)
@@ -127,24 +182,24 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (*eventlo
 			name = cfg.Config.ID
 		}
 		if err := r.Allow(name); err != nil {
-			return nil, RewardResult{}, err
+			return nil, 0, RewardResult{}, err
 		}
 	}
 	if cfg != nil && !r.OnlyCost {
 		of := cfg.Config.Reward.Rewards()
 		if err := of.Check("value", r.Value); err != nil {
-			return nil, RewardResult{}, fault.Refused(err)
+			return nil, 0, RewardResult{}, fault.Refused(err)
 		}
 		if of := cfg.Totals(); several && !known && !of.Has(total) {
-			return nil, RewardResult{}, fault.Invalidf("value", r.Value,
+			return nil, 0, RewardResult{}, fault.Invalidf("value", r.Value,
 				"makes %v of the rewards of this event by the rule %s, expected %v", total, cfg.Config.Reward.Rule, of)
 		}
 	}
 	if known {
-		return nil, RewardResult{Duplicate, seq}, nil
+		return nil, 0, RewardResult{Duplicate, seq}, nil
 	}
 	return &eventlog.Reward{Event: id.Event, Model: d.Model, X: d.X, Atoms: d.Atoms, Y: r.Value, Source: r.Caller,
-		Time: s.opt.Clock.Now().UnixNano(), Key: key, Cost: cost, Costed: r.Cost != nil, OnlyCost: r.OnlyCost}, RewardResult{}, nil
+		Time: s.opt.Clock.Now().UnixNano(), Key: key, Cost: cost, Costed: r.Cost != nil, OnlyCost: r.OnlyCost}, learning, RewardResult{}, nil
 }
 
 // cost returns the cost in a reward, 0 where there is none.

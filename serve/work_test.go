@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"troupe/eventlog/eventlogtest"
 	"troupe/policy"
@@ -97,4 +98,64 @@ func (c *ending) Err() error {
 		return context.DeadlineExceeded
 	}
 	return nil
+}
+
+// TestRewardsAreBounded: a batch of rewards is taken until what is learned of it has taken the time of a request; the rewards
+// behind are TooBusy with what to do, nothing of them is recorded, and repetitions of what was left take all of it, once each.
+// Rewards that change nothing take no time of learning.
+func TestRewardsAreBounded(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}, func(o *Options) {
+		o.Limits.Work = 2 * time.Millisecond
+	})
+	must(s.CreateModel(ctx, DefaultConfig("m"), ""))
+	numbers := func(n, salt int) json.RawMessage {
+		m := map[string]float64{}
+		for i := range n {
+			m[fmt.Sprint("n", i)] = float64((i*7+salt*3)%10) / 3
+		}
+		return must(json.Marshal(m))
+	}
+	var left []RewardRequest
+	for i := range 300 {
+		d := must(s.Decide(ctx, "m", DecideRequest{Context: numbers(12, i), Actions: []Action{
+			{ID: "a", Features: numbers(8, i+1)}, {ID: "b", Features: numbers(8, i+2)}}}))
+		left = append(left, RewardRequest{EventID: d.EventID, Value: float64(i % 2)})
+	}
+	all := left
+	calls, learned := 0, uint64(0)
+	for ; len(left) > 0; calls++ {
+		items := must(s.RewardBatch(ctx, left))
+		var again []RewardRequest
+		for i, item := range items {
+			switch {
+			case item.Err != nil:
+				wantCode(t, item.Err, TooBusy, fmt.Sprintf("rewards[%d]", i), "was not taken", "take 3ms of a processor",
+					"one and a half times --max-work", "send it again")
+				again = append(again, left[i])
+			case len(again) > 0:
+				t.Fatalf("call %d: reward %d was taken, and one before it was not", calls, i)
+			case item.Result.Status != Accepted:
+				t.Fatalf("call %d: reward %d: %v", calls, i, item.Result.Status)
+			default:
+				learned++
+			}
+		}
+		if len(again) == len(left) {
+			t.Fatalf("call %d took none of %d", calls, len(left))
+		}
+		if m := must(s.GetModel(ctx, "m")); m.Counts.Learned != learned || m.Counts.Rewards != learned {
+			t.Fatalf("call %d: %d rewards, %d learned, expected %d", calls, m.Counts.Rewards, m.Counts.Learned, learned)
+		}
+		left = again
+	}
+	if calls < 2 {
+		t.Errorf("one call took all %d", len(all))
+	}
+	s.opt.Limits.Work = 100 * time.Millisecond
+	for i, item := range must(s.RewardBatch(ctx, all)) {
+		if item.Err != nil || item.Result.Status != Duplicate {
+			t.Fatalf("repetition of %d: %v, %v", i, item.Result.Status, item.Err)
+		}
+	}
 }

@@ -35,7 +35,9 @@ var hotOperations = [...]op{
 			"not count); ignored (recorded, does not count). Repeating a call is safe."},
 	hotRewards: {id: "rewardBatch", method: "POST", path: "/v1/rewards:batch", scope: Reward, body: rewardBatchBody{},
 		summary: "Send many rewards",
-		doc:     "At most 10,000, each with its own result or problem."},
+		doc: "At most 10,000, each with its own result or problem. A server takes as many as one request may keep its processor busy " +
+			"with: rewards behind them have the problem too_busy (429), nothing of them is recorded, and they are sent again in " +
+			"another request."},
 }
 
 // hotPath is how a hot route is recognised: the path of its operation around the model or the event that it names.

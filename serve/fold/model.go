@@ -36,6 +36,7 @@ type Model struct {
 
 	// uncast is the configuration of the log where Compiled has another policy (Fold.cast), nil otherwise.
 	uncast  *model.Compiled
+	cost    cost   // of its events
 	changed bool   // it is in models.changed
 	place   uint32 // in registry.places
 }
@@ -159,6 +160,19 @@ func (m *Model) clamp(y float64, seq uint64) float64 {
 		m.Untaken.Seq = seq
 	}
 	return x
+}
+
+// EventCost returns about what the next event of the model takes of a processor to learn, from those that it learned in this
+// process.
+func (m *Model) EventCost() time.Duration {
+	c := m.cost.each
+	if c == 0 {
+		c = unmeasured
+	}
+	if m.aside {
+		c += waking
+	}
+	return c
 }
 
 // refuse notes an event that the policy does not learn.

@@ -43,6 +43,9 @@ func (t *teacher) learn(m *Model, x Features, y float64, given bool, key eventlo
 	if !m.HasPolicy() {
 		return nil
 	}
+	if done := m.cost.measure(); done != nil {
+		defer done()
+	}
 	y = m.clamp(y, t.at.seq)
 	if err := t.policies.wake(m); err != nil {
 		return err

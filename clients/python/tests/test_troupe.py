@@ -128,6 +128,26 @@ class TestClient(unittest.TestCase):
             got = asyncio.run(routing.async_get_available_deployment(model="other", request_kwargs={}))
             self.assertEqual(got["model_info"]["id"], "other")
 
+    def test_rewards_left(self):
+        """Rewards that a server does not take are sent again with their keys, while each call takes some."""
+        sent, takes = [], 3
+
+        def call(method, path, body, repeat):
+            sent.append(body["rewards"])
+            return {"results": [{"result": {"status": "accepted", "seq": int(r["event_id"])}} if i < takes
+                                else {"problem": {"status": 429, "code": "too_busy"}}
+                                for i, r in enumerate(body["rewards"])]}
+
+        with troupe.Client(self.server.url) as client:
+            client._call = call
+            answers = client.reward_batch([(str(i), 1.0) for i in range(10)])
+            self.assertEqual([a.seq for a in answers], list(range(10)))
+            self.assertEqual([len(s) for s in sent], [10, 7, 4, 1])
+            self.assertEqual(sent[0][3], sent[1][0])
+            takes = 0
+            self.assertEqual([a.status for a in client.reward_batch([("1", 1.0), ("2", 0.0)])], [429, 429])
+            self.assertEqual(len(sent), 5)
+
     def test_decide_and_reward(self):
         with troupe.Client(self.server.url) as client:
             client.create_model("news")

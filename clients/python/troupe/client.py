@@ -130,11 +130,23 @@ class Client:
         return [Decision.of(r["decision"]) if r.get("decision") else _problem(r["problem"]) for r in raw["results"]]
 
     def reward_batch(self, rewards: Iterable[Tuple[str, float]]) -> List[Union[RewardResult, Problem]]:
-        """Pay for many decisions, at most 10,000: pairs of event id and value."""
-        body = {"rewards": [{"event_id": e, "value": _number(v), "key": secrets.token_hex(16)} for e, v in rewards]}
-        raw = self._call("POST", "/v1/rewards:batch", body, repeat=True)
-        return [RewardResult(r["result"]["status"], r["result"]["seq"]) if r.get("result") else _problem(r["problem"])
-                for r in raw["results"]]
+        """Pay for many decisions, at most 10,000: pairs of event id and value. A server takes as many at a time as one
+        request may keep it busy with; those that it did not take (429) are sent again, as long as each call takes
+        some."""
+        items = [{"event_id": e, "value": _number(v), "key": secrets.token_hex(16)} for e, v in rewards]
+        answers: List[Union[RewardResult, Problem, None]] = [None] * len(items)
+        left = list(range(len(items)))
+        while True:
+            raw = self._call("POST", "/v1/rewards:batch", {"rewards": [items[i] for i in left]}, repeat=True)
+            again = []
+            for i, r in zip(left, raw["results"]):
+                answer = RewardResult(r["result"]["status"], r["result"]["seq"]) if r.get("result") else _problem(r["problem"])
+                answers[i] = answer
+                if isinstance(answer, Problem) and answer.status == 429:
+                    again.append(i)
+            if not again or len(again) == len(left):
+                return [a for a in answers if a is not None]
+            left = again
 
     def activate(self, event_id: str) -> RewardResult:
         """Make a deferred decision count."""

@@ -154,10 +154,22 @@ export class Client {
     return this.#call("POST", `/v1/events/${encodeURIComponent(event)}:reward`, body, {}, true, call);
   }
 
-  /** Pays for many decisions. Each answer has a result or a problem. */
+  /**
+   * Pays for many decisions, at most 10,000. Each answer has a result or a problem. A server takes as many at a time as one
+   * request may keep it busy with; those that it did not take (429) are sent again, as long as each call takes some.
+   */
   async rewardBatch(rewards: RewardItem[], call: Call = {}): Promise<RewardAnswer[]> {
-    const body = { rewards: rewards.map((r) => ({ ...r, key: r.key ?? newKey() })) };
-    return (await this.#call<Schemas["RewardAnswers"]>("POST", "/v1/rewards:batch", body, {}, true, call)).results ?? [];
+    const items = rewards.map((r) => ({ ...r, key: r.key ?? newKey() }));
+    const answers: RewardAnswer[] = [];
+    let left = items.map((_, i) => i);
+    for (;;) {
+      const body = { rewards: left.map((i) => items[i]!) };
+      const results = (await this.#call<Schemas["RewardAnswers"]>("POST", "/v1/rewards:batch", body, {}, true, call)).results ?? [];
+      results.forEach((r, k) => { answers[left[k]!] = r; });
+      const again = left.filter((_, k) => results[k]?.problem?.status === 429);
+      if (again.length === 0 || again.length === left.length) return answers;
+      left = again;
+    }
   }
 
   /** Makes a deferred decision count. */

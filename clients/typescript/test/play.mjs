@@ -14,6 +14,7 @@ async function stub(answers, use) {
     request.on("data", (part) => (body += part));
     request.on("end", () => {
       seen.push({ method: request.method, path: request.url, headers: request.headers, body });
+      request.text = body;
       const answer = answers(seen.length, request);
       if (!answer) return request.socket.destroy();
       const [status, json, headers = {}] = answer;
@@ -64,6 +65,21 @@ const plays = {
     assert.equal(paid[0].result.status, "accepted");
     assert.equal(paid[1].problem.code, "bad_event_id");
     assert.equal((await client.event(batch[0].decision.event_id)).value, 1);
+  },
+  async "rewards that a server does not take are sent again with their keys"() {
+    let takes = 3;
+    const answer = (text) => ({ results: JSON.parse(text).rewards.map((r, i) => (i < takes
+      ? { result: { status: "accepted", seq: Number(r.event_id) } } : { problem: problem("too_busy", { status: 429 }) })) });
+    await stub((_, request) => [200, answer(request.text)], async (at, seen) => {
+      const rewards = Array.from({ length: 10 }, (_, i) => ({ event_id: `${i}`, value: 1 }));
+      const paid = await new Client(at).rewardBatch(rewards);
+      assert.deepEqual(paid.map((p) => p.result.seq), rewards.map((_, i) => i));
+      assert.deepEqual(seen.map((s) => JSON.parse(s.body).rewards.length), [10, 7, 4, 1]);
+      assert.deepEqual(JSON.parse(seen[0].body).rewards[3], JSON.parse(seen[1].body).rewards[0]);
+      takes = 0;
+      assert.equal((await new Client(at).rewardBatch(rewards))[9].problem.status, 429);
+      assert.equal(seen.length, 5);
+    });
   },
   async "a problem has its field"() {
     await assert.rejects(client.reward((await client.decide("ts", { actions: [{ id: "a" }] })).event_id, 7),
