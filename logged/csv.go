@@ -203,6 +203,9 @@ func newCSV(r *Reader, b *bufio.Reader) (source, error) {
 	if err != nil {
 		return nil, err
 	}
+	if slices.Contains(t.header, "slate_id") && r.o.Columns == nil {
+		return t.slates()
+	}
 	s := &csvSource{table: t, named: len(r.o.Gaps) > 0, gaps: map[string]bool{"": true, "?": true}}
 	for _, g := range append(slices.Clone(dataset.Gaps), r.o.Gaps...) {
 		s.gaps[g] = true

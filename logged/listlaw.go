@@ -253,7 +253,8 @@ func (e *Event) lawsOfLists() *Error {
 // where it is not known.
 func (e *Event) checkStanding(l int, before float64, o *Options) *Error {
 	s, at := &e.Slots[l], "slots["+strconv.Itoa(l)+"]."
-	if s.Propensity == 0 && s.Prefix == 0 && s.Marginal == 0 {
+	// obp may have the probability of the whole list alone, which stands at the last position
+	if s.Propensity == 0 && s.Prefix == 0 && s.Marginal == 0 && (l == len(e.Slots)-1 || e.Slots[len(e.Slots)-1].Prefix == 0) {
 		return bad(at+"propensity", "missing", "propensity, prefix or marginal of what stands there")
 	}
 	for _, x := range []struct {

@@ -290,11 +290,17 @@ func newNPZ(r *Reader, f *os.File, size int64) (source, error) {
 	s := &npzSource{r: r, a: map[string]*npyArray{}}
 	packed, unpacked := uint64(0), uint64(0)
 	var names []string
+	known := npzNames
+	for _, m := range z.File {
+		if m.Name == "slate_id.npy" {
+			known = npzListNames
+		}
+	}
 	for _, m := range z.File {
 		packed, unpacked = packed+m.CompressedSize64, unpacked+m.UncompressedSize64
 		name := strings.TrimSuffix(m.Name, ".npy")
 		names = append(names, name)
-		if !slices.Contains(npzNames, name) {
+		if !slices.Contains(known, name) {
 			continue
 		}
 		if s.a[name] != nil {
@@ -318,12 +324,17 @@ func newNPZ(r *Reader, f *os.File, size int64) (source, error) {
 	case unpacked > 1<<30 && unpacked > 300*uint64(size):
 		err = &Error{Found: fmt.Sprintf("%d bytes that unpack to %d: a zip bomb", size, unpacked),
 			Want: "at most 300 times as many", fatal: true}
+	case s.a["slate_id"] != nil:
+		err = s.listShapes()
 	default:
 		err = s.shapes(names)
 	}
 	if err != nil {
 		s.close()
 		return nil, err
+	}
+	if s.a["slate_id"] != nil {
+		return s.slates(), nil
 	}
 	return s, nil
 }
