@@ -34,6 +34,7 @@ var layers = map[string]string{
 	"internal/golden":       "",
 	"internal/scratch":      "",
 	"internal/secret":       "",
+	"internal/words":        "",
 	"internal/mutate":       "internal/stats",
 	"internal/future":       "",
 	"internal/worlds":       "rng",

@@ -35,9 +35,9 @@ func clusterCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cluster",
 		Short: "Several servers with one log: files, state, planned stops, copies",
-		Long: `Three to five servers share one log. Any of them decides and takes rewards; when a machine is gone
-the others go on after some seconds, and nothing that was answered is lost. docs/guide/cluster.md
-has the way.`,
+		Long: `Three to five servers share one log. Any of them decides and takes rewards. When a machine is gone, the
+others continue after a few seconds, and nothing that was answered is lost. How to start and operate a
+cluster: docs/guide/cluster.md.`,
 		Example: `  troupe cluster init --nodes a.example,b.example,c.example --out cluster
   troupe serve --cluster cluster/a.example/cluster.toml --data /var/lib/troupe
   troupe cluster status --cluster cluster/a.example/cluster.toml`,
@@ -711,11 +711,16 @@ func clusterStatusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the nodes, the leader, what each has applied, and what may be stopped now",
-		Long: `Asks every node at the url in cluster.toml, or the servers at --url. CONTACT is how long ago the
-node reached a majority, CLOCK how far its clock is ahead of the median, DIGEST whether the state of
-its models agrees with that of a majority, VOID how many of its batches were stored too late to
-count, KEYS the numbers of its keys of event ids, the current one first. The exit code is 1
-when less than a majority is ready. Where the nodes have --keys, TROUPE_KEY has a key with the scope read.`,
+		Long: `Asks every node at the url in cluster.toml, or the servers at --url. The columns:
+
+  CONTACT  how long ago the node reached a majority
+  CLOCK    how far its clock is ahead of the median
+  DIGEST   whether the state of its models agrees with that of a majority
+  VOID     how many of its batches were stored too late to count
+  KEYS     the numbers of its keys of event ids, the current one first
+
+The exit code is 1 when less than a majority is ready. Where the nodes have --keys, set TROUPE_KEY to a
+key with the scope read. What to do about each line: docs/guide/cluster.md.`,
 		Example: `  troupe cluster status --cluster cluster/a.example/cluster.toml
   troupe cluster status --cluster cluster/a.example/cluster.toml --json
   troupe cluster status --url http://127.0.0.1:8080`,
@@ -755,12 +760,13 @@ func clusterDrainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "drain NODE",
 		Short: "Prepare a node for its stop: another one leads, its calls are answered, new ones refused",
-		Long: `Another node leads the log, the node answers new calls with 503, and the command returns when the
-calls under way are answered; it asks for 30 s while no other node leads. Then the process may be
-stopped; a new start takes calls again. The command and the node refuse when the other nodes that are
-ready and have what the log has are no majority. A node that gets SIGTERM does the same by itself; one
-that is needed serves on before, for at most half of --drain. Where the nodes have --keys, TROUPE_KEY
-has a key with the scope admin.`,
+		Long: `Another node leads the log, the node answers new calls with 503, and the command returns when the calls
+under way are answered. It asks for 30 s while no other node leads. Then the process may be stopped; a
+new start takes calls again.
+
+The command and the node refuse when the other nodes that are ready and current are no majority. A node
+that gets SIGTERM drains by itself; if it is needed, it keeps serving first, for at most half of
+--drain. Where the nodes have --keys, set TROUPE_KEY to a key with the scope admin.`,
 		Example: `  troupe cluster drain b.example --cluster cluster/a.example/cluster.toml`,
 		Args:    term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

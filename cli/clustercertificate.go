@@ -281,8 +281,8 @@ func clusterCertificateCommand() *cobra.Command {
 		Short: "Renew or revoke the certificates of the nodes, or replace their authority",
 		Long: `Nodes show each other certificates of the cluster's authority, which are valid for one year. The
 authority's key is in the folder that troupe cluster init made beside those of the nodes; keep it
-away from them. These commands write files and talk to no node: copy the files into the folders of
-the nodes and start one node after the other again, each with troupe cluster drain before.`,
+away from them. These commands write files and talk to no node. Copy the files into the folders of
+the nodes, and restart one node after the other, each with troupe cluster drain before.`,
 		Example: `  troupe cluster certificate renew --authority authority --cluster a.example/cluster.toml --out new
   troupe cluster certificate revoke b.example --authority authority`,
 		Args: term.Arguments(0, 0),

@@ -43,14 +43,15 @@ func clusterExportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export DIR",
 		Short: "Copy the cluster's log into the data directory of a single machine: a backup, or the way back",
-		Long: `Makes DIR, a data directory with every entry of the log and with keys.json: troupe log reads it, troupe
-serve --data DIR goes on with it, and troupe cluster import makes a cluster of it. The entries come
-from a running node, or with --data from the directory of a node that is stopped, which may miss the
-newest ones. Of a log that was trimmed the base is copied, too. What is interrupted goes on with the
-same command. Every entry is checked, and the result once more. Where the nodes have --keys,
-TROUPE_KEY has a key with the scope admin.
+		Long: `Makes DIR, a data directory with every entry of the log and with keys.json. troupe log reads it, troupe
+serve --data DIR continues from it, and troupe cluster import makes a cluster of it. The entries come
+from a running node, or with --data from the directory of a stopped node, which may lack the newest
+ones. The base of a trimmed log is copied too. Every entry is checked, and the result once more.
 
---until ENTRY copies the entries up to that one, also where what is behind it is damaged at every node.`,
+After an interruption, give the same command again. Where the nodes have --keys, set TROUPE_KEY to a key
+with the scope admin.
+
+--until ENTRY copies the entries up to that one, also if later entries are damaged at every node.`,
 		Example: `  troupe cluster export backup --cluster cluster/a.example/cluster.toml
   troupe cluster export backup --cluster /etc/troupe/cluster.toml --data /var/lib/troupe
   troupe cluster export rescue --cluster /etc/troupe/cluster.toml --data /var/lib/troupe --until 41200
@@ -377,13 +378,15 @@ func clusterImportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import DIR",
 		Short: "Make the log of a new cluster from the data directory of a single machine",
-		Long: `Copies every entry of the log in DIR into the log of a cluster that has none, with its sequence: event
-ids stay good, and rewards for decisions made before count. Of a log that was trimmed the base is
-copied, too. The server of DIR must be stopped, and DIR is not changed. The cluster is one of troupe
-cluster init --import DIR. The command is the node while it runs; start the other nodes with troupe
-serve before it, and this one after it. With --nats the log is made on a NATS cluster that is there,
-in an account without one; start the servers afterwards, with the keys.json of DIR. What is
-interrupted goes on with the same command.`,
+		Long: `Copies every entry of the log in DIR, and the base of a trimmed log, into the log of a cluster that has
+none. Entries keep their numbers and events their ids, and rewards for earlier decisions count. The
+server of DIR must be stopped, and DIR is not changed.
+
+The cluster is one of troupe cluster init --import DIR. The command is the node while it runs. Start the
+other nodes with troupe serve before it, and this one after it.
+
+With --nats the log is made on an existing NATS cluster, in an account without one. Start the servers
+afterwards, with the keys.json of DIR. After an interruption, give the same command again.`,
 		Example: `  troupe cluster init --nodes a.example,b.example,c.example --import troupe-data --out cluster
   troupe cluster import troupe-data --cluster cluster/a.example/cluster.toml --data /var/lib/troupe
   troupe cluster import troupe-data --nats tls://n1,tls://n2,tls://n3 --nats-creds app.creds --nats-attest sys.creds`,

@@ -25,12 +25,14 @@ func clusterAddCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NODE=HOST[:PORT[/CALLERPORT]]",
 		Short: "Make the files of one more node, which takes the log from the others",
-		Long: `For a cluster of three or four nodes. Refused where the name or the address is there already, something
-listens there, or the nodes that are ready would be no majority of one more. It writes a folder for each
-node: all files of the new one, and cluster.toml for the others. Start the new machine with an empty data
-directory. It takes the log from the others; then it writes into the log that it is one of the nodes, and
-gets a replica that counts. Copy cluster.toml to the others at any time; they need no new start. Of four
-nodes a majority is three, so one may be missing, as of three.`,
+		Long: `For a cluster of three or four nodes. It writes a folder for each node: all files of the new one, and
+cluster.toml for the others. Start the new machine with an empty data directory. It takes the log from
+the others, writes into the log that it is one of the nodes, and gets a replica that counts. Copy
+cluster.toml to the others at any time; they read it while they run.
+
+Of four nodes a majority is three, so one may be missing, as of three. The command is refused if the
+name or the address is taken, something listens there, or the ready nodes would be no majority of one
+more.`,
 		Example: `  troupe cluster add d.example --cluster a.example/cluster.toml --authority authority --out new`,
 		Args:    term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -243,12 +245,13 @@ func clusterRemoveCommand() *cobra.Command {
 		Use:   "remove NODE",
 		Short: "Take a node that is stopped off the list of nodes, and its replicas away",
 		Long: `For a cluster of four or five nodes. Drain the node and stop it first; a machine that is gone needs
-nothing. Refused while it answers, while nodes that were added have no replica, and where the others are
-no majority of all. The list of nodes is in the log: the others go on without the node at once, and the
-command waits until the engine has removed its replicas. It writes cluster.toml for each node that stays;
-copy it there, no node needs a new start.
-Revoke the certificate of the node. Where the nodes have --keys, TROUPE_KEY has a key with the scope
-admin. What is interrupted goes on with the same command.`,
+nothing. The list of nodes is in the log. The others go on without the node at once, and the command
+waits until the engine has removed its replicas. It writes cluster.toml for each node that stays; copy
+it there, no node needs a restart. Then revoke the certificate of the node.
+
+It is refused while the node answers, while nodes that were added have no replica, and if the others
+are no majority of all. Where the nodes have --keys, set TROUPE_KEY to a key with the scope admin. After
+an interruption, give the same command again.`,
 		Example: `  troupe cluster remove d.example --cluster a.example/cluster.toml --out new`,
 		Args:    term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

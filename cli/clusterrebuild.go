@@ -27,13 +27,14 @@ func clusterRebuildCommand() *cobra.Command {
 	f := serveFlags{}
 	c := &cobra.Command{
 		Use:   "rebuild NODE",
-		Short: "Make the replica of a stopped node anew from the other nodes",
-		Long: `For a node whose files are damaged, or whose disk is empty; run it on the node's machine while its server is
-stopped. First the other nodes must all be ready, current and of one digest, and each must find its own
-files whole; otherwise the command says why not and changes nothing. Then it puts log and snapshots aside as
-damaged-1, damaged-2, …, takes the log from the others, who go on, and checks every entry. What is
-interrupted is begun again by the same command. Where the nodes have --keys, TROUPE_KEY has a key with
-the scope admin.`,
+		Short: "Make the replica of a stopped node again from the other nodes",
+		Long: `For a node whose files are damaged, or whose disk is empty. Run it on the node's machine while its
+server is stopped. All other nodes must be ready, current and of one digest, and each must find its own
+files whole; otherwise the command says why not and changes nothing.
+
+It puts log and snapshots aside as damaged-1, damaged-2, …, takes the log from the others, who go on,
+and checks every entry. After an interruption the same command begins again. Where the nodes have
+--keys, set TROUPE_KEY to a key with the scope admin.`,
 		Example: `  troupe cluster rebuild b.example --cluster /etc/troupe/cluster.toml --data /var/lib/troupe`,
 		Args:    term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

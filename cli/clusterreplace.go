@@ -21,12 +21,13 @@ func clusterReplaceCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replace NODE=HOST[:PORT[/CALLERPORT]]",
 		Short: "Make the files that put another machine in the place of a node",
-		Long: `For a machine that is gone, or a folder that is lost. The node keeps its name. Refused while the node still
-answers, and where the others are no majority that serves. It writes a folder for each node: all files of
-the one that is replaced, with a new certificate, and cluster.toml for the others. Start the new machine
-with an empty data directory: it takes the log from the others. Then copy cluster.toml to the others, and
-start one after the other again, each with troupe cluster drain before. Revoke the certificate
-of the machine that is gone if somebody else may have it.`,
+		Long: `For a machine that is gone, or a folder that is lost. The node keeps its name. It writes a folder for
+each node: all files of the replaced one, with a new certificate, and cluster.toml for the others.
+Start the new machine with an empty data directory: it takes the log from the others. Then copy
+cluster.toml to the others, and restart one after the other, each with troupe cluster drain before.
+
+It is refused while the node still answers, and if the others are no majority that serves. Revoke the
+certificate of the machine that is gone if somebody else may have it.`,
 		Example: `  troupe cluster replace b.example=b2.example --cluster a.example/cluster.toml --authority authority --out new`,
 		Args:    term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

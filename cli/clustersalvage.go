@@ -28,11 +28,12 @@ func clusterSalvageCommand() *cobra.Command {
 		Use:   "salvage DIR",
 		Short: "Begin a new cluster with what the one disk that is left has, when the others are gone for good",
 		Long: `For a cluster of which all disks but one are gone for good. Stop the server of that node first. The
-command reads its replica and says which entries it has, and from which one on entries may be missing that
-callers were told of: only the lost disks had those. Nothing is written before these words are typed as
---accept-loss. Then DIR/log has the entries, as from troupe cluster export, and DIR/cluster the files of a
-new cluster with the same keys, as from troupe cluster init --import: events keep their ids, entries their
-numbers. It is refused while another node answers. What is interrupted goes on with the same command.`,
+command reads its replica. It says which entries it has, and from which one on entries may be missing
+that callers were told of. Nothing is written before you type these words as --accept-loss.
+
+Then DIR/log has the entries, as from troupe cluster export, and DIR/cluster the files of a new cluster
+with the same keys, as from troupe cluster init --import. Events keep their ids and entries their
+numbers. It is refused while another node answers. After an interruption, give the same command again.`,
 		Example: `  troupe cluster salvage rescue --cluster /etc/troupe/cluster.toml --data /var/lib/troupe
   troupe cluster salvage rescue --cluster a/cluster.toml --data data --accept-loss "entries after 9 may be missing"`,
 		Args: term.Arguments(1, 1),

@@ -22,9 +22,9 @@ func clusterVerifyCommand() *cobra.Command {
 		Short: "Let each node read all files of its replica, one node after the other",
 		Long: `Every entry is compared with its checksum, its place and the hashes in the entries around it. Each
 node does so by itself once a week, see --verify-every and --verify-share of troupe serve; this
-command does it now, and without pauses. A node that finds damage lets another one lead and makes its
-files anew from the others, see troupe cluster status. The exit code is 1 when a node found damage or
-did not answer. Where the nodes have --keys, TROUPE_KEY has a key with the scope admin.`,
+command does it now, and without pauses. A node that finds damage lets another one lead and repairs
+its files from the others, see troupe cluster status. The exit code is 1 when a node found damage or
+did not answer. Where the nodes have --keys, set TROUPE_KEY to a key with the scope admin.`,
 		Example: `  troupe cluster verify --cluster cluster/a.example/cluster.toml`,
 		Args:    term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -28,11 +28,13 @@ func clusterVoidCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "void [ENTRY...]",
 		Short: "Declare entries void that nodes wrote and no node can read, so that the cluster goes on",
-		Long: `An entry that a node wrote, and that is malformed or does not fit the log, stops all nodes, because to pass
-over it loses what it has. Without ENTRY the command reads the log and says which entries those are. With
-their numbers and --accept-loss it writes a record into the log that declares them void: they stay in the
-log, have no effect at any node, and are counted. An entry that readers can use is refused, and so is a
-list that leaves one out that they cannot use. troupe cluster export --until copies what is before it.
+		Long: `An entry that a node wrote, and that is malformed or does not fit the log, stops all nodes: without it
+they would lose what it has. Without ENTRY the command reads the log and lists these entries. With
+their numbers and --accept-loss it writes a record into the log that declares them void. They stay in
+the log, have no effect at any node, and are counted.
+
+An entry that nodes can read is refused, and so is a list that lacks an unreadable one. troupe cluster
+export --until copies what is before it.
 
 The command is a node while it runs: stop the server of this node first. It needs a majority, so the
 others run, read-only as they are, or the same command runs at them at the same time. Start all nodes

@@ -126,7 +126,7 @@ Exit code 0 when every event is good, 2 when one is not.`,
 		},
 	}
 	in.Add(c.Flags())
-	c.Flags().IntVar(&most, "most", most, "print at most so many faults of each kind")
+	c.Flags().IntVar(&most, "most", most, "most faults of each kind that are printed")
 	return c
 }
 

@@ -38,13 +38,13 @@ func galleryCommand(line string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "gallery DIR|FILE...",
 		Short: "Make a static site from runs: an index with verdicts, a page for each, comparisons",
-		Long: `Makes a site that opens from a disk, without network and without scripts: an index with the verdict of
-each run and filters by policy, environment and group, the page of each run, for runs of one experiment
-what changed from one to the next and against the first, and the score by kind of difficulty of runs
-with uniform play. A DIR is a result directory, or one that has result
+		Long: `Makes a site that opens from a disk, without network and without scripts. It has an index with the
+verdict of each run, filters by policy, environment and group, and the page of each run. For runs of
+one experiment it shows what changed from one to the next and against the first. For runs with uniform
+play it shows the score by kind of difficulty. A DIR is a result directory, or one that has result
 directories below it; a FILE is one of troupe share.
 
-Every page is made anew from the numbers; pages of the runs are not used, and no command of a spec is
+Every page is made from the numbers; pages of the runs are not used, and no command of a spec is
 started. A run whose files do not fit together is named and left out, and the exit code is 1.`,
 		Example: `  troupe gallery runs -o site
   troupe gallery runs/size colleague.zip -o site --title "Ensembles and their size"`,
@@ -54,7 +54,7 @@ started. A run whose files do not fit together is named and left out, and the ex
 		},
 	}
 	c.Flags().StringVarP(&g.out, "out", "o", "site",
-		"directory of the site: empty, not there, or a gallery, which is written anew")
+		"directory of the site: empty, missing, or a gallery, which is replaced")
 	c.Flags().StringVar(&g.title, "title", "", "title of the index")
 	return c
 }

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
+	"troupe/internal/words"
 	"troupe/sim"
 )
 
@@ -229,5 +232,28 @@ func TestGuideCommands(t *testing.T) {
 	}
 	if lines < 40 {
 		t.Errorf("only %d lines call troupe", lines)
+	}
+}
+
+// TestHelpWords: the help text of every command keeps the rules of words. Its short texts and flags are in
+// docs/reference/options.md, which TestWords reads.
+func TestHelpWords(t *testing.T) {
+	n, columns := 0, regexp.MustCompile(`(?m)^  +(.*)$`) // a line of a list in a help text is one of its own
+	var look func(c *cobra.Command)
+	look = func(c *cobra.Command) {
+		n++
+		if c.Name() == "evaluate" {
+			return // its page is being rewritten
+		}
+		for _, f := range words.Faults(columns.ReplaceAllString(c.Long, "\n$1\n")) {
+			t.Errorf("%s: %s", c.CommandPath(), f)
+		}
+		for _, below := range c.Commands() {
+			look(below)
+		}
+	}
+	look(rootCommand("troupe", sim.Kinds()))
+	if n < 40 {
+		t.Errorf("only %d commands were read", n)
 	}
 }

@@ -41,11 +41,11 @@ func newCommand(kinds sim.Catalogue) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new policy|environment|set NAME",
 		Short: "Write a module with a policy, environment or action set of your own",
-		Long: `Writes a Go module that compiles and passes its test: an example of a policy, environment
-or action set with its options, the conformance test, an experiment, and a main that is all of
-troupe with this kind in it. Change the example to what you have in mind. With --lang python a policy
-or an environment is a class in a file of its own, with the module that speaks to troupe, a test and
-an experiment.
+		Long: `Writes a Go module that compiles and passes its test. It has an example of a policy, environment or
+action set with its options, the conformance test and an experiment. Its main is all of troupe with this
+kind in it. Change the example to what you have in mind. With --lang python a policy or an
+environment is a class in a file of its own, with the module that speaks to troupe, a test and an
+experiment.
 
 NAME is the kind in spec files and the directory. Files that exist are never overwritten. The
 module finds troupe through go.work, which names the checkout on this machine.`,

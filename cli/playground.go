@@ -19,7 +19,7 @@ func playgroundCommand() *cobra.Command {
 		Use:   "playground",
 		Short: "Write a page on which one plays with policies in the plane",
 		Long: `Writes index.html: one page that opens from a disk, without network. It plays troupe's own policies,
-compiled to WebAssembly, on linear bandits in the plane, and shows what they know: θ̂, the confidence
+compiled to WebAssembly, on linear bandits in the plane. It shows what they know: θ̂, the confidence
 ellipse, every member with its mirror image, the exact probability of each arm, and the regret. θ* can
 be dragged. A spec on the page plays the same with troupe run.
 

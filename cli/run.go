@@ -63,15 +63,15 @@ is missing is played. Finished results are replaced when the new ones are comple
 finished cells go only with --force. A second run in the directory waits for the first.
 
 With --budget the run plays as many replications as fit in that time, the same number for every
-policy in every environment, and says how many; the results are those of --replications with
+policy in every environment, and says how many. The results are those of --replications with
 that number. The same command again adds to them.
 
-With --until settled replications are added until every pair of policies is told apart by intervals
-that hold for every law and at every moment, at the latest at --replications or after --budget.
-It needs an environment that knows how much a round can cost.
+With --until settled replications are added until every pair of policies is told apart, at the latest
+at --replications or after --budget. Its intervals hold for every distribution and at every moment. It
+needs an environment that knows how much a round can cost.
 
 With --shard 3/16 only the third of sixteen parts is played, on this machine, in its own directory
-DIR/shards/3-of-16; auto asks the scheduler which one (Slurm, Kubernetes, SGE, PBS, LSF, AWS
+DIR/shards/3-of-16. auto asks the scheduler which part it is (Slurm, Kubernetes, SGE, PBS, LSF, AWS
 Batch, GNU parallel). troupe merge DIR makes one run of all parts, troupe shards writes a script
 that submits them. SIGTERM, SIGUSR1 and SIGXCPU end a run as Ctrl-C does.`,
 		Example: `  troupe run

@@ -35,8 +35,7 @@ const defaultNode = "troupe"
 
 // connection are the flags of how to reach the servers, for a log that is there or is to be made.
 func (f *natsFlags) connection(fl *pflag.FlagSet) {
-	fl.StringSliceVar(&f.urls, "nats", nil, "servers of a NATS cluster that is there, tls://HOST:PORT,…: the log is "+
-		"with them")
+	fl.StringSliceVar(&f.urls, "nats", nil, "servers of an existing NATS cluster that keep the log, tls://HOST:PORT,…")
 	fl.StringVar(&f.creds, "nats-creds", "", "credentials of the NATS account that has the log: a .creds file, the "+
 		"seed of an nkey, or a file with one line USER:PASSWORD")
 	fl.StringVar(&f.attest, "nats-attest", "",

@@ -181,18 +181,17 @@ func checkCommand(kinds sim.Catalogue) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Verify a shared file: its hashes, its page, and some replications played again",
-		Long: `Verifies a file of troupe share: that every file has its hash, that the results are those of
-the manifest, that the page is what this program makes of them, and that a random sample of
-the replications gives the same numbers, bit for bit, when it is played again. What differs
-is named, and the exit code is 1.
+		Long: `Verifies a file of troupe share. Every file must have its hash, the results must be those of the
+manifest, and the page must be what this program makes of them. A random sample of the replications is
+played again and must give the same numbers, bit for bit. What differs is named, and the exit code is 1.
 
-A page of another build cannot be compared: the exit code is 1, and the build that can is named.
-A file of another engine has its hashes and its results verified, but cannot be played again
-with this program; the exit code is 1, too, because nothing shows that the numbers are right.
+A page of another build cannot be compared: the exit code is 1, and the build that can is named. A file
+of another engine has its hashes and its results verified, but cannot be played again with this
+program. The exit code is 1 then too, because nothing shows that the numbers are right.
 
-A policy that is a program (kind = "process") is not started, because the file came from
-somebody else: its cells are not played, and it is said how many. --allow-commands starts it
-in the working directory, and prints each command before.`,
+A policy that is a program (kind = "process") is not started, because the file came from somebody else.
+Its cells are not played, and their number is printed. --allow-commands starts it in the working
+directory, and prints each command first.`,
 		Example: `  troupe check size.zip
   troupe check size.zip --cells 100
   troupe check size.zip --all

@@ -61,17 +61,19 @@ func trainCommand() *cobra.Command {
 POST /v1/models/NAME:createFrom, or with start = "FILE" in a table of serve --models; it then decides
 as if it had learned these events itself.
 
-LOG is the data directory of a server that is stopped, with --model: features, range of rewards and
-catalogue are those of that model, rewards count by its rule, and decisions whose window was open at
-the end are left out. Or a file in any format of troupe convert whose actions have named features: they
-go through a schema, --schema FILE or one that is learned from the first 2000 events; the kinds hashed
-and sparse need none.
+With --model, LOG is the data directory of a stopped server. Features, range of rewards and catalogue
+are those of the model, and rewards count by its rule. Decisions whose window was open at the end are
+left out.
+
+Otherwise LOG is a file in any format of troupe convert whose actions have named features. The kind
+effects, the default, needs no schema, and neither does sparse. Others need one: --schema FILE, or one
+that is learned from the first 2000 events.
 
 The kinds atoms and lazy add up blocks of events on --workers processors and write the same bytes for any
 number of them. The others learn in the order of the log.
 
---cap N is for a log that is older than the world: the estimate is that of all events, and the members vary
-as if there had been N. Kinds whose state is no sum over events, such as hashed, auto and logistic, learn N
+--cap N is for a log that is older than the world. The estimate is that of all events, and the members
+vary as if there had been N. Kinds whose state is no sum over events, such as auto and logistic, learn N
 of the events, evenly spaced.`,
 		Example: `  troupe train troupe-data --model news --policy ensemble.toml --out warm.model
   troupe train events.dsjson --policy auto.toml --out warm.model`,
@@ -90,7 +92,7 @@ of the events, evenly spaced.`,
 	f.StringVar(&t.schema, "schema", "", "TOML or JSON file with the schema of named features; default: that of the "+
 		"served model, or one that is learned")
 	f.StringVarP(&t.out, "out", "o", "", "file of the model")
-	f.IntVar(&t.cap, "cap", 0, "what the log counts for: so many events; 0: as many as there are")
+	f.IntVar(&t.cap, "cap", 0, "number of events that the log counts for; 0: all")
 	f.Uint64Var(&t.seed, "seed", 1, "seed of the model's random numbers")
 	f.IntVar(&t.workers, "workers", runtime.GOMAXPROCS(0), "processors; the bytes do not depend on it")
 	return c

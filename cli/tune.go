@@ -35,11 +35,10 @@ func tuneCommand(kinds sim.Catalogue) *cobra.Command {
 		Use:   "tune SPEC",
 		Short: "Choose the options of policies by one protocol for all",
 		Long: `Chooses the options of every policy or agent that has a grid, tune = { scale = [0.5, 1.0] } in its
-table, by one protocol: each policy plays the same number of replications, all points of its
-grid meet the same instances and noise, and the better half goes on (successive halving). The
-winner is the point with the lowest mean regret, over the environments each in units of its
-lowest. The random numbers are of a stream of their own, so a run of the result meets fresh
-instances.
+table. One protocol chooses for all, successive halving. Each policy plays the same number of
+replications, all points of its grid meet the same instances and noise, and the better half goes on.
+The winner has the lowest mean regret, in each environment in units of its lowest. The random numbers
+are a stream of their own, so a run of the result meets fresh instances.
 
 Writes a spec that runs without tuning: each policy as it was, and beside it the tuned one with
 where its values come from.`,

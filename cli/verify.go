@@ -34,12 +34,11 @@ func verifyCommand(line string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify [LABEL...]",
 		Short: "Check the statements of the paper",
-		Long: `Checks the numbered statements of the paper, each as printed and, where that is wrong, as
-corrected: identities, sure inequalities on random and adversarial play, probabilities by
-an exact binomial test, rates. A printed statement that is false is expected to come out
-refuted. A statement that was not refuted, by a check that would not have noticed a fault of ten
-times the claim, is not contradicted. Every check also runs against a planted fault that it must
-notice.
+		Long: `Checks the numbered statements of the paper, each as printed and, where that is wrong, as corrected.
+They are identities, sure inequalities on random and adversarial play, probabilities (by an exact
+binomial test), and rates. A printed statement that is false is expected to be refuted. "Not contradicted" is a
+statement that was not refuted, by a check that would not have noticed a fault of ten times the claim.
+Every check also runs against a planted fault that it must notice.
 
 The findings are written to verify.json and verify.html in the output directory. Exit code 1 when a verdict
 is not the expected one or a plant is not noticed.`,

@@ -31,7 +31,7 @@ type ClicksOptions struct {
 	Actions  string  `key:"actions" doc:"fixed, redrawn (in each round) or block (a context, and parameters for each arm)"`
 	BaseRate float64 `key:"base_rate" doc:"median mean of a reward"`
 	Spread   float64 `key:"spread" doc:"standard deviation of the logits"`
-	Every    int     `key:"every" doc:"θ* is drawn anew after every so many rounds; 0: never"`
+	Every    int     `key:"every" doc:"rounds after which θ* is drawn again; 0: never"`
 }
 
 // NewClicks returns the defaults: 20 fixed arms, d = 20, three clicks in a hundred.

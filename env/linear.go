@@ -39,7 +39,7 @@ type LinearOptions struct {
 	Noise            Noise          `key:"noise" doc:"noise of the rewards"`
 	Misspecification float64        `key:"misspecification" doc:"ε: size of a fixed non-linear part of the mean; finite sets only"`
 	Drift            float64        `key:"drift" doc:"radians by which θ* turns in every round, in a random plane"`
-	Every            int            `key:"every" doc:"θ* is drawn anew after every so many rounds; 0: never"`
+	Every            int            `key:"every" doc:"rounds after which θ* is drawn again; 0: never"`
 	From             int            `key:"from" doc:"the round from which on θ* is later; 0: none"`
 	Later            []float64      `key:"later" doc:"θ* from round from on, for theta = \"given\""`
 }

@@ -133,7 +133,7 @@ type FreshOptions struct {
 }
 
 // Doc says what the kind is.
-func (*FreshOptions) Doc() string { return "RLSVI with noise that is drawn anew in each episode" }
+func (*FreshOptions) Doc() string { return "RLSVI with new noise in each episode" }
 
 // Agent implements AgentOptions.
 func (o *FreshOptions) Agent(s Setting) (Agent, error) {

@@ -31,7 +31,7 @@ type LinearOptions struct {
 	OneSided bool    `key:"one_sided" doc:"members play with the sign + only, not with a random sign"`
 	Redraw   string  `key:"redraw" doc:"when a member is drawn: episode, or step, which fails (an ablation)"`
 	Features string  `key:"features" doc:"environment: those that the environment has; one-hot: one for each state and action"`
-	Method   string  `key:"method" doc:"ensemble (accumulated), atoms, or fresh: noise drawn anew in each episode"`
+	Method   string  `key:"method" doc:"ensemble (accumulated), atoms, or fresh: new noise in each episode"`
 }
 
 // NewLinear returns the defaults.

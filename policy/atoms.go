@@ -24,7 +24,7 @@ type AtomsOptions struct {
 	Scale    Scale    `key:"scale" doc:"perturbation scale r_t" default:"constant σ; 1.35β_t"`
 	Discount float64  `key:"discount" doc:"γ in (0, 1]: an event counts γ times less with each later one" default:"1"`
 	Change   string   `key:"change" doc:"restarts: models begun at different times, weighted by what they predicted, notice a change; or none" default:"none"`
-	HalfLife HalfLife `key:"half_life" doc:"with restarts: an event counts half after so many others, or after a time of the log such as 7d; 0: never forgotten while the world stays"`
+	HalfLife HalfLife `key:"half_life" doc:"with restarts: the number of later events after which an event counts half, or a time such as 7d; 0: events keep their weight while the world stays"`
 	OneSided bool     `key:"symmetric" doc:"draw a sign too, so that 2m models take part" not:"true"`
 }
 

@@ -17,9 +17,9 @@ type ATSOptions struct {
 	Lambda     float64 `key:"lambda" doc:"ridge parameter λ" default:"1"`
 	Delta      float64 `key:"delta" doc:"confidence level δ, for beta and betatilde" default:"0.1"`
 	Scale      Scale   `key:"scale" doc:"mean width r_t of the objective" default:"beta 1"`
-	Members    string  `key:"members" doc:"fresh: drawn anew in every round; frozen: the accumulated ensemble with Gaussian targets" default:"fresh"`
+	Members    string  `key:"members" doc:"fresh: drawn again in every round; frozen: the accumulated ensemble with Gaussian targets" default:"fresh"`
 	Normaliser string  `key:"normaliser" doc:"mean: c_m = E max |Z_j|, so that the objective is on average LinUCB's; log: √(2 log 2m); none: 1" default:"mean"`
-	Groups     int     `key:"groups" doc:"with fresh members: so many groups of m, of which one is played, so that a decision has an exact propensity k/groups on every set" default:"1"`
+	Groups     int     `key:"groups" doc:"with fresh members: number of groups of m, of which one is played; a decision then has an exact propensity k/groups on every set" default:"1"`
 	Preset     string  `key:"preset" doc:"theorem: what thm:ats covers, fresh members with λ ≥ 1, scale beta 1 and normaliser mean" default:"none"`
 }
 

@@ -23,7 +23,7 @@ type AutoOptions struct {
 	Guard    int      `key:"guard" doc:"number of members that use the prior noise scale for ever" default:"1"`
 	Link     string   `key:"link" doc:"linear; auto: also a logistic model, and the one that predicts better plays" default:"linear"`
 	Change   string   `key:"change" doc:"restarts: models begun at different times, weighted by what they predicted, notice a change; or none" default:"none"`
-	HalfLife HalfLife `key:"half_life" doc:"with restarts: an event counts half after so many others, or after a time of the log such as 7d; 0: never forgotten while the world stays"`
+	HalfLife HalfLife `key:"half_life" doc:"with restarts: the number of later events after which an event counts half, or a time such as 7d; 0: events keep their weight while the world stays"`
 	BaseRate float64  `key:"base_rate" doc:"mean reward before the first event, for the logistic model of link = auto" default:"0.5"`
 }
 

@@ -27,8 +27,8 @@ type BagOptions struct {
 
 // Doc implements spec.Documented.
 func (*BagOptions) Doc() string {
-	return "online bootstrap: a random one of m regressions on reweighted events (Eckles & Kaptein 2019; VW --bag); " +
-		"unlike VW's, replicates are ridge regressions and begin at a random prior (init = \"none\": at 0, as there)"
+	return "online bootstrap: a random one of m regressions on reweighted events (Eckles & Kaptein 2019; VW --bag). " +
+		"Unlike VW's, replicates are ridge regressions and begin at a random prior (init = \"none\": at 0, as there)"
 }
 
 // New implements Options.

@@ -13,8 +13,8 @@ import (
 
 // EffectsOptions configures the learner of requests without a schema.
 type EffectsOptions struct {
-	Change   string   `key:"change" doc:"restarts: copies of the model begin anew, and one takes over when it predicts better; none: the world stays" default:"restarts"`
-	HalfLife HalfLife `key:"half_life" doc:"an event counts half after so many others, or after a time of the log such as 7d; 0: never forgotten while the world stays"`
+	Change   string   `key:"change" doc:"restarts: copies of the model start from zero, and one takes over when it predicts better; none: the world stays" default:"restarts"`
+	HalfLife HalfLife `key:"half_life" doc:"the number of later events after which an event counts half, or a time such as 7d; 0: events keep their weight while the world stays"`
 }
 
 // Doc implements spec.Documented.

@@ -39,7 +39,7 @@ type EnsembleOptions struct {
 	Targets string `key:"targets" doc:"law of U: uniform, gaussian, rademacher; sphere, coordinate for all members together" default:"uniform"`
 	// Init is the law of S_0^j: "corrected", "printed", "matched", "prior" or "none"; "" means "matched", or
 	// "corrected" (preset "paper").
-	Init string `key:"init" doc:"law of the initial vectors S_0, by length: corrected √(λd), the theorem's; printed λ√d, the paper's slip; matched √(λd·Var U), as long as what is added later; prior Gaussian N(0, λI); prior-span: prior turned so that m < d members have exact zeros outside of their span, for the ball and a θ* of uniform direction; none 0" default:"matched; corrected"`
+	Init string `key:"init" doc:"law of the initial vectors S_0, by length. corrected √(λd), the theorem's; printed λ√d, the paper's slip; matched √(λd·Var U), as long as what is added later; prior Gaussian N(0, λI); none 0. prior-span: prior turned so that m < d members are exactly 0 outside their span, for the ball and a θ* of uniform direction" default:"matched; corrected"`
 
 	// Select is "random" for a random member (the default), or "max" for the maximum over the ensemble.
 	Select string `key:"select" doc:"random member, or max over the ensemble" default:"random"`

@@ -21,7 +21,7 @@ type LogisticOptions struct {
 	M        int      `key:"m" doc:"members m: propensities are counts over 2m" default:"32"`
 	Key      string   `key:"key" doc:"when members are redrawn: decision, epoch, fixed or round, as for atoms" default:"decision"`
 	Change   string   `key:"change" doc:"restarts: models begun at different times, weighted by what they predicted, notice a change; or none" default:"none"`
-	HalfLife HalfLife `key:"half_life" doc:"with restarts: an event counts half after so many others, or after a time of the log such as 7d; 0: never forgotten while the world stays"`
+	HalfLife HalfLife `key:"half_life" doc:"with restarts: the number of later events after which an event counts half, or a time such as 7d; 0: events keep their weight while the world stays"`
 }
 
 // Doc implements spec.Documented.

@@ -148,17 +148,17 @@ type Replayed struct {
 	Key      eventlog.Event    `json:"key"`
 	Seq      uint64            `json:"seq" doc:"log entry of the decision"`
 	Recorded eventlog.Decision `json:"recorded"`
-	// The same fields, computed anew.
-	Digest   eventlog.ID `json:"digest" doc:"digest of the state at basis_seq, computed anew"`
-	Action   string      `json:"action" doc:"action, computed anew"`
+	// The same fields, computed again.
+	Digest   eventlog.ID `json:"digest" doc:"digest of the state at basis_seq, computed again"`
+	Action   string      `json:"action" doc:"action, computed again"`
 	Index    int         `json:"index" doc:"its place among the candidates, from 0"`
-	Num      uint64      `json:"num" doc:"numerator of the propensity, computed anew"`
-	Den      uint64      `json:"den" doc:"denominator of the propensity, computed anew"`
-	Member   uint32      `json:"member" doc:"number of the model of the ensemble, computed anew"`
-	Negative bool        `json:"negative" doc:"sign of its perturbation, computed anew"`
-	Price    float64     `json:"price,omitempty" doc:"price of a unit of money, computed anew"`
-	Expects  float64     `json:"expects,omitempty" doc:"expected cost of the decision, computed anew"`
-	Stopped  bool        `json:"stopped,omitempty" doc:"whether the hard stop of the budget took actions away, computed anew"`
+	Num      uint64      `json:"num" doc:"numerator of the propensity, computed again"`
+	Den      uint64      `json:"den" doc:"denominator of the propensity, computed again"`
+	Member   uint32      `json:"member" doc:"number of the model of the ensemble, computed again"`
+	Negative bool        `json:"negative" doc:"sign of its perturbation, computed again"`
+	Price    float64     `json:"price,omitempty" doc:"price of a unit of money, computed again"`
+	Expects  float64     `json:"expects,omitempty" doc:"expected cost of the decision, computed again"`
+	Stopped  bool        `json:"stopped,omitempty" doc:"whether the hard stop of the budget took actions away, computed again"`
 	Equal    bool        `json:"equal" doc:"all of these are as they were recorded"`
 	Differs  []string    `json:"differs,omitempty" doc:"names of the fields that are not"`
 }
@@ -358,10 +358,10 @@ type ClusterHealth struct {
 	// comes from the others, and the node lets another one lead. Empty when nothing is known.
 	Damage string `json:"replica_damage,omitempty" doc:"what is wrong with the files of this node's replica"`
 	// Unrepaired says why the damaged files are not made anew from the other nodes yet; the node tries again.
-	Unrepaired string `json:"replica_unrepaired,omitempty" doc:"why the damaged files are not made anew yet"`
-	// Repairs counts how often the files were made anew from the other nodes, over all starts; Repaired is when that
+	Unrepaired string `json:"replica_unrepaired,omitempty" doc:"why the damaged files are not repaired yet"`
+	// Repairs counts how often the files were repaired from the other nodes, over all starts; Repaired is when that
 	// was last.
-	Repairs  uint64     `json:"replica_repairs" doc:"how often the files were made anew from the other nodes, over all starts"`
+	Repairs  uint64     `json:"replica_repairs" doc:"how often the files were repaired from the other nodes, over all starts"`
 	Repaired *time.Time `json:"replica_repaired,omitempty" doc:"when that was last"`
 	// Verified is when all files of the replica were read last and were whole, up to VerifiedEntry.
 	Verified      *time.Time `json:"replica_verified,omitempty" doc:"when all files of the replica were read last and were whole"`

@@ -22,7 +22,7 @@ import (
 // that round.
 type Feedback struct {
 	Delay Delay `key:"delay" doc:"law of the number of rounds by which a reward is late"`
-	Batch int   `key:"batch" doc:"rewards arrive at the end of batches of so many rounds" default:"1, each round"`
+	Batch int   `key:"batch" doc:"rounds of a batch, at whose end the rewards arrive" default:"1, each round"`
 }
 
 // Delay is the option delay: { kind = "geometric", mean = 100 } or { kind = "fixed", rounds = 10 }. The

@@ -18,7 +18,7 @@ import (
 type Claim struct {
 	Less        string  `key:"less" doc:"name of the policy that is expected to lose less" json:"less"`
 	Than        string  `key:"than" doc:"name of the policy that it is compared with" json:"than"`
-	Times       float64 `key:"times" doc:"less than so many times what the other one loses: 0.5 for half" json:"times,omitzero"`
+	Times       float64 `key:"times" doc:"factor: less than times × what the other one loses; 0.5 for half" json:"times,omitzero"`
 	Environment string  `key:"environment" doc:"name of the environment it is about" default:"each of them" json:"environment,omitzero"`
 }
 

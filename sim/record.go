@@ -40,7 +40,7 @@ var Builtin = []Quantity{
 		"‖θ* − θ̂‖_V/β: at most 1 while θ* is in the confidence ellipsoid; now, and the largest so far",
 		"policies with a ridge regression in environments with a θ*"},
 	{"solved", solvedColumns,
-		"bad episodes and treasures so far, the return of the last episode, the episode in which DeepSea was solved by " +
+		"bad episodes and treasures so far, and the return of the last episode. The episode in which DeepSea was solved by " +
 			"bsuite's rule (0: not yet), and the same among the episodes that bsuite logs",
 		"agents in deep-sea and deep-sea-stochastic, where it is recorded unless the spec names something else"},
 	{"cost", []string{"cost", "over"},

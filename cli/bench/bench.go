@@ -98,24 +98,25 @@ func Command() *cobra.Command {
 		Short: "Measure speed against plain Go, numpy and the machine",
 		Long: `bench plays standard configurations of ensemble sampling and says what a round costs.
 
-Every configuration is measured several times, in turns with the reference (Algorithm 1 in plain
-Go), with the machine's own limits and, with --against, with other programs, so that slow phases
-of the machine hit all sides; ratios are taken within a turn, and their median is reported. Times
-are processor time; A×100 (also written Ax100) is the wall clock of a whole "troupe run" of 100
-replications on all processors, A-run to E-run are the processor time of one with a single worker, its
-start, results and journal included. A turn in which a probe of fixed work changes by more than 15 %
-is measured again. docs/reference/performance.md explains every column.
+Every configuration is measured several times, in turns with the reference (Algorithm 1 in plain Go),
+with the machine's own limits and, with --against, with other programs. So slow phases of the machine
+hit all sides. Ratios are taken within a turn, and their median is reported. A turn in which a probe of
+fixed work changes by more than 15 % is measured again.
 
-"bench edge" starts a server and the limit program, the least that a durable decision server does
-(net/http, the same JSON, the products, one file with group commit and fsync), and puts both under the
-same load in turns. It says what the server's processors take for a decision over what the limit's
-take: packed, lists and named features, a batch of 64, a decision with its reward, and a model with
-nothing set. It takes about ten seconds a turn.
+Times are processor time. A×100 (also written Ax100) is the wall clock of a "troupe run" of 100
+replications on all processors. A-run to E-run are the processor time of one with a single worker; its
+start, results and journal count. docs/reference/performance.md explains every column.
 
-"bench growth" plays action sets that are new in every round, as a service or a log has them: new-K and
-law-K on prepared lists of K arms, law with the propensities of all of them, drawn-K on arms that the
-environment draws. blocks-26 plays disjoint models, a parameter of 17 numbers for each of 26 actions,
-against numpy with a matrix for each; fixed-100000 and wide-1000 have one list of 10⁵ arms, or of arms
+"bench edge" starts a server and the limit program, and puts both under the same load in turns. The
+limit program is the least that a durable decision server does: net/http, the same JSON, the products,
+one file with group commit and fsync. The table has the processor time of a decision at the server over
+that at the limit. Its rows are packed, lists and named features, a batch of 64, a decision with its
+reward, and a model with nothing set. A turn takes about ten seconds.
+
+"bench growth" plays action sets that are new in every round, as a service or a log has them. new-K and
+law-K use prepared lists of K arms; law adds the propensities of all arms. In drawn-K the environment
+draws the arms. blocks-26 plays disjoint models, a parameter of 17 numbers for each of 26 actions,
+against numpy with a matrix for each. fixed-100000 and wide-1000 have one list of 10⁵ arms, or of arms
 with 1000 numbers.
 
 The kernels are those that the processor offers; TROUPE_KERNEL=portable measures the build

@@ -60,31 +60,32 @@ func Command() *cobra.Command {
 		Use:   "load",
 		Short: "Put load on a decision server, with users whose taste is known",
 		Long: `Sends decisions at a fixed rate, whether or not the server keeps up, and pays each with a reward
-⟨x, θ*⟩ + noise of a θ* that only this program knows. Latency counts from the moment a request was due,
-not from when it could be sent, so stalls of the server count. Beside latencies it prints
-the mean regret of the first and the last tenth and that of uniform play: does it learn? When the
-server is on this machine, also what its disk takes for a sync, measured before the load, and the
-processor time that the server used, beside that of this program.
+⟨x, θ*⟩ + noise, where only this program knows θ*. Latency counts from the moment a request was due, so
+stalls of the server count. It also prints the mean regret of the first and the last tenth, and that of
+uniform play: does it learn?
 
-With --data the requests are the rows of a file (CSV, ARFF, ...) in random order, one after the other:
-the columns are the context, the classes the actions, the reward is 1 for the right class. The model
-is made with its name and nothing else. What is printed is the share of right answers.
+When the server is on this machine, it prints the processor time of server
+and load, and the time of a sync of the disk, measured before the load.
+
+With --data the requests are the rows of a file (CSV, ARFF, ...) in random order, one after the other.
+The columns are the context, the classes the actions, and the reward is 1 for the right class. The model
+is created with its name alone. The share of right answers is printed.
 
 With --stream the requests are like those of an application, one after the other, and what each action
-earns in the mean is known. What is printed is the share of what the best action earns above a uniform
-choice, after 100, 300, 1000, ... decisions; beside it that of two rivals that are told more, with the
-same rewards at the same times. Streams:` + streamList() + `
+earns in the mean is known. After 100, 300, 1000, ... decisions it prints the share of what the best
+action earns above a uniform choice. Beside it are two rivals that know more and get the same rewards
+at the same times. Streams:` + streamList() + `
 
---client says how the rewards of --data and --stream come, with changes of their values after slashes:
-ones/wild=1e6@200 sends 1e6 in place of the 200th reward, late/scale=1000/shift=5 sends 1000y + 5,
-now/equal=.5 sends .5 always. What a client leaves to a window is not sent, and over after --window.
-Clients, by decisions:` + clientList() + `
+--client chooses when the rewards of --data and --stream arrive, with changes of their values after
+slashes. ones/wild=1e6@200 sends 1e6 in place of the 200th reward, late/scale=1000/shift=5 sends
+1000y + 5, and now/equal=.5 always sends .5. What a client leaves to a window is not sent, and is over
+after --window. Clients, by decisions:` + clientList() + `
 
-The nodes of a cluster are one --url with commas. Callers are spread over them, and a call that a node
-refuses or does not answer is repeated at the next one with its key, for up to 30 s; a batch of
-decisions, which has no key, only when it was refused.
+The nodes of a cluster are one --url with commas. Callers are spread over them. A call that a node
+refuses or does not answer is repeated at the next one with its key, for up to 30 s. A batch of
+decisions has no key, and is repeated only when it was refused.
 
-The model is made when it does not exist: an ensemble on plain vectors. Ctrl-C ends the load; what was
+The model is created if it does not exist: an ensemble on plain vectors. Ctrl-C ends the load; what was
 finished is reported. Exit code 1 when a call failed.`,
 		Example: `  troupe load --rate 2000 --duration 30s
   troupe load --rate 20000 --batch 64 --duration 10s
@@ -144,7 +145,7 @@ func (f *flags) add(fl *pflag.FlagSet) {
 		"one named class, otherwise the last")
 	fl.IntVar(&s.rows, "rows", 0, "how many rows; 0 means all")
 	fl.Float64Var(&s.missing, "missing", 0, "share of the values that are left out")
-	fl.IntVar(&s.useless, "useless", 0, "so many useless words and as many useless numbers are added to each request")
+	fl.IntVar(&s.useless, "useless", 0, "number of useless words, and of useless numbers, that are added to each request")
 	fl.StringVar(&s.client, "client", "", "how rewards come, with --data or --stream, such as late or ones/wild=1e6@200 (above)")
 	fl.DurationVar(&s.window, "window", 0, "reward window of the model; default is the server's")
 	fl.BoolVar(&s.smoke, "smoke-test", false, "begin with a request that has one action and no context")

@@ -111,11 +111,12 @@ func logExportCommand() *cobra.Command {
 		Use:   "export [DIR | http://HOST]",
 		Short: "Write decisions joined with their rewards as JSONL or Parquet",
 		Long: `Writes one row for each decision: model, action, exact propensity, features, candidates where they
-are kept, the law of the draw, and what became of it (first, sum and last reward, delay, end of the
-window; and the reward that counts by the model's rule, with its state). The files are read
-while no server uses them, nothing is changed. On a damaged log nothing is written and the exit
-code is 1: see troupe log verify. A file appears under its name when it is whole, and replaces the one
-that was there. The columns: docs/reference/formats.md.
+are kept, the probabilities of all actions, and its outcome. The outcome is the first, the sum and the
+last reward, the delay, the end of the window, and the reward that counts by the model's rule.
+
+The files are read while no server uses them, and nothing is changed. On a damaged log nothing is
+written and the exit code is 1: see troupe log verify. A file appears under its name when it is whole,
+and replaces an older one. The columns: docs/reference/formats.md.
 
 With the address of a server that runs, and --model, the rows are those of GET /v1/models/NAME/decisions,
 which has fewer columns; --key is an API key that may read. Decisions that have no effect, because another

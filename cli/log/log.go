@@ -48,10 +48,9 @@ func logVerifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify [DIR]",
 		Short: "Check that everything that was acknowledged is there and whole",
-		Long: `Reads the whole event log and checks the engine's checksums, ours, the numbers and hashes of
-every writer, the end of what was acknowledged, of a log that was trimmed its base, and of a data
-directory the keys of its event ids. Nothing is written. Exit code 1 when something is missing or changed;
-the place is named.`,
+		Long: `Reads the whole event log. It checks the checksums, the numbers and hashes of every writer, and the end
+of what was acknowledged. Of a trimmed log it checks the base, and of a data directory the keys of its
+event ids. Nothing is written. Exit code 1 when something is missing or changed; the place is named.`,
 		Example: `  troupe log verify
   troupe log verify troupe-data --json`,
 		Args: term.Arguments(0, 1),

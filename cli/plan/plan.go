@@ -147,9 +147,9 @@ func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "What the theorems ask for and promise: ensemble size, scales, every regret bound",
-		Long: `What the theorems ask for and promise at a dimension d and a horizon T: the ensemble
-size m, the scale r, and every regret bound with its constants, next to 2T, what
-losing always costs. A bound of 2T or more is marked vacuous.
+		Long: `What the theorems ask for and promise at a dimension d and a horizon T: the ensemble size m, the
+scale r, and every regret bound with its constants. Beside them is 2T, what losing always costs. A
+bound of 2T or more is marked vacuous.
 
 A list (2,5,10) gives every combination. -T 1e3..1e6 is 1e3, 1e4, 1e5, 1e6; -d 2..5
 is 2, 3, 4, 5.`,

@@ -38,10 +38,10 @@ func (f *Flags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.ids, "ids", "", "actions are numbered from 0 or 1, where the format leaves it open")
 	flags.Var((*actionsFlag)(f), "actions", "number of actions, where the log does not say it; or NAME,NAME,…: their "+
 		"names in order, where a table has names")
-	flags.StringVar(&f.Logger, "logger", "", "the law of the logger, where it is known and the log has only propensities: "+
+	flags.StringVar(&f.Logger, "logger", "", "the logging policy, if it is known and the log has only propensities: "+
 		"uniform, or a file as --target takes it; every propensity is checked against it")
-	flags.StringVar(&f.Unit, "unit", "", "whose decisions depend on each other: a column of a table or a path of the context, such as "+
-		"user.id; default: the key or column unit, where there is one")
+	flags.StringVar(&f.Unit, "unit", "", "whose decisions depend on each other: a column of a table, or a path of the context such as "+
+		"user.id; default: the key or column unit, if there is one")
 	flags.StringVar(&f.skipBad, "skip-bad", "",
 		"leave bad events out and count them; above 1% of all it fails, unless all")
 	flags.Lookup("skip-bad").NoOptDefVal = "yes"

@@ -11,8 +11,8 @@ import (
 
 // AddGaps adds the flag --gap of a command that reads data sets, or the contexts of logs.
 func AddGaps(fl *pflag.FlagSet, gaps *[]string) {
-	fl.StringArrayVar(gaps, "gap", nil, "further text that marks a missing value in the data set, or in the context of a CSV log, "+
-		"beside ?, NA, nan, NULL and the like; may be repeated")
+	fl.StringArrayVar(gaps, "gap", nil, "further text for a missing value in the data set, or in the context of a CSV log, "+
+		"beside ?, NA, nan, NULL and the like (may be repeated)")
 }
 
 // CheckGaps refuses a text of --gap that no field can be.

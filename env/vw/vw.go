@@ -48,7 +48,7 @@ type Options struct {
 	Keep         []string  `key:"keep" doc:"leave out all namespaces but these; VW's --keep"`
 	NoConstant   bool      `key:"noconstant" doc:"no constant feature; VW's --noconstant"`
 	Norm         string    `key:"norm" doc:"action (every vector has norm 1) or file (all are divided by the largest norm)"`
-	Order        string    `key:"order" doc:"shuffled (anew in each replication) or file"`
+	Order        string    `key:"order" doc:"shuffled (differently in each replication) or file"`
 }
 
 // New returns the defaults.

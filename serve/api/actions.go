@@ -28,7 +28,7 @@ type actionsBody struct {
 
 type actionsIn struct {
 	Model     string `path:"model" maxLength:"64" doc:"name of the model"`
-	PageSize  int    `query:"page_size" minimum:"1" maximum:"1000" default:"100" doc:"at most so many entries"`
+	PageSize  int    `query:"page_size" minimum:"1" maximum:"1000" default:"100" doc:"largest number of entries"`
 	PageToken string `query:"page_token" maxLength:"512" doc:"next_page_token of the page before"`
 }
 
@@ -155,13 +155,13 @@ func optionalIfMatch(s string) (uint64, error) {
 type enterBody struct {
 	ID        string     `json:"id" doc:"of the action"`
 	Floor     float64    `json:"floor,omitempty" doc:"it is played with this probability at least, for the next decisions of the model"`
-	Decisions int        `json:"decisions,omitempty" doc:"so many"`
+	Decisions int        `json:"decisions,omitempty" doc:"how many of the next decisions"`
 	Prior     *priorBody `json:"prior,omitempty"`
 }
 
 type priorBody struct {
 	Mean   float64 `json:"mean" doc:"a guess of its mean reward"`
-	Events int     `json:"events" doc:"so many events without a context of this reward, 1 to 1000"`
+	Events int     `json:"events" doc:"number of events without a context of this reward, 1 to 1000"`
 }
 
 type livesIn struct {

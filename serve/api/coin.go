@@ -23,7 +23,7 @@ const coinLevel = .95
 
 // coinView says whether choosing pays, on a stretch of the log. The intervals hold at every look while From stays.
 type coinView struct {
-	From    uint64          `json:"from" doc:"first log entry; it begins anew when a block of 8192 is full"`
+	From    uint64          `json:"from" doc:"first log entry; it starts again when a block of 8192 is full"`
 	To      uint64          `json:"to" doc:"last log entry"`
 	Level   float64         `json:"level" doc:"of the intervals, each by itself"`
 	Pending int             `json:"pending" doc:"decisions from the first without a final reward on"`

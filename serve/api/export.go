@@ -51,7 +51,7 @@ type logRow struct {
 	WouldNum   *uint64   `json:"would_num,omitempty" parquet:"would_num,optional" doc:"and its propensity, over den"`
 	Slot       string    `json:"slot,omitempty" parquet:"slot,optional,dict" doc:"of a decision: the place that it is for, when one call chose for several"`
 	Value      *float64  `json:"value,omitempty" parquet:"value,optional" doc:"of a reward, or of expire: the default reward, if any"`
-	Count      *uint32   `json:"count,omitempty" parquet:"count,optional" doc:"of expire: it closes the windows of the model's events index, index+1, …, so many places of the batch"`
+	Count      *uint32   `json:"count,omitempty" parquet:"count,optional" doc:"of expire: it closes the windows of the model's events index, index+1, …: the number of places of the batch"`
 	Act        string    `json:"act,omitempty" parquet:"act,optional,dict" doc:"of control: create, import, configure, pause, resume, clone, rollback, delete"`
 	First      *uint64   `json:"first,omitempty" parquet:"first,optional" doc:"of loss: the first lost entry"`
 	Last       *uint64   `json:"last,omitempty" parquet:"last,optional" doc:"of loss: the last lost entry"`
@@ -224,7 +224,7 @@ type logIn struct {
 	Model    string `path:"model" maxLength:"64" doc:"name of the model"`
 	From     uint64 `query:"from" doc:"first log entry; default is the beginning"`
 	To       uint64 `query:"to" doc:"last log entry; default is the end"`
-	PageSize int    `query:"page_size" minimum:"1" maximum:"10000" default:"1000" doc:"at most so many log entries"`
+	PageSize int    `query:"page_size" minimum:"1" maximum:"10000" default:"1000" doc:"largest number of log entries"`
 	Ignored  bool   `query:"ignored" doc:"list records that have no effect, too, each with ignored: true"`
 	Accept   string `header:"Accept" doc:"application/x-ndjson (default) or application/vnd.apache.parquet"`
 }
@@ -259,7 +259,7 @@ type decisionsIn struct {
 	Model    string `path:"model" maxLength:"64" doc:"name of the model"`
 	From     uint64 `query:"from" doc:"first log entry; default is the beginning, or where a log that was trimmed begins"`
 	To       uint64 `query:"to" doc:"last log entry; default is the end"`
-	PageSize int    `query:"page_size" minimum:"1" maximum:"100000000" default:"1000" doc:"at most so many log entries. A page is computed from the nearest snapshot on, so one large page is cheaper than many"`
+	PageSize int    `query:"page_size" minimum:"1" maximum:"100000000" default:"1000" doc:"largest number of log entries. A page is computed from the nearest snapshot on, so one large page is cheaper than many"`
 	Ended    bool   `query:"ended" doc:"decisions are as they would be if the log ended here: by the rule first a reward is final when it comes (reward_state early), up to the first decision without one. A last line has the only key log, with what else a reader of estimates should know. What came before it was chosen by its rewards: it is right for what holds at every n, and for nothing else. Not with Parquet"`
 	Accept   string `header:"Accept" doc:"application/x-ndjson (default) or application/vnd.apache.parquet"`
 }

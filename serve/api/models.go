@@ -68,7 +68,7 @@ func changed(version uint64, m serve.Model, err error) (serve.Model, error) {
 }
 
 type pageIn struct {
-	PageSize  int    `query:"page_size" minimum:"1" maximum:"1000" default:"100" doc:"at most so many entries"`
+	PageSize  int    `query:"page_size" minimum:"1" maximum:"1000" default:"100" doc:"largest number of entries"`
 	PageToken string `query:"page_token" maxLength:"512" doc:"next_page_token of the page before"`
 }
 

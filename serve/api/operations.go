@@ -117,7 +117,7 @@ func (c *calls) catalogueOperations() []op {
 			summary: "Take an action out of the catalogue",
 			route:   on(c.catalogue.delete)},
 		{id: "enterAction", method: "POST", path: "/v1/models/{model}/actions:enter", scope: Admin, body: enterBody{},
-			summary: "Let an action begin anew",
+			summary: "Let an action enter, as if it were new",
 			doc:     "What was learned of its id is not known of it any more, and nothing changes for others.",
 			route:   on(c.catalogue.enter)},
 		{id: "leaveAction", method: "POST", path: "/v1/models/{model}/actions:leave", scope: Admin, body: leaveBody{},

@@ -22,13 +22,13 @@ type Config struct {
 	Sigma         float64     `key:"sigma" doc:"subgaussian constant of the noise, for policies that do not take it from the data; for auto its first guess" default:"half the range of rewards"`
 	Floor         float64     `key:"floor" doc:"exploration floor ε: a uniform candidate with this probability, so that the log can evaluate other policies; at most 6 decimals"`
 	Floors        Shares      `key:"floors" doc:"{ new = 0.05 }: an action is played with this probability at least whenever a request offers it, by id; at most 6 decimals"`
-	Caps          Shares      `key:"caps" doc:"{ risky = 0.1 }: an action is played with this probability at most, by id; a request that offers only actions whose caps sum to less than 1 is refused"`
+	Caps          Shares      `key:"caps" doc:"{ risky = 0.1 }: the largest probability of an action, by id. A request that offers only actions whose caps sum to less than 1 is refused"`
 	Reward        Reward      `key:"reward" doc:"range, rule, window, default"`
 	Budget        Budget      `key:"budget" doc:"what decisions may spend: { mean = 0.0005 } for each decision, or { total = 200 } for each day; every action then needs a cost"`
 	Mode          string      `key:"mode" doc:"online, apprentice, shadow, frozen or guarded"`
-	Guard         Guard       `key:"guard" doc:"{ margin = 0.02, confidence = 0.95 }, for mode guarded: the baseline is played unless the policy cannot have earned less by more than the margin, in the mean of all decisions"`
+	Guard         Guard       `key:"guard" doc:"{ margin = 0.02, confidence = 0.95 }, for mode guarded: the baseline is played until the policy can no longer earn less by more than the margin a decision"`
 	Control       Control     `key:"control" doc:"{ share = 0.05, plays = \"uniform\" }: a share of the decisions in which the model does not choose, to compare with"`
-	Unit          string      `key:"unit" doc:"a path of the context, such as context.user.id: decisions with one value there play one member of the policy within an epoch; the log has a keyed hash of the value"`
+	Unit          string      `key:"unit" doc:"a path of the context, such as context.user.id: decisions with one value there play one member of the policy for a span. The log has a keyed hash of the value"`
 	Actions       []Entry     `key:"actions" doc:"catalogue of actions with stable ids"`
 	Entered       []Entered   `key:"entered" doc:"actions that have entered since the model was made, or left; :enter and :leave write it"`
 	LogCandidates string      `key:"log_candidates" doc:"full: keep every candidate's vector, so that a decision can be replayed; none"`

@@ -11,8 +11,8 @@ type Entered struct {
 	Times int     `key:"times" doc:"how often it has entered: what was learned of the id before the last time is not known of it"`
 	Left  bool    `key:"left" doc:"it has left: requests that offer it are decided without it"`
 	Floor float64 `key:"floor" doc:"it is played with this probability at least; at most 6 decimals"`
-	Until int     `key:"until" doc:"the floor ends when the model has made so many decisions"`
-	Prior Prior   `key:"prior" doc:"{ mean, events }: it began as if so many events without a context had this mean reward"`
+	Until int     `key:"until" doc:"the floor ends when the model has made this number of decisions"`
+	Prior Prior   `key:"prior" doc:"{ mean, events }: it began as if this number of events without a context had this mean reward"`
 }
 
 // Prior is a guess of the mean reward of an action that enters.
