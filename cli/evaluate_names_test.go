@@ -76,7 +76,7 @@ func TestEvaluateColumnsAsText(t *testing.T) {
 
 // TestEvaluateArms: 200 uniform decisions between two arms, 75 of 100 of arm 1 pay and 25 of 100 of arm 0. "Always 1" earns
 // Σ 2r over the rows of arm 1 / 200 = 150/200 = .75, logged is .5; the first row is of arm 1. By first sight it was .25 and
-// "settled: worse".
+// "sure: worse".
 func TestEvaluateArms(t *testing.T) {
 	table := func(one, zero string) string {
 		var b strings.Builder
@@ -201,7 +201,7 @@ func TestEvaluateAtEnd(t *testing.T) {
 	}
 	args := []string{"evaluate", log, "--actions", "3", "--logger", "uniform", "--target", law, "--at-end", "--out", filepath.Join(dir, "page")}
 	out, errs, code := call(t, args...)
-	for _, want := range []string{"95% for this n", "95% at every look", "verdict   settled for this n: better", "if 900 decisions were fixed"} {
+	for _, want := range []string{"95% for this n", "95% at every look", "verdict   sure for this n: better", "if 900 decisions were fixed"} {
 		if code != 0 || !strings.Contains(strings.ReplaceAll(out, "\n          ", " "), want) {
 			t.Errorf("exit %d, no %q in\n%s%s", code, want, out, errs)
 		}

@@ -74,7 +74,7 @@ func TestEvaluateSets(t *testing.T) {
 		t.Fatal(err)
 	}
 	contains(string(html), "Which may be best", "For whom: in Oslo better by", "The difference in each segment by city")
-	contains(run(0, append([]string{events, "--by", "price=0:50:", "--out", page}, targets[:2]...)...), "segments by price: not settled in any segment", "price 0 to 50", "price from 50", "all rows hold together")
+	contains(run(0, append([]string{events, "--by", "price=0:50:", "--out", page}, targets[:2]...)...), "segments by price: too close to call in every segment", "price 0 to 50", "price from 50", "all rows hold together")
 	var answer ope.Result
 	if err := json.Unmarshal([]byte(run(0, append([]string{events, "--json", "--by", "city"}, targets[:6]...)...)), &answer); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func ExampleEvaluate() {
 	fmt.Println(t.Verdict)
 	// Output:
 	// difference +0.057 in [-0.089, +0.166]
-	// not settled: between 19% worse and 36% better
+	// too close to call: between 19% worse and 36% better
 }
 
 func ExampleSequence() {

@@ -213,7 +213,7 @@ func (r *Result) Unsure(t *Evaluated, why string) {
 	}
 	if u := t.Uplift; u != nil && u.Sequence != nil {
 		u.Sequence, u.AtEnd, u.Centre, u.Marginal, u.More, u.Value, u.Why = nil, nil, nil, nil, nil, u.Plain, &why
-		t.Verdict = "not settled: no interval that holds is available (" + why + ")"
+		t.Verdict = "not known: no interval that holds is available (" + why + ")"
 	}
 }
 
@@ -333,7 +333,7 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated, silent bool) string {
 		if n := u.Normal; n != nil && u.Doubt == nil && (n[0] > 0 || n[1] < 0) {
 			return "looks " + looks + ", if the normal interval is right"
 		}
-		return "not settled: looks " + looks + ", and no interval that holds is available"
+		return "too close to call: looks " + looks + ", and no interval that holds is available"
 	}
 	if u.AtEnd != nil {
 		return e.verdictAtEnd(u, base)
@@ -341,13 +341,13 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated, silent bool) string {
 	lo, hi := u.Sequence[0], u.Sequence[1]
 	switch {
 	case lo > 0:
-		return "settled: better, by " + amount(lo, hi, base)
+		return "sure: better, by " + amount(lo, hi, base)
 	case hi < 0:
-		return "settled: worse, by " + amount(-hi, -lo, base)
+		return "sure: worse, by " + amount(-hi, -lo, base)
 	case !says(u.Sequence, -e.p.scale, e.p.scale):
-		return fmt.Sprintf("not settled: %d decisions with these weights say nothing yet", e.total.once())
+		return fmt.Sprintf("not known yet: %d decisions with these weights say nothing yet", e.total.once())
 	}
-	s := "not settled: " + ends(lo, hi, base)
+	s := "too close to call: " + ends(lo, hi, base)
 	switch m := u.More; {
 	case m == nil:
 	case m[0] < 1:
@@ -363,9 +363,9 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated, silent bool) string {
 func (e *engine) verdictEstimated(u *Uplift, s *Sensitivity, base float64) string {
 	n := u.Normal
 	if n == nil {
-		return "not settled: no interval can be computed"
+		return "not known: no interval can be computed"
 	}
-	text := "not settled: " + ends(n[0], n[1], base)
+	text := "too close to call: " + ends(n[0], n[1], base)
 	switch {
 	case u.Doubt != nil:
 		return text + ifChosen + ", and the interval covers less than it says"
@@ -387,11 +387,11 @@ func (e *engine) verdictAtEnd(u *Uplift, base float64) string {
 	fixed := fmt.Sprintf(", if %d decisions were fixed beforehand", e.total.once())
 	switch {
 	case lo > 0:
-		return "settled for this n: better, by " + amount(lo, hi, base) + fixed
+		return "sure for this n: better, by " + amount(lo, hi, base) + fixed
 	case hi < 0:
-		return "settled for this n: worse, by " + amount(-hi, -lo, base) + fixed
+		return "sure for this n: worse, by " + amount(-hi, -lo, base) + fixed
 	}
-	return "not settled for this n: " + ends(lo, hi, base) + fixed
+	return "too close to call for this n: " + ends(lo, hi, base) + fixed
 }
 
 // ends says an interval that has 0 inside: up to 4 % worse, up to 31 % better.

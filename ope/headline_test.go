@@ -44,7 +44,7 @@ func TestOneCentre(t *testing.T) {
 		r := answerOf(t, plantedLog(x.p, x.reward), Options{Targets: []Target{Column{}}, Estimators: keys})
 		a := r.Targets[0]
 		u := a.Uplift
-		if u.Sequence == nil || u.Sequence[0] < 0.05 || *u.Value < u.Sequence[0] || *u.Value > u.Sequence[1] || !strings.HasPrefix(a.Verdict, "settled: better, by ") ||
+		if u.Sequence == nil || u.Sequence[0] < 0.05 || *u.Value < u.Sequence[0] || *u.Value > u.Sequence[1] || !strings.HasPrefix(a.Verdict, "sure: better, by ") ||
 			!strings.HasSuffix(a.Verdict, "%") || !strings.Contains(a.Verdict, " to ") || u.Doubt == nil {
 			t.Errorf("p %g reward %g: %v in %v, %q", x.p, x.reward, *u.Value, u.Sequence, a.Verdict)
 		}

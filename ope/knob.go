@@ -264,7 +264,7 @@ func (r *knobRun) answer() error {
 		target, err := out.target(name, r.hs, r.sums[t])
 		if i := target.Chosen; err == nil && i != nil && r.o.By != nil {
 			target.Segments, err = r.parts.segments(rows, t, *i, &r.sums[t][*i].part,
-				target.Verdict != "not settled", out.Rewards)
+				sure(target.Bandwidths[*i].Uplift), out.Rewards)
 		}
 		if err != nil {
 			return fmt.Errorf("target %s: %w", name, err)
@@ -382,8 +382,8 @@ func (r *KnobResult) target(name string, hs []float64, sums []knobSums) (KnobTar
 		return out, nil
 	}
 	out.Chosen = ptr(at[slope(values, widths)])
-	if out.Verdict = settled(out.Bandwidths[*out.Chosen].Uplift, r.Logged); out.Verdict == "" {
-		out.Verdict = "not settled"
+	if out.Verdict = differs(out.Bandwidths[*out.Chosen].Uplift, r.Logged); out.Verdict == "" {
+		out.Verdict = tooClose
 	}
 	return out, nil
 }
@@ -521,10 +521,10 @@ func (p *knobSegments) segments(rows []knobRow, t, i int, whole *knobPart, alone
 		}
 		x := row.Segment
 		x.Value, x.Sequence = seq.value(row.Events, interval), &interval
-		if x.Verdict = settled(interval, *x.Logged); x.Verdict == "" {
-			x.Verdict = "not settled"
+		if x.Verdict = differs(interval, *x.Logged); x.Verdict == "" {
+			x.Verdict = tooClose
 			if row.sums == nil && alone {
-				x.Verdict = settledAlone
+				x.Verdict = sureAlone
 			}
 		}
 		out.Rows = append(out.Rows, x)

@@ -150,7 +150,7 @@ type Uplift struct {
 	SE     *float64 `json:"se"`
 	Normal *Pair    `json:"normal"`
 	Doubt  *string  `json:"doubt"` // why Normal covers less than it says; nil: nothing is known
-	// More is how many more decisions like these would settle what is not settled: from, to. nil: no forecast.
+	// More is how many more decisions like these would settle what is too close to call: from, to. nil: no forecast.
 	More     *[2]int `json:"more"`
 	Marginal *Pair   `json:"marginal"` // a sequence under the law without the members of a decision (Options.Marginal)
 	Why      *string `json:"why"`

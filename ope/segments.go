@@ -520,9 +520,9 @@ func (e *engine) segments(t int) *Segments {
 	out := &Segments{By: p.o.By.String(), Level: p.level, Each: 1 - (1-p.level)/float64(len(rows)), Rows: rows,
 		Rule: poolRule}
 	ta := &e.total.targets[t]
-	alone := false // the whole is settled at its own level
+	alone := false // the whole is sure at its own level
 	if d, err := e.differenceOf(ta).at(p.level); err == nil {
-		alone = d[0] > 0 || d[1] < 0
+		alone = sure(d)
 	}
 	for i := range rows {
 		row := &rows[i]
@@ -550,10 +550,10 @@ func (e *engine) segments(t int) *Segments {
 		if Shown(ess) {
 			row.Value = ptr(within(value, interval))
 		}
-		if row.Verdict = settled(interval, base); row.Verdict == "" {
-			row.Verdict = "not settled"
+		if row.Verdict = differs(interval, base); row.Verdict == "" {
+			row.Verdict = tooClose
 			if i == 0 && alone {
-				row.Verdict = settledAlone
+				row.Verdict = sureAlone
 			}
 		}
 	}
@@ -564,11 +564,18 @@ func (e *engine) segments(t int) *Segments {
 	return out
 }
 
-// settledAlone is the verdict of a whole that is settled at its own level and not at that of all rows.
-const settledAlone = "settled by itself, not at the level of all rows"
+// Verdicts of a row: its interval has 0 inside; sureAlone is that of a whole whose interval leaves 0 out at its own level and
+// not at that of all rows.
+const (
+	tooClose  = "too close to call"
+	sureAlone = "sure by itself, not at the level of all rows"
+)
 
-// settled says a difference that leaves 0 out, "" for one that does not.
-func settled(d Pair, base float64) string {
+// sure reports whether a difference leaves 0 out.
+func sure(d Pair) bool { return d[0] > 0 || d[1] < 0 }
+
+// differs says a difference that leaves 0 out, "" for one that does not.
+func differs(d Pair, base float64) string {
 	switch {
 	case d[0] > 0:
 		return "better by " + amount(d[0], d[1], base)
@@ -596,7 +603,7 @@ func (s *Segments) Reversed() *Segments {
 		if row.Logged != nil {
 			base = *row.Logged
 		}
-		if verdict := settled(*row.Sequence, base); verdict != "" {
+		if verdict := differs(*row.Sequence, base); verdict != "" {
 			row.Verdict = verdict
 		}
 	}
@@ -617,13 +624,13 @@ func sentence(rows []Segment) string {
 		}
 	}
 	if len(parts) == 0 {
-		return "not settled in any segment"
+		return "too close to call in every segment"
 	}
 	if n := len(parts) - most; n > 0 {
-		parts = append(parts[:most:most], fmt.Sprintf("in %d more settled too", n))
+		parts = append(parts[:most:most], fmt.Sprintf("sure in %d more, too", n))
 	}
 	if open > 0 {
-		parts = append(parts, "elsewhere not settled")
+		parts = append(parts, "elsewhere too close to call")
 	}
 	return strings.Join(parts, ", ")
 }

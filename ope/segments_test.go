@@ -52,7 +52,7 @@ func TestSegments(t *testing.T) {
 	if s == nil || len(s.Rows) != 5 || s.Rows[0].Name != "all" || s.Rows[4].Name != "the 5 others" || s.Rows[4].Values != 5 || math.Abs(s.Each-0.99) > 1e-12 {
 		t.Fatalf("%+v", s)
 	}
-	if !strings.Contains(s.Sentence, "in Oslo better by ") || !strings.Contains(s.Sentence, "in Rome worse by ") || !strings.HasSuffix(s.Sentence, "elsewhere not settled") ||
+	if !strings.Contains(s.Sentence, "in Oslo better by ") || !strings.Contains(s.Sentence, "in Rome worse by ") || !strings.HasSuffix(s.Sentence, "elsewhere too close to call") ||
 		!strings.Contains(strings.Join(r.Warnings, " "), "without looking") {
 		t.Errorf("%s %q", s.Sentence, r.Warnings)
 	}

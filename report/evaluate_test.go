@@ -41,7 +41,7 @@ func TestEvaluationPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(b)
-	for _, want := range []string{"difference", "not settled: between ", "Do the estimators agree?", "Do the logged propensities tell the truth?",
+	for _, want := range []string{"difference", "too close to call: between ", "Do the estimators agree?", "Do the logged propensities tell the truth?",
 		"Reward by action", "Effective decisions", "a reason &lt;b&gt;", "column − uniform", "troupe evaluate events.jsonl"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %q", want)

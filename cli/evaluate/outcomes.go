@@ -167,7 +167,7 @@ func (a *Outcomes) target(t int, guards []guard) OutcomeTarget {
 		if guarded[x.Name] {
 			continue
 		}
-		p, word := decides(x.Result.Targets[t]), "not settled in "
+		p, word := decides(x.Result.Targets[t]), "too close to call in "
 		switch {
 		case p == nil:
 			word = "no answer in "

@@ -237,7 +237,7 @@ func (e *evaluation) printPlan(out io.Writer, a *PlanAnswer) error {
 	if a.Decisions > 0 {
 		from = "the laws of " + term.Many(a.Decisions, "decision")
 	}
-	line("plan", fmt.Sprintf("from %s: decisions until a difference is settled (%s%% sure, at every look or once) with %s%% "+
+	line("plan", fmt.Sprintf("from %s: decisions until a difference is sure (%s%% sure, at every look or once) with %s%% "+
 		"chance; what runs earns %s", from, percentOf(a.Level), percentOf(a.Chance),
 		figures(a.Rewards[0]+(a.Rewards[1]-a.Rewards[0])*a.Rate)))
 	for _, t := range a.Targets {

@@ -44,7 +44,7 @@ func TestSegmentsPage(t *testing.T) {
 		events[cities[city]], events["all"] = append(events[cities[city]], x), append(events["all"], x)
 	}
 	got := page("city%3DOslo|Bergen|Troms")
-	got.want(t, "by city", 200, "in Oslo better by", "in Bergen worse by", "elsewhere not settled", `<div class="forest"><div class="plot rows"`,
+	got.want(t, "by city", 200, "in Oslo better by", "in Bergen worse by", "elsewhere too close to call", `<div class="forest"><div class="plot rows"`,
 		"if the field was chosen without looking at these rewards", "city=Oslo|Bergen|Troms")
 	rows := regexp.MustCompile(`<tr><th scope="row">(\w+)</th><td>([^<]+)</td><td>(\S+) … (\S+)</td>`).FindAllStringSubmatch(html.UnescapeString(got.body), -1)
 	if len(rows) != 4 {
