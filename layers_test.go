@@ -51,6 +51,7 @@ var layers = map[string]string{
 	"eventlog/segment":      "",
 	"eventlog":              "eventlog/segment internal/future timing",
 	"eventlog/natslog":      "eventlog timing internal/secret",
+	"eventlog/raftlog":      "eventlog eventlog/segment timing",
 	"backup":                "eventlog",
 	"logged":                "dataset spec feature",
 	"ope":                   "internal/decimal rng bandit spec internal/cpu internal/linalg internal/stats actionset policy feature logged",

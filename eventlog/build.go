@@ -176,7 +176,7 @@ func (b *Builder) Finish(context.Context) error {
 		return err
 	}
 	group := filepath.Join(b.work, segment.GroupDir(0))
-	if err := segment.CreateAcked(group, 0, segment.Acked{First: b.first, Last: last, Link: link}); err != nil {
+	if err := segment.CreateAcked(segment.OS, group, 0, segment.Acked{First: b.first, Last: last, Link: link}); err != nil {
 		return err
 	}
 	if err := syncTree(b.work); err != nil {

@@ -222,7 +222,7 @@ func (s *diskShard) dir() string { return filepath.Join(s.log.dir, segment.Group
 // to the log from now on.
 func (s *diskShard) open() (err error) {
 	o := &s.log.opt
-	if s.acked, err = segment.OpenAcked(s.dir(), s.n); err != nil {
+	if s.acked, err = segment.OpenAcked(segment.OS, s.dir(), s.n); err != nil {
 		return err
 	}
 	end := s.acked.End()

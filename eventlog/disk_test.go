@@ -74,7 +74,7 @@ func TestUnfinishedTrim(t *testing.T) {
 	group := filepath.Join(dir, segment.GroupDir(0))
 	files := func() int { return len(must(filepath.Glob(group + "/*.seg"))) }
 	before := files()
-	w, err := segment.OpenAcked(group, 0)
+	w, err := segment.OpenAcked(segment.OS, group, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

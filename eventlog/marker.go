@@ -122,7 +122,7 @@ func makeLog(dir string, shards uint16) (marker, error) {
 		if err := os.MkdirAll(group, 0o700); err != nil {
 			return marker{}, err
 		}
-		if err := errors.Join(segment.CreateAcked(group, n, segment.Acked{First: 1}), syncDir(group)); err != nil {
+		if err := errors.Join(segment.CreateAcked(segment.OS, group, n, segment.Acked{First: 1}), syncDir(group)); err != nil {
 			return marker{}, err
 		}
 	}

@@ -184,12 +184,12 @@ func TestUnansweredIsMadeDurable(t *testing.T) {
 	_ = c.cmd.Wait()
 	note(t, h, lines)
 	p.Fail(nil)
-	end, err := segment.ReadAcked(dir+"/g0000", 0)
+	end, err := segment.ReadAcked(segment.OS, dir+"/g0000", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	startChild(t, "hold", dir, 0).kill(0) // it opens the log, and does not close it
-	if now, err := segment.ReadAcked(dir+"/g0000", 0); err != nil || now.Last <= end.Last {
+	if now, err := segment.ReadAcked(segment.OS, dir+"/g0000", 0); err != nil || now.Last <= end.Last {
 		t.Fatalf("nothing was left unanswered: %+v, then %+v, %v", end, now, err)
 	}
 	p.Lose(t, nil)

@@ -311,7 +311,7 @@ func (p *plan) write(ctx context.Context, work string) (err error) {
 		before = Head{seq, HashBatch(b)}
 	}
 	last, link := s.Last()
-	return segment.CreateAcked(group, p.info.Shard, segment.Acked{First: p.info.First, Last: last, Link: link})
+	return segment.CreateAcked(segment.OS, group, p.info.Shard, segment.Acked{First: p.info.First, Last: last, Link: link})
 }
 
 // finishRepair puts the new log in the place of the old one. Every step can be repeated, so it may

@@ -98,7 +98,7 @@ func (s *shardScan) group() string { return filepath.Join(s.dir, segment.GroupDi
 func (s *shardScan) run() error {
 	shard := s.r.Shard
 	r := &s.r
-	acked, err := segment.ReadAcked(s.group(), shard)
+	acked, err := segment.ReadAcked(segment.OS, s.group(), shard)
 	var bad *segment.DamageError
 	switch {
 	case errors.As(err, &bad):

@@ -20,7 +20,7 @@ type Acked struct {
 // synced about once a second by its owner. So it is never ahead of the log, and after a loss of power at most that much
 // behind. Without it a missing end of the log could not be seen. Its methods may be called by one goroutine at a time.
 type AckedFile struct {
-	f     *os.File
+	f     File
 	group uint16
 	count uint64 // of writes; the slot is count mod 2
 	end   Acked  // in the newest slot
@@ -68,22 +68,22 @@ func parseAcked(b []byte, group uint16) (count uint64, end Acked, ok bool) {
 }
 
 // CreateAcked writes a new file, durable except for its name.
-func CreateAcked(dir string, group uint16, end Acked) error {
+func CreateAcked(fs FS, dir string, group uint16, end Acked) error {
 	b := make([]byte, slotStride+slotSize)
 	for n := range uint64(2) {
 		appendSlot(b[:n*slotStride], group, n, end)
 	}
-	return writeFile(dir, AckedName, b, true)
+	return writeFile(fs, filepath.Join(dir, AckedName), b, true)
 }
 
 // ReadAcked returns what the file of a group says. A file that is missing or not readable is a *DamageError.
-func ReadAcked(dir string, group uint16) (Acked, error) {
-	_, end, err := readAcked(dir, group)
+func ReadAcked(fs FS, dir string, group uint16) (Acked, error) {
+	_, end, err := readAcked(fs, dir, group)
 	return end, err
 }
 
-func readAcked(dir string, group uint16) (count uint64, end Acked, err error) {
-	b, err := os.ReadFile(filepath.Join(dir, AckedName))
+func readAcked(fs FS, dir string, group uint16) (count uint64, end Acked, err error) {
+	b, err := readFile(fs, filepath.Join(dir, AckedName))
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, end, &DamageError{Damage{File: AckedName, What: "is missing"}}
 	} else if err != nil {
@@ -97,13 +97,13 @@ func readAcked(dir string, group uint16) (count uint64, end Acked, err error) {
 }
 
 // OpenAcked opens the file of a group.
-func OpenAcked(dir string, group uint16) (*AckedFile, error) {
+func OpenAcked(fs FS, dir string, group uint16) (*AckedFile, error) {
 	a := &AckedFile{group: group}
 	var err error
-	if a.count, a.end, err = readAcked(dir, group); err != nil {
+	if a.count, a.end, err = readAcked(fs, dir, group); err != nil {
 		return nil, err
 	}
-	a.f, err = os.OpenFile(filepath.Join(dir, AckedName), os.O_RDWR, 0)
+	a.f, err = fs.Open(filepath.Join(dir, AckedName), os.O_RDWR)
 	return a, err
 }
 
@@ -140,7 +140,7 @@ func (a *AckedFile) Dirty() bool {
 
 // Sync makes what was written durable. It may run beside the other methods.
 func (a *AckedFile) Sync() error {
-	if err := datasync(a.f); err != nil {
+	if err := a.f.SyncData(); err != nil {
 		return &SyncError{err}
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -109,16 +108,15 @@ func GroupDir(group uint16) string { return fmt.Sprintf("g%04d", group) }
 
 // list returns the first entries of the segment files of a directory, ascending, and the names of other files that a
 // store makes.
-func list(dir string) (firsts []uint64, ends map[uint64]bool, tmp []string, err error) {
-	files, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+func list(fs FS, dir string) (firsts []uint64, ends map[uint64]bool, tmp []string, err error) {
+	files, err := fs.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil, nil, nil
 	} else if err != nil {
 		return nil, nil, nil, err
 	}
 	ends = map[uint64]bool{}
-	for _, f := range files {
-		name := f.Name()
+	for _, name := range files {
 		if strings.HasSuffix(name, tmpSuffix) {
 			tmp = append(tmp, name)
 			continue
@@ -137,35 +135,31 @@ func list(dir string) (firsts []uint64, ends map[uint64]bool, tmp []string, err 
 }
 
 // writeFile makes a file that is there as a whole or not at all. Its name is durable after the sync of the directory.
-func writeFile(dir, name string, b []byte, sync bool) error {
-	tmp := filepath.Join(dir, name+tmpSuffix)
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+func writeFile(fs FS, name string, b []byte, sync bool) error {
+	tmp := name + tmpSuffix
+	f, err := fs.Open(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
+	_, err = f.WriteAt(b, 0)
 	if err == nil && sync {
 		if err = f.Sync(); err != nil {
 			err = &SyncError{err}
 		}
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		_ = os.Remove(tmp)
+		_ = fs.Remove(tmp)
 		return err
 	}
-	return os.Rename(tmp, filepath.Join(dir, name))
+	return fs.Rename(tmp, name)
 }
 
 // syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
+func syncDir(fs FS, dir string) error {
+	if err := fs.SyncDir(dir); err != nil {
+		return &SyncError{err}
 	}
-	if err = f.Sync(); err != nil {
-		err = &SyncError{err}
-	}
-	return errors.Join(err, f.Close())
+	return nil
 }
 
 // SyncError is the error of a sync that failed: the system may have dropped what was written and still show it, so what

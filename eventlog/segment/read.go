@@ -13,20 +13,21 @@ var ErrNotFound = errors.New("segment: no such entry")
 
 // handles keeps a few files open for reading.
 type handles struct {
+	fs   FS
 	dir  string
 	mu   sync.Mutex
-	open map[string]*os.File
+	open map[string]File
 }
 
 const openFiles = 16
 
-func (h *handles) get(name string) (*os.File, error) {
+func (h *handles) get(name string) (File, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if f := h.open[name]; f != nil {
 		return f, nil
 	}
-	f, err := os.Open(filepath.Join(h.dir, name))
+	f, err := h.fs.Open(filepath.Join(h.dir, name), os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,7 @@ func (h *handles) get(name string) (*os.File, error) {
 		}
 	}
 	if h.open == nil {
-		h.open = map[string]*os.File{}
+		h.open = map[string]File{}
 	}
 	h.open[name] = f
 	return f, nil
@@ -137,7 +138,7 @@ type Reader struct {
 	size   int64
 	file   string
 	offset int64 // of the next record
-	f      *os.File
+	f      File
 	buf    []byte
 	at     int64 // offset of buf
 }
@@ -188,7 +189,7 @@ func (r *Reader) place() error {
 		return nil
 	}
 	r.Close()
-	f, err := os.Open(filepath.Join(r.s.opt.Dir, at.file))
+	f, err := r.s.opt.FS.Open(filepath.Join(r.s.opt.Dir, at.file), os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return ErrNotFound
 	} else if err != nil {

@@ -23,6 +23,7 @@ const ahead = 1 << 20
 
 // Options configure Open.
 type Options struct {
+	FS    FS     // OS when nil
 	Dir   string // of the group; it is made if need be
 	Group uint16
 	// Size is what a segment passes before it is sealed, DefaultSize when 0. It is the same for all that have the same
@@ -32,6 +33,10 @@ type Options struct {
 	First uint64
 	// Acked is the acknowledged end, which must be there.
 	Acked Acked
+	// Grouped says that several entries may be written before a sync. Then whole records may stand behind unreadable bytes
+	// after a loss of power, and all that is behind the acknowledged end is an interrupted write. Without it every entry
+	// is synced before the next one is written, and a whole record behind unreadable bytes is always damage.
+	Grouped bool
 	// NoSync leaves out all syncs: for control runs of tests, which must fail with it, and for copies that
 	// are synced at the end.
 	NoSync bool
@@ -50,7 +55,9 @@ type piece struct {
 	link    Link   // of the last entry
 	size    int64  // with the header, without what is allocated behind
 	sealed  bool
-	offsets []uint32 // of the entries, of a segment that is not sealed
+	offsets []uint32  // of the entries, of a segment that is not sealed
+	heads   *heads    // of the entries, nil when not known
+	sum     *[32]byte // of a sealed segment, nil when not read yet
 }
 
 // Store is the entries of a group. One goroutine at a time may call Append, Sync, Trim and Close; the others may be
@@ -63,19 +70,26 @@ type Store struct {
 	closed bool
 
 	// Only the caller of Append and Sync uses these.
-	f       *os.File // of the last piece
-	size    int64    // of its bytes, synced or not
-	room    int64    // up to where it is allocated
-	pending []uint32 // offsets of entries that are not synced
-	batches uint64   // in the last piece, synced or not
-	full    bool     // the last piece has an end file, so it takes no more entries
-	link    Link     // of the newest entry, synced or not
-	noRoom  bool     // the file system does not allocate
+	f       File      // of the last piece
+	size    int64     // of its bytes, synced or not
+	room    int64     // up to where it is allocated
+	pending []pending // entries that are not synced
+	batches uint64    // in the last piece, synced or not
+	full    bool      // the last piece has an end file, so it takes no more entries
+	link    Link      // of the newest entry, synced or not
+	noRoom  bool      // the file system does not allocate
 	linker  *linker
 	buf     []byte
 	sum     hash.Hash // of the bytes of the last piece
 
 	handles handles
+}
+
+// pending is an entry that is written and not synced.
+type pending struct {
+	offset uint32
+	term   uint64
+	kind   Kind
 }
 
 // Open opens the files of a group, or makes the first one where there is none. It reads the heads of all files and the
@@ -84,13 +98,16 @@ func Open(o Options) (_ *Store, found Found, err error) {
 	if o.Size == 0 {
 		o.Size = DefaultSize
 	}
+	if o.FS == nil {
+		o.FS = OS
+	}
 	o.First = max(o.First, 1)
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+	if err := o.FS.MkdirAll(o.Dir); err != nil {
 		return nil, found, err
 	}
 	s := &Store{opt: o, linker: newLinker(), sum: sha256.New()}
-	s.handles.dir = o.Dir
-	firsts, _, tmp, err := list(o.Dir)
+	s.handles.fs, s.handles.dir = o.FS, o.Dir
+	firsts, _, tmp, err := list(o.FS, o.Dir)
 	if err != nil {
 		return nil, found, err
 	}
@@ -128,7 +145,7 @@ func Open(o Options) (_ *Store, found Found, err error) {
 		return nil, found, err
 	}
 	for _, name := range tmp { // of a write that was interrupted
-		if err := os.Remove(filepath.Join(o.Dir, name)); err != nil {
+		if err := s.opt.FS.Remove(filepath.Join(o.Dir, name)); err != nil {
 			return nil, found, err
 		}
 	}
@@ -149,12 +166,12 @@ func damage(file string, offset int64, first, last uint64, format string, a ...a
 // not the last one is read in full.
 func (s *Store) openPiece(first uint64, last bool) (p *piece, whole bool, err error) {
 	name := segmentName(first)
-	f, err := os.Open(filepath.Join(s.opt.Dir, name))
+	f, err := s.opt.FS.Open(filepath.Join(s.opt.Dir, name), os.O_RDONLY)
 	if err != nil {
 		return nil, false, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
+	size, err := f.Size()
 	if err != nil {
 		return nil, false, err
 	}
@@ -170,26 +187,27 @@ func (s *Store) openPiece(first uint64, last bool) (p *piece, whole bool, err er
 	if last {
 		return p, false, nil // openLast reads it
 	}
-	if e, ok, err := readEnd(s.opt.Dir, h); err != nil {
+	if e, ok, err := readEnd(s.opt.FS, s.opt.Dir, h); err != nil {
 		return nil, false, err
-	} else if ok && e.size == st.Size() {
-		p.last, p.link, p.size, p.sealed = e.last, e.link, e.size, true
+	} else if ok && e.size == size {
+		p.last, p.link, p.size, p.sealed, p.sum = e.last, e.link, e.size, true, &e.sum
 		return p, true, nil
 	}
-	w, err := walk(f, st.Size(), h, nil)
+	w, err := walk(f, size, h, nil)
 	if err != nil {
 		return nil, false, err
 	}
-	if w.size != st.Size() || w.last < first {
-		return nil, false, damage(name, w.size, w.last+1, w.last+1, "bytes %d to %d are not readable", w.size, st.Size())
+	if w.size != size || w.last < first {
+		return nil, false, damage(name, w.size, w.last+1, w.last+1, "bytes %d to %d are not readable", w.size, size)
 	}
-	p.last, p.link, p.size, p.sealed, p.offsets = w.last, w.link, w.size, true, w.offsets
+	p.take(w)
+	p.sealed = true
 	return p, false, nil
 }
 
 // readEnd returns what the end file of a segment says, ok false when it is missing, or does not fit the header.
-func readEnd(dir string, h header) (e end, ok bool, err error) {
-	f, err := os.Open(filepath.Join(dir, endName(h.first)))
+func readEnd(fs FS, dir string, h header) (e end, ok bool, err error) {
+	f, err := fs.Open(filepath.Join(dir, endName(h.first)), os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return e, false, nil
 	} else if err != nil {
@@ -200,43 +218,49 @@ func readEnd(dir string, h header) (e end, ok bool, err error) {
 	if _, err := f.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
 		return e, false, err
 	}
-	st, err := f.Stat()
+	size, err := f.Size()
 	if err != nil {
 		return e, false, err
 	}
 	e, ok = parseEnd(b)
 	return e, ok && e.group == h.group && e.first == h.first && e.seq == h.seq &&
-		st.Size() == endSize+4*int64(e.last-e.first+1), nil
+		size == endSize+4*int64(e.last-e.first+1), nil
 }
 
 // openLast reads the newest segment, compares it with what was acknowledged, and cuts off an interrupted write.
 func (s *Store) openLast() (torn int64, err error) {
 	p := s.pieces[len(s.pieces)-1]
 	name := segmentName(p.first)
-	if s.f, err = os.OpenFile(filepath.Join(s.opt.Dir, name), os.O_RDWR, 0); err != nil {
+	if s.f, err = s.opt.FS.Open(filepath.Join(s.opt.Dir, name), os.O_RDWR); err != nil {
 		return 0, err
 	}
-	st, err := s.f.Stat()
+	size, err := s.f.Size()
 	if err != nil {
 		return 0, err
 	}
-	w, err := walk(s.f, st.Size(), p.header, s.sum)
+	w, err := walk(s.f, size, p.header, s.sum)
 	if err != nil {
 		return 0, err
 	}
-	p.last, p.link, p.size, p.offsets = w.last, w.link, w.size, w.offsets
-	s.size, s.room, s.link, s.batches = w.size, st.Size(), w.link, w.batches
-	if _, s.full, err = readEnd(s.opt.Dir, p.header); err != nil {
-		return 0, err
-	}
-	rest, next, err := remainder(s.f, w, st.Size(), p.header.group)
+	p.take(w)
+	s.size, s.room, s.link, s.batches = w.size, size, w.link, w.batches
+	e, full, err := readEnd(s.opt.FS, s.opt.Dir, p.header)
 	if err != nil {
 		return 0, err
 	}
-	switch a := s.opt.Acked; {
-	case w.wrong > 0:
+	s.full = full
+	rest, next, err := remainder(s.f, w, size, p.header.group)
+	if err != nil {
+		return 0, err
+	}
+	a := s.opt.Acked
+	grouped := s.opt.Grouped && p.last >= a.Last // what is behind was never acknowledged
+	switch {
+	case full && p.last < e.last:
+		return 0, damage(name, w.size, p.last+1, e.last, "bytes %d to %d are not readable", w.size, e.size)
+	case w.wrong > 0 && !grouped:
 		return 0, damage(name, w.size, w.wrong, w.wrong, "it does not continue entry %d", w.last)
-	case next > 0: // whole records are written behind a sync only
+	case next > 0 && !grouped: // whole records are written behind a sync only
 		return 0, damage(name, w.size, w.last+1, next-1, "bytes %d to %d are not readable", w.size, w.size+rest)
 	case p.last < a.Last:
 		return 0, damage(name, w.size, p.last+1, a.Last, "acknowledged, and missing at the end")
@@ -259,19 +283,47 @@ func (s *Store) openLast() (torn int64, err error) {
 	if rest > 0 { // of a write that was interrupted
 		torn = rest
 	}
-	if st.Size() > s.size {
+	if size > s.size {
 		if err := s.cut(); err != nil {
 			return 0, err
 		}
 	}
 	// Entries that were stored and never acknowledged belong to the log from now on. They may be in the system's
-	// memory only.
+	// memory only; after a sync that failed the system takes them for durable, so they are written once more.
+	if err := s.rewrite(p, a.Last+1); err != nil {
+		return 0, err
+	}
 	if !s.opt.NoSync {
-		if err := datasync(s.f); err != nil {
+		if err := s.f.SyncData(); err != nil {
 			return 0, &SyncError{err}
 		}
 	}
 	return torn, nil
+}
+
+// take makes what was read of a segment its content.
+func (p *piece) take(w walked) {
+	p.last, p.link, p.size, p.offsets, p.heads = w.last, w.link, w.size, w.offsets, &w.heads
+}
+
+// rewrite writes the entries from an index on once more, with the same bytes.
+func (s *Store) rewrite(p *piece, from uint64) error {
+	from = max(from, p.first)
+	if from > p.last {
+		return nil
+	}
+	at := int64(p.offsets[from-p.first])
+	b := make([]byte, min(s.size-at, 4<<20))
+	for ; at < s.size; at += int64(len(b)) {
+		b = b[:min(int64(len(b)), s.size-at)]
+		if _, err := s.f.ReadAt(b, at); err != nil {
+			return err
+		}
+		if _, err := s.f.WriteAt(b, at); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // cut removes what stands behind the last whole record of the newest file.
@@ -286,13 +338,17 @@ func (s *Store) cut() error {
 // create makes the next segment file and opens it for entries.
 func (s *Store) create(h header) error {
 	b := h.append(nil)
-	if err := writeFile(s.opt.Dir, segmentName(h.first), b, !s.opt.NoSync); err != nil {
+	// An end file of a segment that began here before and was cut away would be taken for this one's.
+	if err := s.opt.FS.Remove(filepath.Join(s.opt.Dir, endName(h.first))); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := writeFile(s.opt.FS, filepath.Join(s.opt.Dir, segmentName(h.first)), b, !s.opt.NoSync); err != nil {
 		return err
 	}
 	if err := s.syncDir(); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(s.opt.Dir, segmentName(h.first)), os.O_RDWR, 0)
+	f, err := s.opt.FS.Open(filepath.Join(s.opt.Dir, segmentName(h.first)), os.O_RDWR)
 	if err != nil {
 		return err
 	}
@@ -305,7 +361,7 @@ func (s *Store) create(h header) error {
 	s.sum.Write(b)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pieces = append(s.pieces, &piece{header: h, last: h.first - 1, link: h.before, size: headerSize})
+	s.pieces = append(s.pieces, &piece{header: h, last: h.first - 1, link: h.before, size: headerSize, heads: &heads{}})
 	return nil
 }
 
@@ -313,7 +369,7 @@ func (s *Store) syncDir() error {
 	if s.opt.NoSync {
 		return nil
 	}
-	return syncDir(s.opt.Dir)
+	return syncDir(s.opt.FS, s.opt.Dir)
 }
 
 func (s *Store) newest() *piece { return s.pieces[len(s.pieces)-1] }
@@ -356,7 +412,7 @@ func (s *Store) Append(term uint64, kind Kind, data ...[]byte) (index uint64, er
 		return 0, fmt.Errorf("segment: an entry of %d bytes, at most %d", len(s.buf)-HeadSize, MaxData)
 	}
 	if n := int64(len(s.buf)); s.size+n > s.room && !s.noRoom {
-		if allocate(s.f, s.size, n+ahead) {
+		if s.f.Allocate(s.size, n+ahead) {
 			s.room = s.size + n + ahead
 		} else {
 			s.noRoom = true
@@ -370,7 +426,7 @@ func (s *Store) Append(term uint64, kind Kind, data ...[]byte) (index uint64, er
 		return 0, err
 	}
 	s.sum.Write(s.buf)
-	s.pending = append(s.pending, uint32(s.size))
+	s.pending = append(s.pending, pending{uint32(s.size), term, kind})
 	s.size, s.link = s.size+int64(len(s.buf)), link
 	if kind == Batch {
 		s.batches++
@@ -385,15 +441,18 @@ func (s *Store) Append(term uint64, kind Kind, data ...[]byte) (index uint64, er
 // Sync makes what was written durable and visible to readers. After an error the store takes no more entries.
 func (s *Store) Sync() error {
 	if !s.opt.NoSync {
-		if err := datasync(s.f); err != nil {
+		if err := s.f.SyncData(); err != nil {
 			return &SyncError{err}
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.newest()
-	p.offsets = append(p.offsets, s.pending...)
-	p.last += uint64(len(s.pending))
+	for _, e := range s.pending {
+		p.last++
+		p.offsets = append(p.offsets, e.offset)
+		p.heads.add(p.last, e.term, e.kind)
+	}
 	p.size, p.link = s.size, s.link
 	s.pending = s.pending[:0]
 	return nil
@@ -422,26 +481,26 @@ func (s *Store) seal() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.sealed, p.offsets = true, nil
+	p.sealed, p.offsets, p.sum = true, nil, &sum
 	return nil
 }
 
 // writeEnd writes the end file of a segment, whose offsets are known. Without a sum it reads the file.
 func (s *Store) writeEnd(p *piece, sum *[32]byte) error {
 	if sum == nil {
-		f, err := os.Open(filepath.Join(s.opt.Dir, segmentName(p.first)))
+		f, err := s.opt.FS.Open(filepath.Join(s.opt.Dir, segmentName(p.first)), os.O_RDONLY)
 		if err != nil {
 			return err
 		}
 		h := sha256.New()
-		_, err = io.Copy(h, f)
+		err = copyFile(h, f)
 		if err := errors.Join(err, f.Close()); err != nil {
 			return err
 		}
 		sum = (*[32]byte)(h.Sum(nil))
 	}
 	e := end{group: p.group, first: p.first, last: p.last, seq: p.seq, size: p.size, link: p.link, sum: *sum}
-	if err := writeFile(s.opt.Dir, endName(p.first), e.encode(p.offsets), !s.opt.NoSync); err != nil {
+	if err := writeFile(s.opt.FS, filepath.Join(s.opt.Dir, endName(p.first)), e.encode(p.offsets), !s.opt.NoSync); err != nil {
 		return err
 	}
 	if err := s.syncDir(); err != nil {
@@ -450,13 +509,25 @@ func (s *Store) writeEnd(p *piece, sum *[32]byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.sealed {
-		p.offsets = nil
+		p.offsets, p.sum = nil, sum
 	}
 	return nil
 }
 
 // Trim removes the segment files whose entries are all before first. Entries before first may stay in the oldest one.
 func (s *Store) Trim(first uint64) error { return s.dropTrimmed(first) }
+
+// Trimmed returns which entry is the oldest one after Trim.
+func (s *Store) Trimmed(first uint64) uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, p := range s.pieces[:len(s.pieces)-1] {
+		if p.last >= first {
+			return p.first
+		}
+	}
+	return s.newest().first
+}
 
 func (s *Store) dropTrimmed(first uint64) error {
 	removed := false
@@ -472,14 +543,14 @@ func (s *Store) dropTrimmed(first uint64) error {
 		// In this order: a segment without its end file would be read in full.
 		for _, name := range []string{segmentName(p.first), endName(p.first)} {
 			s.handles.drop(name)
-			if err := os.Remove(filepath.Join(s.opt.Dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			if err := s.opt.FS.Remove(filepath.Join(s.opt.Dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err
 			}
 		}
 		removed = true
 	}
 	// End files without a segment are left over from a removal that was interrupted.
-	firsts, ends, _, err := list(s.opt.Dir)
+	firsts, ends, _, err := list(s.opt.FS, s.opt.Dir)
 	if err != nil {
 		return err
 	}
@@ -488,7 +559,7 @@ func (s *Store) dropTrimmed(first uint64) error {
 	}
 	for f := range ends {
 		if f < first {
-			if err := os.Remove(filepath.Join(s.opt.Dir, endName(f))); err != nil {
+			if err := s.opt.FS.Remove(filepath.Join(s.opt.Dir, endName(f))); err != nil {
 				return err
 			}
 			removed = true

@@ -17,6 +17,7 @@ type walked struct {
 	size    int64 // up to where records are whole and follow each other
 	offsets []uint32
 	batches uint64
+	heads   heads
 	wrong   uint64 // index of a whole record behind them that does not continue them, 0 for none
 }
 
@@ -44,7 +45,7 @@ func walk(f io.ReaderAt, size int64, h header, sum hash.Hash) (w walked, err err
 		}
 		w.offsets = append(w.offsets, uint32(w.size))
 		w.last, w.link, w.size = r.Index, r.Link, w.size+int64(len(b))
-		if r.Kind == Batch {
+		if w.heads.add(r.Index, r.Term, r.Kind); r.Kind == Batch {
 			w.batches++
 		}
 		if sum != nil {
@@ -154,7 +155,7 @@ type End struct {
 // the visitor of every record and of every damage. What stands behind the last whole record is in End.Torn: the caller
 // judges whether it is an interrupted write. An error is about the attempt.
 func Walk(dir string, group uint16, v Visitor) (e End, err error) {
-	firsts, ends, _, err := list(dir)
+	firsts, ends, _, err := list(OS, dir)
 	if err != nil {
 		return e, err
 	}
@@ -341,30 +342,30 @@ func (s *Store) CheckSealed(pace func(bytes int64) error) error {
 
 func (s *Store) checkSealed(p *piece) error {
 	name := segmentName(p.first)
-	e, ok, err := readEnd(s.opt.Dir, p.header)
+	e, ok, err := readEnd(s.opt.FS, s.opt.Dir, p.header)
 	if err != nil {
 		return err
 	}
 	if !ok {
 		return damage(endName(p.first), 0, 0, 0, "it is not readable")
 	}
-	f, err := os.Open(filepath.Join(s.opt.Dir, name))
+	f, err := s.opt.FS.Open(filepath.Join(s.opt.Dir, name), os.O_RDONLY)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	if err := copyFile(h, f); err != nil {
 		return err
 	}
 	if [32]byte(h.Sum(nil)) == e.sum {
 		return nil
 	}
-	st, err := f.Stat()
+	size, err := f.Size()
 	if err != nil {
 		return err
 	}
-	w, err := walk(f, st.Size(), p.header, nil) // where
+	w, err := walk(f, size, p.header, nil) // where
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,331 @@
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// local is a network in this process. Messages are bytes on it, as elsewhere.
+type local struct {
+	mu    sync.RWMutex
+	nodes map[uint64]*Log
+	cut   map[uint64]bool
+}
+
+func (x *local) at(id uint64) *Log {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.cut[id] {
+		return nil
+	}
+	return x.nodes[id]
+}
+
+func (x *local) Send(group uint16, m *pb.Message) {
+	to := x.at(m.GetTo())
+	if to == nil || x.at(m.GetFrom()) == nil {
+		return
+	}
+	b, err := proto.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	var copied pb.Message
+	if err := proto.Unmarshal(b, &copied); err != nil {
+		panic(err)
+	}
+	to.Receive(group, &copied)
+}
+
+func (x *local) Fetch(_ context.Context, group uint16, node, first uint64, b []byte, at int64) error {
+	from := x.at(node)
+	if from == nil {
+		return errors.New("no answer")
+	}
+	return from.File(group, first, b, at)
+}
+
+// cluster is a place with three nodes. Its log is that of one of them, and Close closes all.
+type cluster struct {
+	dir  string
+	made bool
+}
+
+type clusterLog struct {
+	*Log
+	all []*Log
+	net *local
+}
+
+func (l *clusterLog) Close() error {
+	var errs []error
+	for _, x := range l.all {
+		errs = append(errs, x.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (c *cluster) Open(t *testing.T, limit uint64) eventlogtest.Log { return c.open(t, limit, 0) }
+
+func (c *cluster) open(t *testing.T, limit uint64, segment int64) *clusterLog {
+	t.Helper()
+	x := &local{nodes: map[uint64]*Log{}, cut: map[uint64]bool{}}
+	l := &clusterLog{net: x}
+	for id := uint64(1); id <= 3; id++ {
+		o := Options{Dir: filepath.Join(c.dir, fmt.Sprint(id)), ID: id, Shards: 2, MaxBytes: int64(limit), Network: x, Logf: t.Logf, segment: segment}
+		if !c.made {
+			if err := Create(o, 1, 2, 3); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.mu.Lock()
+		x.nodes[id] = n
+		x.mu.Unlock()
+		l.all = append(l.all, n)
+	}
+	c.made = true
+	l.Log = l.all[1]
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	for shard := range uint16(2) {
+		if err := l.Ready(ctx, shard); err != nil {
+			t.Fatalf("shard %d: %v", shard, err)
+		}
+	}
+	return l
+}
+
+// TestLog: three nodes in this process are a log.
+func TestLog(t *testing.T) {
+	eventlogtest.TestLog(t, func(t *testing.T) eventlogtest.Engine { return &cluster{dir: t.TempDir()} })
+}
+
+func (l *clusterLog) leader(t *testing.T, shard uint16) *Log {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	for {
+		for _, n := range l.all {
+			if s := n.Status(shard); s.Leader == s.Node && l.net.at(s.Node) != nil {
+				return n
+			}
+		}
+		if !l.opt.Clock.Sleep(ctx, 10*time.Millisecond) {
+			t.Fatal("no leader")
+		}
+	}
+}
+
+// contents returns the batches of a node from first on.
+func contents(t *testing.T, l *Log, shard uint16, first, last uint64) (all []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	for e, err := range l.Read(ctx, shard, first) {
+		if err != nil {
+			t.Fatalf("node %d: %v", l.opt.ID, err)
+		}
+		if all = append(all, string(e.Data)); e.Seq == last {
+			break
+		}
+	}
+	return all
+}
+
+// TestJoin: a node that joins a log whose beginning was trimmed gets the files of the others, follows, and keeps what it has over
+// a restart.
+func TestJoin(t *testing.T) {
+	c := &cluster{dir: t.TempDir()}
+	l := c.open(t, 10<<20, 8000)
+	defer func() { _ = l.Close() }()
+	const n = 300
+	for i := range n {
+		if _, _, err := l.Append(t.Context(), 0, fmt.Sprint(i), eventlogtest.Payload(0, i, 100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, x := range l.all {
+		if err := x.Ready(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Trim(t.Context(), 0, n/2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := Options{Dir: filepath.Join(c.dir, "4"), ID: 4, Shards: 2, MaxBytes: 10 << 20, Network: l.net, Logf: t.Logf, segment: 8000}
+	if err := Create(o); err != nil {
+		t.Fatal(err)
+	}
+	joined, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.net.mu.Lock()
+	l.net.nodes[4] = joined
+	l.net.mu.Unlock()
+	learner := uint64(4)
+	if err := l.leader(t, 0).shards[0].call(t.Context(), func(c *core) {
+		err = c.change(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{{Type: pb.ConfChangeAddLearnerNode.Enum(), NodeId: &learner}}})
+	}); err != nil || c == nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		if _, _, err := l.Append(t.Context(), 0, fmt.Sprint("more", i), eventlogtest.Payload(0, n+i, 100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The first entry that the node has is the first one of a segment, at or before the first that the others still give out.
+	var first uint64
+	for ctx := t.Context(); first <= 1; joined.opt.Clock.Sleep(ctx, 10*time.Millisecond) {
+		info, err := joined.Info(ctx, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first = info.First
+	}
+	if first > n/2+1 {
+		t.Fatalf("the node that joined begins with %d", first)
+	}
+	want := contents(t, l.Log, 0, n/2+1, n+20)
+	if got := contents(t, joined, 0, n/2+1, n+20); !slices.Equal(got, want) {
+		t.Fatal("the node that joined has another content")
+	}
+	if seq, dup, err := joined.Append(t.Context(), 0, "3", nil); seq != 4 || !dup || err != nil {
+		t.Errorf("a batch that was trimmed, again: %d, %v, %v", seq, dup, err)
+	}
+	if err := joined.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if joined, err = Open(o); err != nil {
+		t.Fatal(err)
+	}
+	defer joined.Close()
+	l.net.mu.Lock()
+	l.net.nodes[4] = joined
+	l.net.mu.Unlock()
+	if got := contents(t, joined, 0, n/2+1, n+20); !slices.Equal(got, want) {
+		t.Fatal("the node that joined has another content after a restart")
+	}
+}
+
+// TestCommitter: a committer at one node writes while leaders are cut off. What was acknowledged is there once, at all nodes.
+func TestCommitter(t *testing.T) {
+	c := &cluster{dir: t.TempDir()}
+	l := c.open(t, 100<<20, 20_000)
+	defer func() { _ = l.Close() }()
+	w := eventlogtest.NewCommitter(t, l, eventlog.CommitterOptions{Try: 2 * time.Second, Patience: 30 * time.Second})
+	h := eventlogtest.NewHistory()
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				_ = h.Append(t.Context(), w) // its outcome is in the history
+			}
+		})
+	}
+	for range 2 {
+		cut := l.leader(t, 0).opt.ID
+		before := w.Stats().Batches
+		l.net.mu.Lock()
+		l.net.cut[cut] = true
+		l.net.mu.Unlock()
+		if cut != l.opt.ID { // the others go on without it
+			for w.Stats().Batches < before+50 {
+				if !l.opt.Clock.Sleep(t.Context(), 10*time.Millisecond) {
+					t.Fatal("no batch is stored")
+				}
+			}
+		} else {
+			l.opt.Clock.Sleep(t.Context(), 2*time.Second)
+		}
+		l.net.mu.Lock()
+		delete(l.net.cut, cut)
+		l.net.mu.Unlock()
+		for before = w.Stats().Batches; w.Stats().Batches < before+50; {
+			if !l.opt.Clock.Sleep(t.Context(), 10*time.Millisecond) {
+				t.Fatal("no batch is stored")
+			}
+		}
+	}
+	close(done)
+	wg.Wait()
+	if err := w.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, n := range l.all {
+		if err := n.Ready(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Check(t.Context(), n); err != nil {
+			t.Errorf("node %d: %v", n.opt.ID, err)
+		}
+	}
+	t.Logf("%d events acknowledged, %d unknown, %d refused", len(h.Acked), len(h.Unknown), len(h.Refused))
+}
+
+// nobody is the network of a node that is alone.
+type nobody struct{}
+
+func (nobody) Send(uint16, *pb.Message) {}
+func (nobody) Fetch(context.Context, uint16, uint64, uint64, []byte, int64) error {
+	return errors.New("no other node")
+}
+
+// TestOptions: wrong options are errors that name the field, and make nothing.
+func TestOptions(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		o      Options
+		voters []uint64
+		want   string
+	}{
+		{Options{Dir: dir + "/a", Network: nobody{}}, nil, "id = 0"},
+		{Options{Dir: dir + "/a", ID: 1 << 63, Network: nobody{}}, nil, "id = 9223372036854775808"},
+		{Options{Dir: dir + "/a", ID: 3, Network: nobody{}}, []uint64{1, 2}, "id = 3"},
+		{Options{Dir: dir + "/a", ID: 1, Network: nobody{}}, []uint64{1, 1}, "voters [1 1]"},
+	} {
+		if err := Create(c.o, c.voters...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v, voters %v: %v", c.o, c.voters, err)
+		}
+	}
+	o := Options{Dir: dir + "/b", ID: 7, Network: nobody{}}
+	if _, err := Open(o); err == nil {
+		t.Error("a directory that is not there was opened")
+	}
+	if err := Create(o, 7); err != nil {
+		t.Fatal(err)
+	}
+	if err := Create(o, 7); err == nil {
+		t.Error("a node was made twice")
+	}
+	o.ID = 8
+	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "of the node 7") {
+		t.Errorf("another id: %v", err)
+	}
+}
