@@ -11,6 +11,7 @@ const (
 	WordRole               // a word of a text
 	FormRole               // the decimal form of a number whose scale is not known yet
 	NumberRole             // a number as it was sent
+	PlayedRole             // a number that is played: where it lies in its range, from 0 to 1. Of field 0 it is the id of an action without one
 )
 
 // TagAtom returns a hash that begins with the upper 20 bits of field, then three bits of the role, then the upper 41
@@ -18,6 +19,9 @@ const (
 func TagAtom(field uint64, role Role, hash uint64) uint64 {
 	return field>>44<<44 | uint64(role&7)<<41 | hash>>23
 }
+
+// CyclicNumber is set in the hash of an atom of PlayedRole where 1 is 0 again.
+const CyclicNumber = 1 << 34
 
 // AtomList is the sparse vector of a request: the list of the atoms of its context and of an action, all at coordinate 0.
 // An atom is two entries, the upper 53 bits of its hash as a whole number, and its value; two counts end the list.

@@ -1,6 +1,8 @@
 package effects
 
 import (
+	"slices"
+
 	"troupe/rng"
 )
 
@@ -13,6 +15,7 @@ type drawing struct {
 	scale   [voters]float64
 	winner  [voters]int
 	weights []float64
+	curve   curve
 	unseen  []float64 // of each action: the chance that a draw prefers it for a reward that was not seen yet
 	u       [voters]float64
 }
@@ -28,6 +31,14 @@ func (m *Model) Votes(context []Atom, actions [][]Atom, prices func(i int) float
 	stream := m.keys.Sub(number)
 	d.weights = m.shares(d.weights)
 	m.toss(d, stream.Round(^uint64(0)))
+	if slices.ContainsFunc(actions, hasKnobs) {
+		m.votesOfCurves(context, actions, prices, stream)
+		d.votes = append(d.votes[:0], make([]uint64, count)...)
+		for _, i := range d.winner {
+			d.votes[i]++
+		}
+		return d.votes, d.winner[:]
+	}
 	d.normal = resize(d.normal, voters*count)
 	for i := range count {
 		stream.Round(actions[i][0].Hash).Normals(d.normal[i*voters:(i+1)*voters], 0)

@@ -26,6 +26,19 @@ const (
 	ofOwnFeatures    kind = 32   // added to the kinds of an action's own features
 )
 
+// The groups of waves, see knob.
+const (
+	ofWaves     kind = 2*ofOwnFeatures + iota // an octave of the waves of a knob
+	ofWavePairs                               // of products of the waves of two knobs
+	ofCrossed                                 // of waves × a value or range of the context, or of the action
+	ofIDWaves                                 // of waves × an action's id
+	ofIDCrossed                               // of waves × an action's id × a value of the context
+	endOfKinds
+)
+
+// waveBases are bases, of the groups of waves.
+var waveBases = [...]float64{waveBase, waveBase, crossedBase, idWaveBase, idValueBase}
+
 // bases are the first guesses of a group's variance, in units of guess · the variance of the rewards.
 var bases = [...]float64{ofAction: 1, ofValues: .45, ofSlope: .1, ofRanges: .05, ofPairs: .05, ofGrid: .05,
 	ofProducts: 1, ofIDs: .15, ofRepeated: .5, ofRepeatedValues: .15, ofPosition: .15, ofPlaces: .15}
@@ -39,6 +52,9 @@ type group struct {
 func (g group) base() float64 {
 	if g.kind == ofAction && g.a != 0 {
 		return idBase
+	}
+	if g.kind >= ofWaves {
+		return waveBases[g.kind-ofWaves]
 	}
 	return bases[g.kind&(ofOwnFeatures-1)]
 }
@@ -173,6 +189,11 @@ type reading struct {
 	vector            vector
 	place             []int32 // 1 + the place of a coordinate in the vector
 	tails             tails   // of the vector
+
+	knobs   []knob
+	waves   []wave
+	heights []float64
+	still   bool // the waves are not in the vector
 }
 
 // learner is what reading needs of a model that learns: it may add to the layout.
@@ -232,6 +253,9 @@ func (r *reading) scan(l *layout, x *index, side fieldKey, atoms []Atom, to lear
 		r.present = append(r.present, false)
 	}
 	for _, a := range atoms {
+		if a.played() {
+			continue
+		}
 		f := a.field() | side
 		number := a.number()
 		at, ok := x.fields[f]
@@ -540,6 +564,7 @@ func (r *reading) pair(l *layout, x *index, a, b level, to learner) {
 // action reads an action with features after the context: the vector of the one block.
 func (r *reading) action(l *layout, x *index, id uint64, atoms []Atom, to learner) {
 	r.scan(l, x, actionField, atoms, to)
+	r.readKnobs(atoms)
 	r.begin(l, x, to)
 	numbers, _ := l.count(actionField)
 	contexts, _ := l.count(0)
@@ -548,7 +573,7 @@ func (r *reading) action(l *layout, x *index, id uint64, atoms []Atom, to learne
 	r.side(l, x, nil, r.compared, 0, ofOwnFeatures, to)
 	r.side(l, x, r.levels, r.spans, contexts, 0, to)
 	idKey := mix2(id, 4)
-	known := to == nil || to.seenBefore(idKey) && (l.lists || to.seenBefore(mix(idKey)))
+	known := id != noID && (to == nil || to.seenBefore(idKey) && (l.lists || to.seenBefore(mix(idKey))))
 	switch {
 	case known:
 		r.put(l, x, idKey, group{kind: ofAction, a: actionField}, 1, to)
@@ -566,6 +591,7 @@ func (r *reading) action(l *layout, x *index, id uint64, atoms []Atom, to learne
 			r.put(l, x, mix2(idKey, other), group{kind: ofIDs, a: of, b: fieldKey(ok)}, w, to)
 		})
 	}
+	r.putWaves(l, x, idKey, known, to)
 	r.sort()
 }
 

@@ -215,8 +215,13 @@ func (m *Model) seenBefore(key uint64) bool { return m.s.seen.seenBefore(key) }
 
 func (m *Model) room(g group) bool {
 	limit := m.limit()
-	if g.kind == ofProducts || g.kind == ofIDs || g.kind == ofPlaces {
+	switch {
+	case g.kind == ofProducts, g.kind == ofIDs, g.kind == ofPlaces:
 		limit = int(crossed * float64(limit))
+	case g.kind > ofWavePairs && g.octave() == 3:
+		limit = int(waveRoom * float64(limit))
+	case g.kind > ofWavePairs:
+		limit = int(midRoom * float64(limit))
 	}
 	return len(m.s.lay.coords) < limit
 }

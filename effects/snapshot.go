@@ -244,7 +244,7 @@ func (s *state) code(c *codec) {
 		uint64s(c, &g.kind)
 		uint64s(c, &g.a)
 		uint64s(c, &g.b)
-		if int(g.kind&(ofOwnFeatures-1)) >= len(bases) || g.kind >= 2*ofOwnFeatures {
+		if g.kind >= endOfKinds || g.kind < ofWaves && int(g.kind&(ofOwnFeatures-1)) >= len(bases) {
 			c.fail("a group is of no kind")
 		}
 	})

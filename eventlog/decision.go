@@ -136,6 +136,10 @@ type Decision struct {
 	// List is of the decision of a list. Action, Index, Num and Den are then those of its first entry, and Atoms the
 	// encoding of the context and of every entry, one behind the other.
 	List *List `json:"list,omitempty" doc:"of a list: its entries and what their probabilities follow from"`
+
+	// Numbers are the numbers that were played, in the order of the model's. The candidates are then the cells of the
+	// actions: Offered is how many there are, Index which of them was played, Law has the votes of each.
+	Numbers []Number `json:"numbers,omitempty" doc:"numbers that were played; the candidates are then the cells of the actions"`
 }
 
 // Group is whether a decision is one of the model or of the control group.
@@ -199,7 +203,7 @@ func (r *Decision) check() error {
 		checkText("decision: action", r.Action), checkText("decision: caller", r.Caller),
 		checkText("decision: would_action", r.WouldAction), checkText("decision: slot", r.Slot),
 		checkVector("decision: x", r.X),
-		checkAtoms("decision", r.X, r.Atoms), r.checkLaw(), r.checkNew())
+		checkAtoms("decision", r.X, r.Atoms), r.checkLaw(), r.checkNew(), r.checkNumbers())
 }
 
 // checkNew checks the other fields.
@@ -377,7 +381,7 @@ func (r *Decision) append(b []byte) []byte {
 	if r.List != nil {
 		b = putBytes(b, 50, r.List.append())
 	}
-	return b
+	return putNumbers(b, 60, r.Numbers)
 }
 
 func (r *Decision) field(d *decoder) {
@@ -466,6 +470,8 @@ func (r *Decision) field(d *decoder) {
 		r.ControlFirst = d.bool()
 	case 50:
 		r.List = d.list()
+	case 60:
+		r.Numbers = numbersOf(d)
 	default:
 		d.unknown()
 	}

@@ -72,6 +72,8 @@ func TestFormatPage(t *testing.T) {
 				*p, kind = []string{"abc"}, "bytes"
 			case **List:
 				*p, kind = &List{Voters: 3}, "List"
+			case *[]Number:
+				*p, kind = []Number{{"a", 3, 3, 3}}, "bytes"
 			case *Event:
 				*p, kind = Event{3, 3, 3}, "Event"
 			case *bool:

@@ -263,6 +263,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 			r.Baseline, r.Notes = 2, NoteType|NoteAlike
 			r.Group = GroupControl
 			r.List = nil // no list has a law of actions: TestRecordRoundTrip, TestFormatPage
+			r.Numbers = []Number{{"price", 9.5, 9.5, 9.5}, {"bid", .4, .25, .5}}
 		case *Reward:
 			r.X, r.Cost = nil, .25
 			r.Positions, r.Ys = nil, nil // no list has one reward and several

@@ -31,6 +31,9 @@ func (o *EffectsOptions) Forgets() HalfLife { return o.HalfLife }
 // ReadsRequests implements RequestReader.
 func (*EffectsOptions) ReadsRequests() {}
 
+// PlaysNumbers implements NumberPlayer.
+func (*EffectsOptions) PlaysNumbers() {}
+
 // Widens implements Widener.
 func (*EffectsOptions) Widens() bool { return true }
 

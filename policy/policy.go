@@ -141,3 +141,6 @@ func (p Problem) check() error {
 	}
 	return nil
 }
+
+// NumberPlayer is implemented by options of policies that learn numbers which are played (bandit.PlayedRole).
+type NumberPlayer interface{ PlaysNumbers() }

@@ -10,6 +10,7 @@ import (
 	"troupe/serve/choose"
 	"troupe/serve/decide"
 	"troupe/serve/fold"
+	"troupe/serve/numbers"
 	"troupe/serve/recent"
 )
 
@@ -23,7 +24,7 @@ type decisions struct {
 // newDecider connects package decide to the state, the log and the newest decisions.
 func newDecider(d deciding, o decide.Options) *decide.Decider {
 	o.Limits, o.Joint, o.Random, o.Now, o.Clock = d.opt.Limits.Feature, d.nodes != nil, random, d.opt.Clock.Now, d.clock
-	return decide.New(d, d, d, o)
+	return decide.New(d, d, d, d, o)
 }
 
 // Decide implements Service.
@@ -55,6 +56,8 @@ type deciding struct {
 	*state
 	*writer
 	recent *recent.Decisions
+
+	control *control
 }
 
 // Ready implements decide.Versions.
@@ -90,6 +93,28 @@ func (d deciding) Ready(ctx context.Context, name string, minSeq uint64) (decide
 		return nil, nil, err
 	}
 	return e, v, nil
+}
+
+// Declare implements decide.Declarer.
+func (d deciding) Declare(ctx context.Context, name string, list []numbers.Range, caller string) error {
+	d.control.admin.Lock()
+	defer d.control.admin.Unlock()
+	err := d.control.changeLocked(ctx, func() (*eventlog.Control, error) {
+		if err := d.caughtUp(ctx, name); err != nil {
+			return nil, err
+		}
+		_, v, err := d.model(name)
+		if err != nil || len(v.Compiled.Config.Numbers) > 0 {
+			return nil, err
+		}
+		config := v.Compiled.Config
+		config.Numbers = list
+		return d.control.configure(name, 0, config, caller)
+	})
+	if err == errMeanwhile { // another node was first, the decision looks at what it said
+		return nil
+	}
+	return err
 }
 
 // Append implements decide.Log.

@@ -207,8 +207,17 @@ func compare(out *Replayed, r *eventlog.Decision, v *choose.Version, w *choose.W
 			out.Action = r.Action
 		}
 	}
-	x, atoms := w.Offer.Features(int(r.Index))
-	differ("x", slices.Equal(x, r.X) && bytes.Equal(atoms, r.Atoms))
+	if w.Offer.Plays() {
+		values := make([]float64, len(r.Numbers))
+		for i, n := range r.Numbers {
+			values[i] = n.Value
+		}
+		differ("x", bytes.Equal(w.Offer.Exactly(int(r.Index), values), r.Atoms))
+		differ("numbers", c.Index != int(r.Index) || slices.Equal(w.Offer.Values(nil, c.Index, c.Point), values))
+	} else {
+		x, atoms := w.Offer.Features(int(r.Index))
+		differ("x", slices.Equal(x, r.X) && bytes.Equal(atoms, r.Atoms))
+	}
 	if len(r.Law) > 0 {
 		law, groups, voters := w.Law()
 		differ("law", slices.Equal(law, r.Law) && slices.Equal(groups, r.Groups) && voters == r.Voters)

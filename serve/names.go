@@ -4,6 +4,7 @@ import (
 	"troupe/serve/choose"
 	"troupe/serve/fold"
 	"troupe/serve/model"
+	"troupe/serve/numbers"
 )
 
 // The configuration of a model, its values and its modes: see package model.
@@ -13,6 +14,8 @@ type (
 	PolicySpec   = model.PolicySpec
 	FeatureSpec  = model.FeatureSpec
 	Entry        = model.Entry
+	NumberAsk    = numbers.Ask
+	NumberRange  = numbers.Range
 	Prior        = model.Prior
 	Duration     = model.Duration
 	Maybe        = model.Maybe

@@ -155,7 +155,7 @@ func (s *Server) wire() {
 		joint: s.nodes != nil || s.applier.chain.Format() == eventlog.Format3}
 	s.rewards = &rewards{state: s.state, writer: s.writer, recent: s.recent}
 	turns := decide.NewTurns(min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
-	d := newDecider(deciding{s.lifetime, s.state, s.writer, s.recent}, decide.Options{
+	d := newDecider(deciding{s.lifetime, s.state, s.writer, s.recent, s.control}, decide.Options{
 		Keys: s.keys, Turns: turns, Work: o.Limits.Work})
 	s.decisions = &decisions{s.writer, d, turns}
 	s.expiry = &expiry{s.lifetime, s.state, s.writer}

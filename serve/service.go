@@ -132,6 +132,7 @@ type (
 	DecideRequest = decide.Request
 	Decision      = decide.Decision
 	Would         = decide.Would
+	Density       = decide.Density
 	DecideItem    = decide.Item
 )
 

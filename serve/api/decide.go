@@ -10,18 +10,19 @@ import (
 
 // decideBody asks for an action.
 type decideBody struct {
-	Context         json.RawMessage `json:"context,omitempty" doc:"features of the situation: an object, a list of objects or numbers"`
-	Actions         []serve.Action  `json:"actions,omitempty" doc:"candidates: an id and features, or the id of a catalogue entry; without actions and packed, the whole catalogue"`
-	Packed          json.RawMessage `json:"packed,omitempty" doc:"rows of numbers, one for each candidate: {\"dtype\": \"float32\" or \"float64\", \"shape\": [K, d], \"data\": base64 of little-endian numbers}"`
-	IDs             []string        `json:"ids,omitempty" doc:"an id for each row of packed"`
-	Available       []bool          `json:"available,omitempty" doc:"a truth value for each candidate"`
-	Costs           []*float64      `json:"costs,omitempty" doc:"what it costs to play each row of packed, or each entry of the catalogue, in units of money; actions have their own cost"`
-	Exclude         []string        `json:"exclude,omitempty" doc:"ids that may not be chosen"`
-	Baseline        *int            `json:"baseline,omitempty" minimum:"0" doc:"index of the caller's own choice, for apprentice, shadow and guarded, which needs one"`
-	Mode            serve.Mode      `json:"mode,omitempty" enum:"online,apprentice,shadow,frozen,guarded" doc:"instead of the model's mode"`
-	DeferActivation bool            `json:"defer_activation,omitempty" doc:"the event counts only after :activate or its first reward"`
-	MinSeq          uint64          `json:"min_seq,omitempty" doc:"decide on a state that has at least this sequence number: read your writes"`
-	Explain         string          `json:"explain,omitempty" enum:"full" doc:"full: every candidate's propensity, votes and score"`
+	Context         json.RawMessage   `json:"context,omitempty" doc:"features of the situation: an object, a list of objects or numbers"`
+	Actions         []serve.Action    `json:"actions,omitempty" doc:"candidates: an id and features, or the id of a catalogue entry; without actions and packed, the whole catalogue"`
+	Packed          json.RawMessage   `json:"packed,omitempty" doc:"rows of numbers, one for each candidate: {\"dtype\": \"float32\" or \"float64\", \"shape\": [K, d], \"data\": base64 of little-endian numbers}"`
+	IDs             []string          `json:"ids,omitempty" doc:"an id for each row of packed"`
+	Available       []bool            `json:"available,omitempty" doc:"a truth value for each candidate"`
+	Costs           []*float64        `json:"costs,omitempty" doc:"what it costs to play each row of packed, or each entry of the catalogue, in units of money; actions have their own cost"`
+	Numbers         []serve.NumberAsk `json:"numbers,omitempty" maxItems:"3" doc:"numbers to play: the first request with them fixes the ranges of the model, later ones may narrow them; without actions the numbers alone are played"`
+	Exclude         []string          `json:"exclude,omitempty" doc:"ids that may not be chosen"`
+	Baseline        *int              `json:"baseline,omitempty" minimum:"0" doc:"index of the caller's own choice, for apprentice, shadow and guarded, which needs one"`
+	Mode            serve.Mode        `json:"mode,omitempty" enum:"online,apprentice,shadow,frozen,guarded" doc:"instead of the model's mode"`
+	DeferActivation bool              `json:"defer_activation,omitempty" doc:"the event counts only after :activate or its first reward"`
+	MinSeq          uint64            `json:"min_seq,omitempty" doc:"decide on a state that has at least this sequence number: read your writes"`
+	Explain         string            `json:"explain,omitempty" enum:"full" doc:"full: every candidate's propensity, votes and score"`
 }
 
 type decideBatchBody struct {
@@ -74,7 +75,7 @@ func (b *decideBody) request(most int, field, key, caller string) (serve.DecideR
 	}
 	return serve.DecideRequest{
 		Context: b.Context, Actions: b.Actions, Packed: b.Packed, IDs: b.IDs, Available: b.Available,
-		Exclude: b.Exclude, Costs: costs,
+		Exclude: b.Exclude, Costs: costs, Numbers: b.Numbers,
 		Baseline: b.Baseline, Mode: b.Mode, Deferred: b.DeferActivation, MinSeq: b.MinSeq, IdempotencyKey: key,
 		Explain: b.Explain == "full", Caller: caller,
 	}, nil

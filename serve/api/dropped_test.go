@@ -42,6 +42,7 @@ var changesTried = map[string][]string{
 	"unit":             {`"context.user"`, `""`, `null`},
 	"actions":          {`[{"id":"a"}]`, `[{"id":"a","cost":0.25},{"id":"b","cost":1}]`, `[]`, `null`},
 	"entered":          {`[{"id":"a","times":3}]`, `[{"id":"a","times":1,"prior":{"mean":0.5,"events":3}}]`, `[{"id":"a","times":1,"prior":{"mean":0.5,"events":0}}]`, `[{"id":"a","times":1,"until":70}]`, `[]`, `null`},
+	"numbers":          {`[{"name":"price","min":1,"max":20,"step":0.5}]`, `[{"name":"a","min":1,"max":2,"log":true},{"name":"b","min":0,"max":24,"cyclic":true}]`, `[{"name":"a","min":1,"max":1}]`, `[{"name":"a","min":1}]`, `[]`, `null`},
 	"log_candidates":   {`"none"`, `"full"`, `null`},
 	"nothing":          {`1`},
 	"features.model":   {`"disjoint"`, `"hashed"`},

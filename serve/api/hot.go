@@ -267,15 +267,19 @@ func appendFraction(b []byte, f serve.Fraction) []byte {
 
 // appendDecision appends a decision.
 func appendDecision(b []byte, d *serve.Decision) []byte {
-	if len(d.Warnings) > 0 || len(d.Explain) > 0 {
+	if len(d.Warnings) > 0 || len(d.Explain) > 0 || d.Numbers != nil {
 		shown := *d // so that d stays on the stack
 		b = appendJSON(b, &shown)
 		return b[:len(b)-1]
 	}
 	b = appendString(append(b, `{"event_id":`...), d.EventID)
-	b = appendString(append(b, `,"action":{"id":`...), d.Action.ID)
-	b = strconv.AppendInt(append(b, `,"index":`...), int64(d.Action.Index), 10)
-	b = appendFraction(append(b, `},"propensity":`...), d.Propensity)
+	if d.Action != (serve.Chosen{}) {
+		b = appendString(append(b, `,"action":{"id":`...), d.Action.ID)
+		b = append(strconv.AppendInt(append(b, `,"index":`...), int64(d.Action.Index), 10), '}')
+	}
+	if d.Propensity != (serve.Fraction{}) {
+		b = appendFraction(append(b, `,"propensity":`...), d.Propensity)
+	}
 	b = appendString(append(b, `,"mode":`...), string(d.Mode))
 	b = strconv.AppendUint(append(b, `,"seq":`...), d.Seq, 10)
 	b = strconv.AppendUint(append(b, `,"basis_seq":`...), d.BasisSeq, 10)

@@ -167,15 +167,22 @@ func (r bodies) decide() string {
 		"context": func() string { return r.value(1) },
 		"actions": func() string {
 			return r.list(r.IntN(4)+20*(r.IntN(60)/59), func() string {
-				return r.fields(map[string]func() string{"id": r.text, "features": func() string { return r.value(3) }, "cost": r.number})
+				return r.fields(map[string]func() string{"id": r.text, "features": func() string { return r.value(3) }, "cost": r.number,
+					"numbers": func() string { return r.list(r.IntN(4), r.text) }})
 			})
 		},
-		"packed":           func() string { return `{"dtype":"float32","shape":[1,2],"data":"AAAAAAAAAAA="}` },
-		"ids":              ids,
-		"available":        func() string { return r.list(3, func() string { return r.rare(9, "true", "false", "1", "null") }) },
-		"exclude":          ids,
-		"costs":            func() string { return r.list(3+20*(r.IntN(60)/59), r.number) },
-		"baseline":         func() string { return r.one("0", "1", "-1", "1.0", "99999999999", "1e0") },
+		"packed":    func() string { return `{"dtype":"float32","shape":[1,2],"data":"AAAAAAAAAAA="}` },
+		"ids":       ids,
+		"available": func() string { return r.list(3, func() string { return r.rare(9, "true", "false", "1", "null") }) },
+		"exclude":   ids,
+		"costs":     func() string { return r.list(3+20*(r.IntN(60)/59), r.number) },
+		"baseline":  func() string { return r.one("0", "1", "-1", "1.0", "99999999999", "1e0") },
+		"numbers": func() string {
+			truth := func() string { return r.one("true", "false", "1") }
+			return r.list(r.IntN(4), func() string {
+				return r.fields(map[string]func() string{"name": r.text, "min": r.number, "max": r.number, "step": r.number, "cyclic": truth, "log": truth})
+			})
+		},
 		"mode":             func() string { return r.one(`"online"`, `"shadow"`, `"frozen"`, `"nonsense"`, `""`) },
 		"defer_activation": func() string { return r.one("true", "false") },
 		"min_seq":          func() string { return r.one("0", "7", "18446744073709551615", "-1", "01") },
@@ -316,6 +323,8 @@ func TestHotAnswers(t *testing.T) {
 		{Repeated: true, Group: "control", Would: &serve.Would{Action: "ü", Propensity: serve.Fraction{Num: 2, Den: 3}}},
 		{Warnings: []string{"<b>"}, Would: &serve.Would{}},
 		{Explain: []serve.Explained{{Score: &score}}},
+		{Numbers: map[string]float64{"price": 9.5}, Propensity: serve.Fraction{Num: 1, Den: 3}},
+		{Numbers: map[string]float64{"bid": .5}, Density: &serve.Density{Num: 1, Den: 3, Cell: map[string][2]float64{"bid": {.25, .5}}}},
 	} {
 		var want bytes.Buffer
 		enc := json.NewEncoder(&want)
@@ -327,8 +336,8 @@ func TestHotAnswers(t *testing.T) {
 			t.Errorf("%+v is written %s, want %s", d, got, &want)
 		}
 	}
-	if n := reflect.TypeFor[serve.Decision]().NumField(); n != 12 {
-		t.Errorf("a decision has %d fields, appendDecision writes 12", n)
+	if n := reflect.TypeFor[serve.Decision]().NumField(); n != 14 {
+		t.Errorf("a decision has %d fields, appendDecision writes 14", n)
 	}
 	if n := reflect.TypeFor[serve.RewardResult]().NumField(); n != 2 {
 		t.Errorf("the result of a reward has %d fields, appendReward writes 2", n)

@@ -349,7 +349,7 @@ func (s *scan) truth(into *bool) bool {
 }
 
 var decideFields = []string{"context", "actions", "packed", "ids", "available", "exclude", "baseline", "mode",
-	"defer_activation", "min_seq", "explain", "costs"}
+	"defer_activation", "min_seq", "explain", "costs", "numbers"}
 
 // decide reads a decideBody.
 func (s *scan) decide(r *serve.DecideRequest, depth, most int) bool {
@@ -424,6 +424,12 @@ func (s *scan) decide(r *serve.DecideRequest, depth, most int) bool {
 				r.Costs = []float64{}
 			}
 			return true
+		case 12:
+			r.Numbers = []serve.NumberAsk{}
+			return s.list(depth+1, func() bool {
+				r.Numbers = append(r.Numbers, serve.NumberAsk{})
+				return len(r.Numbers) <= mostNumbers && s.numberAsk(&r.Numbers[len(r.Numbers)-1], depth+2)
+			})
 		}
 		t, ok := s.text()
 		r.Explain = string(t) == "full"
@@ -431,10 +437,50 @@ func (s *scan) decide(r *serve.DecideRequest, depth, most int) bool {
 	})
 }
 
+// mostNumbers is how many numbers a request may have.
+const mostNumbers = 3
+
+var numberFields = []string{"name", "min", "max", "step", "cyclic", "log"}
+
+// printable reads a text of printable ASCII.
+func (s *scan) printable() (string, bool) {
+	t, ok := s.text()
+	for _, c := range t {
+		if c < ' ' || c > '~' {
+			return "", false
+		}
+	}
+	return string(t), ok
+}
+
+// numberAsk reads what a request says of a number.
+func (s *scan) numberAsk(n *serve.NumberAsk, depth int) bool {
+	return s.fields(depth, numberFields, func(field int) (ok bool) {
+		switch field {
+		case 0:
+			n.Name, ok = s.printable()
+			return ok && n.Name != ""
+		case 1:
+			n.Min, ok = s.cost()
+		case 2:
+			n.Max, ok = s.cost()
+		case 3:
+			n.Step, ok = s.cost()
+		case 4:
+			n.Cyclic = new(bool)
+			ok = s.truth(n.Cyclic)
+		case 5:
+			n.Log = new(bool)
+			ok = s.truth(n.Log)
+		}
+		return ok
+	})
+}
+
 // someID takes the place of an id that is read and not yet stored.
 const someID = "?"
 
-var actionFields = []string{"id", "features", "cost"}
+var actionFields = []string{"id", "features", "cost", "numbers"}
 
 // action reads a candidate.
 func (s *scan) action(depth int) bool {
@@ -447,6 +493,13 @@ func (s *scan) action(depth int) bool {
 			c, ok := s.cost()
 			a.Cost = c
 			return ok
+		case 3:
+			a.Numbers = []string{}
+			return s.list(depth+1, func() bool {
+				t, ok := s.printable()
+				a.Numbers = append(a.Numbers, t)
+				return ok && len(a.Numbers) <= mostNumbers
+			})
 		}
 		n := len(s.ids)
 		if !s.id(nil) {

@@ -129,8 +129,12 @@ func configSchema(all map[string]*huma.Schema, name string, t reflect.Type) *hum
 			"id":       {Type: huma.TypeString, Description: "id of the action"},
 			"features": {Description: "its features, any JSON value"},
 			"cost":     {Type: huma.TypeNumber, Description: "what it costs to play it, in units of money"},
+			"numbers":  {Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}, Description: "names of the numbers that it plays; without it all, empty none"},
 		}
 		s.Required = []string{"id"}
+	}
+	if name == "ConfigNumber" {
+		s.Required = []string{"name", "min", "max"}
 	}
 	return &huma.Schema{Ref: "#/components/schemas/" + name}
 }
@@ -140,6 +144,7 @@ var parts = map[reflect.Type]string{
 	reflect.TypeFor[model.Reward](): "ConfigReward", reflect.TypeFor[model.Budget](): "ConfigBudget",
 	reflect.TypeFor[model.Guard](): "ConfigGuard", reflect.TypeFor[model.Control](): "ConfigControl", reflect.TypeFor[model.Entry](): "ConfigEntry",
 	reflect.TypeFor[model.Entered](): "ConfigEntered", reflect.TypeFor[model.Prior](): "ConfigPrior",
+	reflect.TypeFor[serve.NumberRange](): "ConfigNumber",
 }
 
 func valueSchema(all map[string]*huma.Schema, t reflect.Type, at string) *huma.Schema {

@@ -4,10 +4,12 @@
 //	1 | flags u8 | places: count, each the distance to the one before |
 //	K | d | bitmap of K·d bits: not 0 | the numbers that are not 0, f32 or f64 little-endian |
 //	K | atoms of the context | atoms of each candidate, as feature.AppendAtoms writes them
+//	numbers: count, each its name, a byte (1 cyclic, 2 log), min, max, step, low, high | a byte for each action
 //
 // Flags: 1: the places of the candidates among the actions of the request are there, because some were not
 // available; 2: numbers are float32, exactly; 4: the vectors are there; 8: atoms are there, of a model
-// with hashed features. Counts are uvarint.
+// with hashed features; 16: numbers are played: the K actions have atoms, and each one candidate for each cell of the
+// numbers whose bits its byte has (numbers.Grid). Counts are uvarint.
 package candidates
 
 import (
@@ -19,6 +21,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/feature"
+	"troupe/serve/numbers"
 )
 
 const (
@@ -26,6 +29,7 @@ const (
 	single      = 2
 	withVectors = 4
 	withAtoms   = 8
+	withNumbers = 16
 )
 
 // MaxBytes is the largest form that is recorded: with it, the chosen vector and all texts at their longest, a
@@ -41,10 +45,21 @@ type Set struct {
 	// With hashed features K candidates have atoms, and D is 0.
 	Context []feature.Atom
 	Actions [][]feature.Atom
+
+	// Where numbers are played, the candidates are the cells of the actions. Grid is nil otherwise.
+	Grid  *numbers.Grid
+	Of    []int32 // the action of each candidate, which Places are of
+	Masks []uint8 // which numbers each action plays
 }
 
 // Place returns the place of candidate i among the actions of the request.
 func (s *Set) Place(i int) (int, error) {
+	if s.Grid != nil {
+		if i >= len(s.Of) {
+			return 0, fmt.Errorf("candidates: %d of %d", i, len(s.Of))
+		}
+		i = int(s.Of[i])
+	}
 	if s.Places == nil {
 		return i, nil
 	}
@@ -108,6 +123,31 @@ func AppendAtoms(b []byte, places []int, context []feature.Atom, actions [][]fea
 	return b
 }
 
+// AppendNumbers appends the form of actions with hashed features that play the numbers of a grid, and which of them each
+// plays.
+func AppendNumbers(b []byte, places []int, context []feature.Atom, actions [][]feature.Atom, g *numbers.Grid, masks []uint8) []byte {
+	mark := len(b) + 1
+	b = AppendAtoms(b, places, context, actions)
+	b[mark] |= withNumbers
+	b = binary.AppendUvarint(b, uint64(len(g.Numbers)))
+	for i := range g.Numbers {
+		p := &g.Numbers[i]
+		b = append(binary.AppendUvarint(b, uint64(len(p.Name))), p.Name...)
+		flags := byte(0)
+		if p.Cyclic {
+			flags |= 1
+		}
+		if p.Log {
+			flags |= 2
+		}
+		b = append(b, flags)
+		for _, v := range []float64{p.Min, p.Max, p.Step, p.Low, p.High} {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+		}
+	}
+	return append(b, masks...)
+}
+
 // appendNumbers appends the bitmap, which ends at to, and the numbers in size bytes each. It is not ok when a
 // number has no equal float32.
 func appendNumbers(b []byte, x []float64, to, size int) (_ []byte, ok bool) {
@@ -169,7 +209,7 @@ func Parse(b []byte) (Set, error) {
 	if len(b) == 0 {
 		return Set{}, nil
 	}
-	if len(b) < 2 || b[0] != 1 || b[1]&^(withPlaces|single|withVectors|withAtoms) != 0 || b[1]&withAtoms != 0 &&
+	if len(b) < 2 || b[0] != 1 || b[1]&^(withPlaces|single|withVectors|withAtoms|withNumbers) != 0 || b[1]&(withAtoms|withNumbers) == withNumbers || b[1]&withAtoms != 0 &&
 		b[1]&(single|withVectors) != 0 {
 		return Set{}, errors.New("candidates: an unknown form")
 	}
@@ -184,6 +224,9 @@ func Parse(b []byte) (Set, error) {
 	}
 	if flags&withAtoms != 0 {
 		r.atoms(&s)
+	}
+	if flags&withNumbers != 0 {
+		r.numbers(&s)
 	}
 	if r.err == nil && len(r.b) > 0 {
 		r.err = errors.New("too long")
@@ -262,6 +305,57 @@ func (r *reader) atoms(s *Set) {
 			r.fail("a candidate without atoms")
 		}
 	}
+}
+
+// numbers reads the numbers that are played, and makes the candidates of the actions.
+func (r *reader) numbers(s *Set) {
+	n := r.uint()
+	if r.err != nil || n == 0 || n > numbers.Most {
+		r.fail("an impossible number of numbers")
+		return
+	}
+	list, bounds := make([]numbers.Range, n), make([][2]float64, n)
+	for i := range list {
+		x := &list[i]
+		x.Name = string(r.take(int(min(r.uint(), 1<<10))))
+		if flags := r.take(1); flags != nil {
+			x.Cyclic, x.Log = flags[0]&1 != 0, flags[0]&2 != 0
+		}
+		for _, to := range []*float64{&x.Min, &x.Max, &x.Step, &bounds[i][0], &bounds[i][1]} {
+			if v := r.take(8); v != nil {
+				*to = math.Float64frombits(binary.LittleEndian.Uint64(v))
+			}
+		}
+	}
+	s.Masks = append([]uint8(nil), r.take(s.K)...)
+	if r.err != nil {
+		return
+	}
+	if err := numbers.CheckAll(list); err != nil {
+		r.fail(err.Error())
+		return
+	}
+	g := numbers.Whole(list)
+	for i, b := range bounds {
+		if err := g.Narrow(i, b[0], b[1]); err != nil {
+			r.fail(err.Error())
+			return
+		}
+	}
+	cells := 0
+	for _, m := range s.Masks {
+		if m > g.All() {
+			r.fail("an action plays a number that is not there")
+			return
+		}
+		if cells += g.Cells(m); cells > numbers.MaxCells {
+			r.fail("too many cells")
+			return
+		}
+	}
+	s.Grid = g
+	s.Actions, s.Of = g.Expand(s.Actions, s.Masks)
+	s.K = len(s.Actions)
 }
 
 func (r *reader) vectors(s *Set, single bool) {

@@ -23,6 +23,7 @@ type Choice struct {
 	Floored        bool // candidates that have entered have floors, or floors and caps have clipped the law
 	// Group is set by Worker.Group.
 	Group eventlog.Group
+	Point Point // where in the cell numbers are played
 }
 
 // Choose draws an action from the version's law under the floor. It depends on the version, the
@@ -109,6 +110,9 @@ func (w *Worker) share(nonce eventlog.ID) (Choice, error) {
 		return Choice{}, err
 	}
 	c.Member, c.Negative = drawn(w.policy, own.Sub(0))
+	if w.Offer.Plays() {
+		c.Point = point(own)
+	}
 	c.Num, c.Den = l.propensity(c.Index)
 	if c.Num == 0 {
 		return Choice{}, fmt.Errorf("the policy chose an action of probability 0")

@@ -41,6 +41,12 @@ func (o *Offer) Read(r *Request, most int) error {
 	return o.checkCaps()
 }
 
+// Readable reads a request as a model with this configuration would.
+func Readable(c *model.Compiled, r *Request, most int) error {
+	o := newOffer(c)
+	return o.Read(r, most)
+}
+
 // checkCount refuses more actions than the limit, of a catalogue or packed, which Request.Check cannot count.
 func (o *Offer) checkCount(r *Request, most int) error {
 	if n := o.encoder().Len(); n > most {
@@ -105,7 +111,7 @@ func (o *Offer) Encode(r *Request) error {
 	if err := b.Begin(r.Context); err != nil {
 		return model.FeatureError(err)
 	}
-	o.IDs = o.IDs[:0]
+	o.IDs, o.alone = o.IDs[:0], false
 	switch {
 	case len(r.Packed) > 0:
 		if len(r.Actions) > 0 {
@@ -117,6 +123,9 @@ func (o *Offer) Encode(r *Request) error {
 		o.IDs = append(o.IDs, r.IDs...)
 	case len(r.IDs) > 0:
 		return model.Invalid("ids", "", "goes with packed; actions have their own id")
+	case len(r.Actions) == 0 && len(cfg.Config.Actions) == 0 && len(cfg.Config.Numbers) > 0:
+		o.hashed.AddAlone()
+		o.IDs, o.alone = append(o.IDs, ""), true
 	case len(r.Actions) == 0:
 		if len(cfg.Config.Actions) == 0 {
 			return model.Invalid("actions", "", "expected at least one action: the model has no catalogue")
@@ -275,7 +284,10 @@ func (o *Offer) mask(r *Request) error {
 		o.places = o.places[:0]
 	}
 	if o.hashed != nil {
-		return nil
+		return o.numbers(r)
+	}
+	if len(r.Numbers) > 0 {
+		return model.Invalid("numbers", len(r.Numbers), "go with models that read requests as they come")
 	}
 	if all {
 		o.X = append(o.X[:0], o.batch.X()...)

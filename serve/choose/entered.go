@@ -31,11 +31,21 @@ func (f *floors) set(o *Offer, of []model.ActionFloor) {
 	for i := range f.parts {
 		for _, x := range of {
 			if o.sparse.actions[i][0].Hash == x.Atom {
-				f.parts[i] = x.Parts
-				f.sum += x.Parts
+				f.parts[i] = part(x.Parts, o, i)
+				f.sum += f.parts[i]
 			}
 		}
 	}
+}
+
+// part divides the parts of an action evenly among its cells; the first ones have one part more where that does not come out.
+func part(parts uint64, o *Offer, i int) uint64 {
+	cells, at := o.played.share(i)
+	n := parts / uint64(cells)
+	if uint64(at) < parts%uint64(cells) {
+		n++
+	}
+	return n
 }
 
 // stop takes away the floors of what the hard stop has taken away. of has the group of each candidate.

@@ -117,7 +117,7 @@ func (l *law) clip() {
 	for i := range k {
 		c.low[i], c.high[i], c.gone[i] = 0, floorUnit, !l.market.remains(l.groups.of[i])
 		if b, ok := bounds[l.offer.sparse.actions[i][0].Hash]; ok {
-			c.low[i], c.high[i] = b.Low, b.High
+			c.low[i], c.high[i] = part(b.Low, l.offer, i), b.High
 		}
 		if l.floors.sum > 0 {
 			c.low[i] = min(c.high[i], max(c.low[i], l.floors.parts[i]))

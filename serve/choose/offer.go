@@ -25,6 +25,8 @@ type Offer struct {
 	sparse   sparse             // the candidates with hashed features
 	costs    []float64          // of the candidates; none where the request has none
 	each     bool               // the actions of the request have their own costs
+	played   played
+	alone    bool // the request has no actions: it plays numbers only
 }
 
 // newOffer returns an offer to a model, without candidates.
@@ -70,6 +72,7 @@ func (o *Offer) Recorded(set *candidates.Set) error {
 	case h == nil || set.Actions == nil:
 		return fmt.Errorf("the candidates do not fit the model")
 	}
+	o.played.recorded(set)
 	o.sparse.clear()
 	o.sparse.context = set.Context
 	for _, a := range set.Actions {
@@ -93,6 +96,14 @@ func (o *Offer) Schema() *feature.Batch { return o.batch }
 
 // Place returns the place of candidate i among the actions of the request.
 func (o *Offer) Place(i int) int {
+	if o.played.grid != nil {
+		i = int(o.played.of[i])
+	}
+	return o.place(i)
+}
+
+// place is that of an available action.
+func (o *Offer) place(i int) int {
 	if len(o.places) == 0 {
 		return i
 	}
@@ -144,6 +155,8 @@ func (o *Offer) AppendCandidates(b []byte, full bool) []byte {
 	switch {
 	case !full:
 		return candidates.Append(b, o.places, nil, 1)
+	case o.Plays():
+		return candidates.AppendNumbers(b, o.places, o.sparse.context, o.played.actions, o.played.grid, o.played.masks)
 	case o.hashed != nil:
 		return candidates.AppendAtoms(b, o.places, o.sparse.context, o.sparse.actions)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"troupe/feature"
 	"troupe/serve/model"
+	"troupe/serve/numbers"
 )
 
 // Action is one candidate of a decision, or one entry of a model's catalogue.
@@ -20,6 +21,8 @@ type Action struct {
 	// Cost is what it costs to play the action, in units of money, from 0 to budget.Most; nil: that of the catalogue
 	// entry with this id. All actions of a request have a cost or none has.
 	Cost *float64 `json:"cost,omitempty" doc:"what playing the action costs, in units of money; all actions of a request have one, or none"`
+	// Numbers names the numbers of the model that the action plays: nil for all, empty for none.
+	Numbers []string `json:"numbers,omitzero" doc:"names of the numbers that the action plays; without it all of the model, empty none"`
 }
 
 // Request is the part of a request for a decision that chooses: serve.DecideRequest explains the fields.
@@ -31,6 +34,7 @@ type Request struct {
 	Available []bool
 	Exclude   []string
 	Costs     []float64
+	Numbers   []numbers.Ask
 
 	// Late, if not nil, returns an error when the time of the request is over. Encode asks it from time to time, and gives
 	// up with its error.

@@ -31,6 +31,7 @@ func (d *Decider) Batch(ctx context.Context, name string, rs []Request) ([]Item,
 	out := make([]Item, len(rs))
 	b := &batch{d: d, ctx: ctx, name: name, rs: rs, out: out}
 	b.settle()
+	b.declare()
 	if b.on == nil {
 		return out, nil
 	}
@@ -83,6 +84,35 @@ func (b *batch) settle() {
 		waited, cancel := context.WithCancel(b.ctx) // the others do not wait again
 		cancel()
 		ctx = waited
+	}
+}
+
+// declare fixes the numbers of a model without any by the first request that declares them, and finds the version for all
+// again.
+func (b *batch) declare() {
+	for i := range b.rs {
+		r := &b.rs[i]
+		if b.on == nil {
+			return
+		}
+		if b.out[i].Err != nil || !r.declares(b.on) {
+			continue
+		}
+		err := r.assign(b.on, b.d.opt.Limits.Bytes, b.d.opt.Keys)
+		if err == nil {
+			err = r.check(&b.d.opt.Limits)
+		}
+		if err == nil {
+			err = b.d.declare(b.ctx, b.name, b.on, r)
+		}
+		if err != nil {
+			b.out[i].Err = err
+			continue
+		}
+		b.on.State.Release()
+		b.on = nil
+		b.settle()
+		return
 	}
 }
 

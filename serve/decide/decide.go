@@ -25,13 +25,14 @@ import (
 type Decider struct {
 	versions Versions
 	recent   Recent
+	declarer Declarer
 	opt      Options
 	keys     keys
 }
 
 // New returns a Decider.
-func New(v Versions, l Log, r Recent, o Options) *Decider {
-	return &Decider{versions: v, recent: r, opt: o, keys: keys{log: l, ids: o.Keys, joint: o.Joint}}
+func New(v Versions, l Log, r Recent, n Declarer, o Options) *Decider {
+	return &Decider{versions: v, recent: r, declarer: n, opt: o, keys: keys{log: l, ids: o.Keys, joint: o.Joint}}
 }
 
 // Decide chooses an action, and returns when the decision is durable.
@@ -45,6 +46,14 @@ func (d *Decider) Decide(ctx context.Context, name string, r *Request) (Decision
 	}
 	if err := r.check(&d.opt.Limits); err != nil {
 		return Decision{}, err
+	}
+	if r.declares(v) {
+		if err := d.declare(ctx, name, v, r); err != nil {
+			return Decision{}, err
+		}
+		if m, v, err = d.versions.Ready(ctx, name, r.MinSeq); err != nil {
+			return Decision{}, err
+		}
 	}
 	if err := checkWork(d.opt.Work, v, r); err != nil {
 		return Decision{}, err

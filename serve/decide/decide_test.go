@@ -145,7 +145,7 @@ func open(t *testing.T) (*fake, *decide.Decider) {
 	v.State = fold.NewState(snapshot)
 	f := &fake{v: v, uses: map[[16]byte]fold.KeyUse{}, settled: make(chan struct{})}
 	drawn := eventlog.ID(0)
-	return f, decide.New(f, f, f, decide.Options{Limits: model.DefaultLimits.Feature, Keys: keys,
+	return f, decide.New(f, f, f, nil, decide.Options{Limits: model.DefaultLimits.Feature, Keys: keys,
 		Turns: decide.NewTurns(1), Random: func() eventlog.ID { drawn++; return drawn },
 		Now: func() time.Time { return time.Unix(1, 0) }, Clock: func() int64 { return 0 }})
 }

@@ -195,6 +195,7 @@ func (k *keys) again(use fold.KeyUse) (*Decision, error) {
 	if r.Group != eventlog.NoGroup {
 		out.Group = r.Group.String()
 	}
+	out.tellNumbers(r)
 	baseline := out.Mode == model.Apprentice || out.Mode == model.Shadow
 	if r.Baseline > 0 {
 		out.Mode = model.Guarded

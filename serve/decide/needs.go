@@ -8,6 +8,7 @@ import (
 	"troupe/feature"
 	"troupe/serve/choose"
 	"troupe/serve/fold"
+	"troupe/serve/numbers"
 )
 
 // Versions are the models as decisions see them.
@@ -15,6 +16,12 @@ type Versions interface {
 	// Ready returns a model and the version that decides, one that has at least the sequence minSeq. It changes
 	// nothing.
 	Ready(ctx context.Context, name string, minSeq uint64) (Model, *choose.Version, error)
+}
+
+// Declarer fixes the numbers of a model that has none, as its first request with numbers declares them. It returns when the
+// change is applied, or when another call has fixed some meanwhile.
+type Declarer interface {
+	Declare(ctx context.Context, name string, list []numbers.Range, caller string) error
 }
 
 // Model is a model that decides.

@@ -50,6 +50,9 @@ func record(w *choose.Worker, r *Request, c choose.Choice, now time.Time, opens 
 			record.Mode = eventlog.Apprentice
 		}
 	}
+	if o.Plays() && (baseline || record.Baseline > 0) {
+		return Decision{}, nil, fault.Refused(errNumberBaseline)
+	}
 	if baseline {
 		played, err := o.Baseline(r.Baseline)
 		if err != nil {
@@ -61,9 +64,17 @@ func record(w *choose.Worker, r *Request, c choose.Choice, now time.Time, opens 
 		out.Propensity = choose.Fraction{Num: c.Den, Den: c.Den}
 	}
 	at := o.Place(c.Index)
-	out.Action = choose.Chosen{ID: o.IDs[at], Index: at}
+	if !o.Alone() {
+		out.Action = choose.Chosen{ID: o.IDs[at], Index: at}
+	}
 	record.Action, record.Index, record.Offered = out.Action.ID, uint32(c.Index), uint32(o.Count())
-	record.X, record.Atoms = o.Features(c.Index)
+	if o.Plays() {
+		record.Numbers = playedNumbers(o, c)
+		record.Atoms = o.Exactly(c.Index, valuesOf(record.Numbers))
+		out.tellNumbers(record)
+	} else {
+		record.X, record.Atoms = o.Features(c.Index)
+	}
 	record.Costs = slices.Clone(o.Costs())
 	if context := r.context(); len(context) > 0 {
 		record.Context = fold.Digest(context)

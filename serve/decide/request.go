@@ -14,6 +14,7 @@ import (
 	"troupe/serve/choose"
 	"troupe/serve/fault"
 	"troupe/serve/model"
+	"troupe/serve/numbers"
 )
 
 // Request asks for an action. The candidates are Actions, or the rows of Packed, or, when both are empty, the
@@ -32,6 +33,9 @@ type Request struct {
 	// Costs, if any, has the cost of each row of Packed, or of each entry of the catalogue, in units of money. Actions
 	// have their own.
 	Costs []float64
+	// Numbers declares the numbers that are played for a model without any, or narrows those that it has for this decision.
+	// Without actions the model's numbers alone are played.
+	Numbers []numbers.Ask
 	// Baseline is the caller's own choice, an index into the candidates as they were given; nil
 	// means 0. Only the modes Apprentice and Shadow look at it.
 	Baseline *int
@@ -61,12 +65,16 @@ type Request struct {
 // Decision answers a Request.
 type Decision struct {
 	EventID    string          `json:"event_id" doc:"id of the event: send it with the reward"`
-	Action     choose.Chosen   `json:"action"`
-	Propensity choose.Fraction `json:"propensity"` // of the action that is played; 1 for a baseline
-	Mode       model.Mode      `json:"mode" doc:"how the action was chosen"`
-	Seq        uint64          `json:"seq" doc:"log entry that holds the decision"`
-	BasisSeq   uint64          `json:"basis_seq" doc:"last entry of the log that the deciding state had learned from"`
-	Durable    bool            `json:"durable" doc:"always true: the decision is on the disk"`
+	Action     choose.Chosen   `json:"action,omitzero" doc:"what is played; absent where numbers alone are"`
+	Propensity choose.Fraction `json:"propensity,omitzero" doc:"probability of what is played; absent where density is there"` // 1 for a baseline
+	// Numbers are the numbers that are played. Where one of them has no steps the decision has a density in place of a
+	// propensity.
+	Numbers  map[string]float64 `json:"numbers,omitempty" doc:"the numbers that are played, by name"`
+	Density  *Density           `json:"density,omitempty"`
+	Mode     model.Mode         `json:"mode" doc:"how the action was chosen"`
+	Seq      uint64             `json:"seq" doc:"log entry that holds the decision"`
+	BasisSeq uint64             `json:"basis_seq" doc:"last entry of the log that the deciding state had learned from"`
+	Durable  bool               `json:"durable" doc:"always true: the decision is on the disk"`
 	// Repeated: an earlier call with the same idempotency key made this decision.
 	Repeated bool `json:"repeated,omitempty" doc:"an earlier call with the same Idempotency-Key made this decision"`
 	// Group is that of a model with a control group, "" otherwise.
@@ -78,6 +86,14 @@ type Decision struct {
 	// Explain has one entry for each available candidate, when asked for. Repeated decisions have
 	// none.
 	Explain []choose.Explained `json:"explain,omitempty" doc:"one entry for each available action, where it was asked for"`
+}
+
+// Density is the probability of the cell in which numbers without steps lie. Within it they are uniform, so the density at the
+// numbers is Num/Den divided by the product of the widths of the cell.
+type Density struct {
+	Num  uint64                `json:"num" doc:"numerator of the probability of the cell"`
+	Den  uint64                `json:"den" doc:"denominator, greater than 0"`
+	Cell map[string][2]float64 `json:"cell" doc:"bounds of the cell, of each number without steps; the density is num/den divided by the product of the widths"`
 }
 
 // Would is a choice of the policy that was not played.
@@ -113,7 +129,7 @@ func (r *Request) mode(c *model.Config) model.Mode {
 // candidates returns the part of a request that package choose reads.
 func (r *Request) candidates() choose.Request {
 	return choose.Request{Context: r.context(), Actions: r.Actions, Packed: r.Packed, IDs: r.IDs, Available: r.Available,
-		Exclude: r.Exclude, Costs: r.Costs}
+		Exclude: r.Exclude, Costs: r.Costs, Numbers: r.Numbers}
 }
 
 // unit is what a request says of the unit of its model, the zero value for a model without one.
@@ -172,9 +188,36 @@ func (r *Request) hash() (h [16]byte) {
 	text := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
 	text(string(r.context()))
 	text(string(r.Packed))
+	for _, n := range r.Numbers {
+		b = append(b, 10)
+		text(n.Name)
+		for _, x := range []*float64{n.Min, n.Max, n.Step} {
+			if b = append(b, 0); x != nil {
+				b[len(b)-1] = 1
+				b = binary.LittleEndian.AppendUint64(b, math.Float64bits(*x))
+			}
+		}
+		for _, x := range []*bool{n.Cyclic, n.Log} {
+			switch {
+			case x == nil:
+				b = append(b, 0)
+			case *x:
+				b = append(b, 1)
+			default:
+				b = append(b, 2)
+			}
+		}
+	}
 	for _, a := range r.Actions {
 		b = append(b, 1)
 		text(a.ID)
+		if a.Numbers != nil {
+			b = append(b, 11)
+			for _, n := range a.Numbers {
+				b = append(b, 12)
+				text(n)
+			}
+		}
 		text(string(a.Features))
 		if a.Cost != nil {
 			b = binary.LittleEndian.AppendUint64(append(b, 7), math.Float64bits(*a.Cost))

@@ -52,6 +52,9 @@ func (c Config) check(limits Limits) error {
 	if err := c.checkLimits(); err != nil {
 		return err
 	}
+	if err := c.checkNumbers(); err != nil {
+		return err
+	}
 	if err := c.checkUnit(); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"troupe/bandit"
 	"troupe/feature"
@@ -116,6 +117,8 @@ func (c *Compiled) SameShape(n *Compiled) error {
 	case c.Atoms != nil && (c.Config.Reward.Adapt != n.Config.Reward.Adapt || c.Config.Reward.Min != n.Config.Reward.Min ||
 		c.Config.Reward.Max != n.Config.Reward.Max):
 		return Invalid("config.reward", "", "the range cannot change from %s%s", c.Config.Reward.span(), way("config.reward"))
+	case len(c.Config.Numbers) > 0 && !slices.Equal(c.Config.Numbers, n.Config.Numbers):
+		return Invalid("config.numbers", short(n.Config.Numbers), "cannot change: the state depends on it%s", way("config.numbers"))
 	case c.Problem(rng.Key{}).Sigma != n.Problem(rng.Key{}).Sigma:
 		return Invalid("config.sigma", n.Config.Sigma,
 			"cannot change (it is half the range of rewards unless it is set)%s", way("config.sigma"))

@@ -30,6 +30,7 @@ type Config struct {
 	Control       Control     `key:"control" doc:"{ share = 0.05, plays = \"uniform\" }: a share of the decisions in which the model does not choose, to compare with"`
 	Unit          string      `key:"unit" doc:"a path of the context, such as context.user.id: decisions with one value there play one member of the policy for a span. The log has a keyed hash of the value"`
 	Actions       []Entry     `key:"actions" doc:"catalogue of actions with stable ids"`
+	Numbers       Ranges      `key:"numbers" doc:"numbers that decisions play, at most 3: [{ name, min, max, step, cyclic, log }]; the first request that declares them fixes them"`
 	Entered       []Entered   `key:"entered" doc:"actions that have entered since the model was made, or left; :enter and :leave write it"`
 	LogCandidates string      `key:"log_candidates" doc:"full: keep every candidate's vector, so that a decision can be replayed; none"`
 
@@ -77,6 +78,7 @@ type Entry struct {
 	ID       string
 	Features json.RawMessage // canonical JSON, may be empty
 	Cost     *float64        // in units of money; nil: none is stated
+	Numbers  []string        // names of the numbers that it plays: nil for all, empty for none
 }
 
 // DecodeSpec implements spec.Decoder.
@@ -86,9 +88,9 @@ func (e *Entry) DecodeSpec(v any, path string) error {
 		return spec.Errorf(path, "is %s, expected a table with id, features and cost", spec.Show(v))
 	}
 	for key := range raw {
-		if key != "id" && key != "features" && key != "cost" {
+		if key != "id" && key != "features" && key != "cost" && key != "numbers" {
 			return spec.Errorf(spec.Join(path, key), "unknown key %q%s", key,
-				spec.Suggest(key, []string{"id", "features", "cost"}))
+				spec.Suggest(key, []string{"id", "features", "cost", "numbers"}))
 		}
 	}
 	id, ok := raw["id"].(string)
@@ -102,6 +104,19 @@ func (e *Entry) DecodeSpec(v any, path string) error {
 			return spec.Errorf(spec.Join(path, "features"), "is no JSON value: %v", err)
 		}
 		e.Features = b
+	}
+	e.Numbers = nil
+	if v, ok := raw["numbers"]; ok {
+		l, ok := v.([]any)
+		e.Numbers = make([]string, len(l))
+		for i := range l {
+			if e.Numbers[i], ok = l[i].(string); !ok {
+				break
+			}
+		}
+		if !ok {
+			return spec.Errorf(spec.Join(path, "numbers"), "is %s, expected a list of names of numbers", spec.Show(v))
+		}
 	}
 	e.Cost = nil
 	if v, ok := raw["cost"]; ok {

@@ -32,6 +32,9 @@ func (c *Config) Keep(own Config) {
 	if r := own.Reward; c.Reward.Adapt { // nothing was said of the range, which shapes the state
 		c.Reward.Min, c.Reward.Max, c.Reward.Adapt = r.Min, r.Max, r.Adapt
 	}
+	if c.Numbers == nil {
+		c.Numbers = own.Numbers
+	}
 	if c.Entered == nil {
 		c.Entered = own.Entered
 	}

@@ -92,8 +92,14 @@ func (c Config) MarshalJSON() ([]byte, error) {
 			if a.Cost != nil {
 				rows[i]["cost"] = *a.Cost
 			}
+			if a.Numbers != nil {
+				rows[i]["numbers"] = a.Numbers
+			}
 		}
 		out["actions"] = rows
+	}
+	if len(c.Numbers) > 0 {
+		out["numbers"] = c.Numbers
 	}
 	if len(c.Entered) > 0 {
 		rows := make([]map[string]any, len(c.Entered))
