@@ -203,16 +203,13 @@ func (k kind) explain(w io.Writer, t topic) {
 	optionRows(w, k.options)
 }
 
-// defaultText is the default of an option; where it has another one for each preset, with the presets' names.
+// defaultText is the default of an option; where it has another one for a preset, with the presets' names.
 func defaultText(o spec.Option, options []spec.Option) string {
-	first, second, two := strings.Cut(o.Default, "; ")
 	i := slices.IndexFunc(options, func(p spec.Option) bool { return p.Key == "preset" })
-	if !two || i < 0 {
+	if i < 0 || !strings.Contains(o.Default, "; ") {
 		return o.Default
 	}
-	a, rest, _ := strings.Cut(options[i].Doc, ", or ")
-	b, _, _ := strings.Cut(rest, ":")
-	return fmt.Sprintf("%s: %s; %s: %s", a, first, b, second)
+	return options[i].Default + ": " + o.Default
 }
 
 func optionRows(w io.Writer, options []spec.Option) {

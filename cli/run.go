@@ -674,6 +674,12 @@ func printTables(t term.Terminal, run *report.Run, verdict, explain bool) error 
 		fmt.Fprintln(t.W, t.Wrap(values, 0))
 	}
 	claims := report.ClaimsSaid(run)
+	if table := report.Ranges(run, "ranges"); table != nil && explain {
+		if err := printTable(t, table); err != nil {
+			return err
+		}
+		fmt.Fprintln(t.W)
+	}
 	if len(claims) > 1 || explain {
 		for _, p := range claims {
 			fmt.Fprintln(t.W, t.Wrap(p.String(), 0))
@@ -788,6 +794,20 @@ func (e *events) policies(run *report.Run) {
 		}
 	}
 	for _, c := range run.Claims() {
-		e.emit("event", "claim", "claim", c.Claim, "answer", c.Answer)
+		fields := []any{"event", "claim", "claim", c.Claim, "answer", c.Answer}
+		var in []map[string]any
+		for _, x := range c.Ranges {
+			row := map[string]any{"environment": x.Environment, "answer": x.Answer}
+			for key, v := range map[string]float64{"value": x.Value, "lo": x.Lo, "hi": x.Hi} {
+				if !math.IsNaN(v) {
+					row[key] = v
+				}
+			}
+			in = append(in, row)
+		}
+		if in != nil {
+			fields = append(fields, "in", in)
+		}
+		e.emit(fields...)
 	}
 }

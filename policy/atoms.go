@@ -16,12 +16,12 @@ import (
 // AtomsOptions configures an ensemble whose members are computed instead of kept.
 type AtomsOptions struct {
 	Preset   string   `key:"preset" doc:"practical, or theorem: m and r_t of docs/papers/atoms.md" default:"practical"`
-	M        int      `key:"m" doc:"number of members" default:"8; theorem's m"`
+	M        int      `key:"m" doc:"number of members" default:"8; theorem: theorem's m"`
 	Key      string   `key:"key" doc:"when members are redrawn: decision (for each), epoch (det V grew by rho), fixed (never), round (after each update)" default:"decision"`
 	Rho      float64  `key:"rho" doc:"growth of det V that ends an epoch" default:"2"`
 	Lambda   float64  `key:"lambda" doc:"ridge parameter λ" default:"1"`
 	Delta    float64  `key:"delta" doc:"confidence level δ, for beta and betatilde" default:"0.1"`
-	Scale    Scale    `key:"scale" doc:"perturbation scale r_t" default:"constant σ; 1.35β_t"`
+	Scale    Scale    `key:"scale" doc:"perturbation scale r_t" default:"constant σ; theorem: 1.35β_t"`
 	Discount float64  `key:"discount" doc:"γ in (0, 1]: an event counts γ times less with each later one" default:"1"`
 	Change   string   `key:"change" doc:"restarts: models begun at different times, weighted by what they predicted, notice a change; or none" default:"none"`
 	HalfLife HalfLife `key:"half_life" doc:"with restarts: the number of later events after which an event counts half, or a time such as 7d; 0: events keep their weight while the world stays"`

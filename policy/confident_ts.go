@@ -40,7 +40,7 @@ func NewConfident(o ConfidentOptions, p Problem) (*Confident, error) {
 	if o.Scale.Kind == "" {
 		o.Scale = betaScale(1)
 	}
-	ts, err := NewThompson(ThompsonOptions(o), p)
+	ts, err := NewThompson(ThompsonOptions{Lambda: o.Lambda, Delta: o.Delta, Scale: o.Scale}, p)
 	if err != nil {
 		return nil, err
 	}

@@ -100,6 +100,7 @@ var examples = map[string][]example{
 		{table: "gaussian beta one-sided", raw: spec.Raw{"m": int64(6), "symmetric": false, "targets": "gaussian", "init": "corrected", "scale": spec.Raw{"kind": "beta"}}, law: anySet},
 		{table: "exact law", raw: spec.Raw{"m": int64(6), "targets": "gaussian", "engine": "exact-law"}, law: anySet},
 		{table: "growing", raw: spec.Raw{"m": "grow"}, law: anySet},
+		{table: "janz2026", raw: spec.Raw{"preset": "janz2026", "m": int64(6)}, law: anySet},
 		{table: "rademacher max", raw: spec.Raw{"m": int64(6), "targets": "rademacher", "select": "max", "init": "prior"}, law: anySet},
 		{table: "pair", raw: spec.Raw{"m": int64(5), "combine": "pair"}, law: anySet},
 		{table: "signs of sphere targets", raw: spec.Raw{"m": int64(5), "combine": "signs", "targets": "sphere"}, law: anySet},
@@ -167,7 +168,7 @@ var examples = map[string][]example{
 		{table: "", raw: spec.Raw{}, law: finite},
 		{table: "gamma", raw: spec.Raw{"gamma": int64(3), "exponent": 0.7}, law: finite},
 	},
-	"ts":      {{table: "", raw: spec.Raw{}, law: noSet}},
+	"ts":      {{table: "", raw: spec.Raw{}, law: noSet}, {table: "uninflated", raw: spec.Raw{"preset": "uninflated"}, law: noSet}},
 	"uniform": {{table: "", raw: spec.Raw{}, law: finite, exempt: byNumber}},
 }
 

@@ -15,11 +15,14 @@ import (
 // EnsembleOptions configures linear ensemble sampling. The zero value is the default of a spec file; a
 // zero field takes what its sentence says, which depends on the preset.
 type EnsembleOptions struct {
-	// Preset is "practical" (the default), or "paper": the λ, m and r_t of the paper's theorem.
-	Preset string `key:"preset" doc:"practical, or paper: the theorem's λ, m and r_t" default:"practical"`
+	// Preset is "practical" (the default), "paper": the λ, m and r_t of the paper's theorem, "janz2026": the ensemble of
+	// arXiv 2602.08026, theorem 4.1, with Gaussian targets and prior, without signs, r_t = 40β_t and the m that the lemmas
+	// behind it need (theory.Janz2026Direct; 33 to 57 times below the printed one), or "uninflated": models that spread by
+	// β_t/√d instead of β_t, r_t = β_t/(√d·sd(U)).
+	Preset string `key:"preset" doc:"practical; paper: the theorem's λ, m and r_t; janz2026: Gaussian targets and prior, no signs, r_t = 40β_t, m as its lemmas need (arXiv 2602.08026); uninflated: models spread by β_t/√d" default:"practical"`
 
-	// M is the number of members; 0 means max(16, 2d), or the theorem's m (preset "paper").
-	M int `key:"m" doc:"ensemble size; grow: m_t = ⌈c·d·log t⌉, see grow" default:"max(16, 2d); theorem's m" word:"grow=Growing"`
+	// M is the number of members; 0 means max(16, 2d), or the theorem's m (presets "paper", "janz2026").
+	M int `key:"m" doc:"ensemble size; grow: m_t = ⌈c·d·log t⌉, see grow" default:"max(16, 2d); paper: theorem's m; janz2026: that of its lemmas" word:"grow=Growing"`
 	// Growing replaces M by m_t = max(1, ⌈Grow·d·log t⌉) members in round t, so that no horizon needs to be
 	// known. It has Gaussian targets and the engine exact-law, which draws a new member from the state.
 	// A spec says m = "grow".
@@ -28,30 +31,30 @@ type EnsembleOptions struct {
 	Grow float64 `key:"grow" doc:"c of m = \"grow\"" default:"1"`
 
 	// Lambda is the ridge parameter λ > 0; 0 means 1, or 5 (preset "paper").
-	Lambda float64 `key:"lambda" doc:"ridge parameter λ" default:"1; 5"`
+	Lambda float64 `key:"lambda" doc:"ridge parameter λ" default:"1; paper: 5"`
 	// Delta is the confidence level δ in (0, 1] of β_t and of the theorem's m; 0 means 0.1.
 	Delta float64 `key:"delta" doc:"confidence level δ" default:"0.1"`
 	// Scale is the perturbation scale r_t; the zero value means the constant σ/sd(U), or 7β_t (preset "paper").
-	Scale Scale `key:"scale" doc:"perturbation scale r_t" default:"constant σ/sd(U); 7β_t"`
+	Scale Scale `key:"scale" doc:"perturbation scale r_t" default:"constant σ/sd(U); paper: 7β_t; janz2026: 40β_t; uninflated: β_t/(√d·sd(U))"`
 
 	// Targets is the law of U_t^j: "uniform" on [−1, 1] (the default), "gaussian", "rademacher", or, for
 	// all members together, "sphere" or "coordinate".
-	Targets string `key:"targets" doc:"law of U: uniform, gaussian, rademacher; sphere, coordinate for all members together" default:"uniform"`
+	Targets string `key:"targets" doc:"law of U: uniform, gaussian, rademacher; sphere, coordinate for all members together" default:"uniform; janz2026: gaussian"`
 	// Init is the law of S_0^j: "corrected", "printed", "matched", "prior" or "none"; "" means "matched", or
 	// "corrected" (preset "paper").
-	Init string `key:"init" doc:"law of the initial vectors S_0, by length. corrected √(λd), the theorem's; printed λ√d, the paper's slip; matched √(λd·Var U), as long as what is added later; prior Gaussian N(0, λI); none 0. prior-span: prior turned so that m < d members are exactly 0 outside their span, for the ball and a θ* of uniform direction" default:"matched; corrected"`
+	Init string `key:"init" doc:"law of the initial vectors S_0, by length. corrected √(λd), the theorem's; printed λ√d, the paper's slip; matched √(λd·Var U), as long as what is added later; prior Gaussian N(0, λI); none 0. prior-span: prior turned so that m < d members are exactly 0 outside their span, for the ball and a θ* of uniform direction" default:"matched; paper: corrected; janz2026: prior"`
 
 	// Select is "random" for a random member (the default), or "max" for the maximum over the ensemble.
 	Select string `key:"select" doc:"random member, or max over the ensemble" default:"random"`
 	// OneSided leaves the sign ξ_t out, so that m models take part and not 2m. A spec says symmetric = false.
-	OneSided bool `key:"symmetric" doc:"draw a sign too, so that 2m models take part" not:"true"`
+	OneSided bool `key:"symmetric" doc:"draw a sign too, so that 2m models take part; false in janz2026" not:"true"`
 	// Reference is how members are combined: "coordinate" for one of them (the default), "pair", "signs",
 	// "gaussian" or "sphere".
 	Reference string `key:"combine" once:"reference" doc:"how members are combined: coordinate (one of them), pair, signs, gaussian, sphere" default:"coordinate"`
 
 	// Engine is how S is kept: "auto" (the default), "eager", "blocked" and "lazy" give the same numbers;
 	// "exact-law" gives other numbers of the same law, at a cost that does not depend on m.
-	Engine string `key:"engine" doc:"how S is kept, the same numbers whichever: auto, eager, blocked, lazy; other numbers of the same law, at a cost that m does not enter: exact-law" default:"auto"`
+	Engine string `key:"engine" doc:"how S is kept, the same numbers whichever: auto, eager, blocked, lazy; other numbers of the same law, at a cost that m does not enter: exact-law" default:"auto; janz2026: exact-law"`
 }
 
 // Doc implements spec.Documented.
@@ -59,6 +62,14 @@ func (*EnsembleOptions) Doc() string { return "linear ensemble sampling (alg:es)
 
 // New implements Options.
 func (o *EnsembleOptions) New(p Problem) (bandit.Policy, error) { return NewEnsemble(*o, p) }
+
+// The presets of the ensemble; uninflated is also one of Thompson sampling.
+const (
+	presetPractical  = "practical"
+	presetPaper      = "paper"
+	presetJanz2026   = "janz2026"
+	presetUninflated = "uninflated"
+)
 
 // ensemblePlan is what NewEnsemble compiles from options and problem.
 type ensemblePlan struct {
@@ -84,7 +95,14 @@ func (o EnsembleOptions) resolve(p Problem) (ensemblePlan, error) {
 
 // defaults fills in what is not set, apart from the theorem's m, which derive computes.
 func (o EnsembleOptions) defaults(p Problem) EnsembleOptions {
-	fill(&o.Preset, "practical")
+	fill(&o.Preset, presetPractical)
+	if o.Preset == presetJanz2026 {
+		fill(&o.Targets, "gaussian")
+		fill(&o.Init, "prior")
+		fill(&o.Scale, betaScale(40))
+		fill(&o.Engine, exactLawName)
+		o.OneSided = true
+	}
 	if o.Growing {
 		fill(&o.Targets, "gaussian")
 		fill(&o.Init, "prior")
@@ -98,17 +116,20 @@ func (o EnsembleOptions) defaults(p Problem) EnsembleOptions {
 	fill(&o.Reference, "coordinate")
 	fill(&o.Engine, members.Auto)
 	fill(&o.Delta, 0.1)
-	if o.Preset == "paper" {
+	if o.Preset == presetPaper {
 		fill(&o.Lambda, 5)
 		fill(&o.Scale, betaScale(7))
 		fill(&o.Init, "corrected")
 		return o
 	}
 	fill(&o.Lambda, 1)
-	if !o.Growing {
+	if !o.Growing && o.Preset != presetJanz2026 {
 		fill(&o.M, max(16, 2*p.Dim))
 	}
 	if law, err := ensembleLaw(o.Targets); err == nil {
+		if o.Preset == presetUninflated {
+			fill(&o.Scale, betaScale(1/math.Sqrt(float64(p.Dim)*law.variance)))
+		}
 		fill(&o.Scale, Constant(p.sigma()/math.Sqrt(law.variance)))
 	}
 	fill(&o.Init, "matched")
@@ -125,7 +146,7 @@ func fill[T comparable](field *T, v T) {
 
 // check returns an error that names the first option that is wrong, alone or beside another.
 func (o EnsembleOptions) check(p Problem) error {
-	if err := oneOf("preset", o.Preset, "practical", "paper"); err != nil {
+	if err := oneOf("preset", o.Preset, presetPractical, presetPaper, presetJanz2026, presetUninflated); err != nil {
 		return err
 	}
 	switch {
@@ -204,7 +225,7 @@ func (plan ensemblePlan) frozen(p Problem) frozenMembers {
 // derive computes what options that passed check stand for.
 func (o EnsembleOptions) derive(p Problem) (plan ensemblePlan, err error) {
 	if o.M == 0 && !o.Growing {
-		if o.M, err = theory.Members(p.Dim, p.Horizon, o.Lambda, o.Delta*p.share()); err != nil {
+		if o.M, err = o.theorem(p); err != nil {
 			return plan, fmt.Errorf("preset is %q: %w", o.Preset, err)
 		}
 		if err := checkMembers(o.M, p.Dim); err != nil {
@@ -232,6 +253,19 @@ func (o EnsembleOptions) derive(p Problem) (plan ensemblePlan, err error) {
 		plan.engine = members.Eager
 	}
 	return plan, nil
+}
+
+// theorem returns the number of members that a preset's theorem asks for.
+func (o EnsembleOptions) theorem(p Problem) (int, error) {
+	delta := o.Delta * p.share()
+	if o.Preset != presetJanz2026 {
+		return theory.Members(p.Dim, p.Horizon, o.Lambda, delta)
+	}
+	m, err := theory.Janz2026Direct(theory.Setting{D: p.Dim, T: float64(p.Horizon), Lambda: o.Lambda, Delta: delta})
+	if err == nil && m > math.MaxInt32 {
+		err = fmt.Errorf("m is %g, more than %d", m, math.MaxInt32)
+	}
+	return int(m), err
 }
 
 // targetLaw is the law of the perturbation targets U_t^j: mean 0, a variance, and how to draw one from a

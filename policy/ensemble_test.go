@@ -10,6 +10,7 @@ import (
 	"troupe/internal/linalg"
 	"troupe/policy"
 	"troupe/rng"
+	"troupe/theory"
 )
 
 // world is a linear bandit for tests that need no package above this one: arms on the sphere, or
@@ -273,6 +274,50 @@ func TestPaperPreset(t *testing.T) {
 	}
 }
 
+// TestLiteraturePresets: janz2026 is the ensemble that the theorem of arXiv 2602.08026 is about, at the m that theory.Janz2026Direct computes from
+// its lemmas; uninflated has models of spread β_t/√d whatever the targets, of Thompson sampling too. What is set wins.
+func TestLiteraturePresets(t *testing.T) {
+	const d, T = 3, 1000
+	p := newWorld(1, d, 5).problem(T)
+	m, err := theory.Janz2026Direct(theory.Setting{D: d, T: T, Lambda: 1, Delta: 0.1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := policy.NewEnsemble(policy.EnsembleOptions{Preset: "janz2026"}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := e.Options(); float64(o.M) != m || !o.OneSided || o.Targets != "gaussian" || o.Init != "prior" || o.Engine != "exact-law" || o.Lambda != 1 {
+		t.Errorf("janz2026: %+v, expected m = %v", o, m)
+	}
+	beta := 1 + math.Sqrt(2*math.Log(10))
+	if got := e.Scale(); math.Abs(got/(40*beta)-1) > 1e-12 {
+		t.Errorf("janz2026: r_0 = %v, expected 40β_0 = %v", got, 40*beta)
+	}
+	if e, err := policy.NewEnsemble(policy.EnsembleOptions{Preset: "janz2026", M: 7, Delta: 0.01}, p); err != nil || e.Options().M != 7 {
+		t.Errorf("janz2026 with m = 7: %v", err)
+	}
+	for targets, sd := range map[string]float64{"uniform": 1 / math.Sqrt(3), "gaussian": 1} {
+		e, err := policy.NewEnsemble(policy.EnsembleOptions{Preset: "uninflated", M: 4, Targets: targets}, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := e.Scale()*sd, beta/math.Sqrt(d); math.Abs(got/want-1) > 1e-12 {
+			t.Errorf("uninflated, %s: spread %v, expected β_0/√d = %v", targets, got, want)
+		}
+	}
+	ts, err := policy.NewThompson(policy.ThompsonOptions{Preset: "uninflated"}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := ts.Scale(), beta/math.Sqrt(d); math.Abs(got/want-1) > 1e-12 {
+		t.Errorf("ts, uninflated: r_0 = %v, expected %v", got, want)
+	}
+	if ts, err := policy.NewThompson(policy.ThompsonOptions{Preset: "uninflated", Scale: policy.Constant(2)}, p); err != nil || ts.Scale() != 2 {
+		t.Errorf("ts, uninflated at scale 2: %v", err)
+	}
+}
+
 // TestMaxOverEnsemble compares select = "max" with the definition in rem:max-over-ensemble.
 func TestMaxOverEnsemble(t *testing.T) {
 	const d, m = 4, 5
@@ -349,6 +394,9 @@ func TestRefusals(t *testing.T) {
 		`one member in a round`:                                    {&policy.EnsembleOptions{Engine: "exact-law", Targets: "gaussian", Select: "max", OneSided: true}, good},
 		"m is -3, expected at least 1":                             {&policy.IncrementalOptions{M: -3}, good},
 		`engine is "fast"`:                                         {&policy.EnsembleOptions{Engine: "fast", OneSided: true}, good},
+		`preset is "janz"`:                                         {&policy.EnsembleOptions{Preset: "janz", OneSided: true}, good},
+		`preset is "uninflatd"; did you mean "uninflated"?`:        {&policy.ThompsonOptions{Preset: "uninflatd"}, good},
+		`preset is "janz2026", which needs a known horizon`:        {&policy.EnsembleOptions{Preset: "janz2026", OneSided: true}, policy.Problem{Dim: 3}},
 		`preset is "papr"`:                                         {&policy.EnsembleOptions{Preset: "papr", OneSided: true}, good},
 		"needs a known horizon":                                    {&policy.EnsembleOptions{Preset: "paper", OneSided: true}, policy.Problem{Dim: 3}},
 		"scale.value is NaN":                                       {&policy.EnsembleOptions{Scale: policy.Constant(math.NaN()), OneSided: true}, good},

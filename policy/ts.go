@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"math"
+
 	"troupe/bandit"
 	"troupe/internal/linalg"
 	"troupe/rng"
@@ -10,7 +12,11 @@ import (
 type ThompsonOptions struct {
 	Lambda float64 `key:"lambda" doc:"ridge parameter λ = σ²/prior variance" default:"1"`
 	Delta  float64 `key:"delta" doc:"confidence level δ, for beta and betatilde" default:"0.1"`
-	Scale  Scale   `key:"scale" doc:"posterior scale r_t" default:"constant σ"`
+	Scale  Scale   `key:"scale" doc:"posterior scale r_t" default:"constant σ; uninflated: β_t/√d"`
+	// Preset is "practical" (the default) or "uninflated": r_t = β_t/√d, so that θ_t lies in the confidence ellipsoid on
+	// average and not in its √d-fold. On smooth, strongly convex sets Abeille, Janz and Pike-Burke (ALT 2025, arXiv
+	// 2502.08870) prove O(d√n log n) without inflation; of their text the abstract was read.
+	Preset string `key:"preset" doc:"practical; uninflated: θ_t spreads by β_t/√d, so that it lies in the confidence ellipsoid on average" default:"practical"`
 }
 
 // Doc implements spec.Documented.
@@ -39,7 +45,15 @@ type Thompson struct {
 
 // NewThompson returns the policy before round 1. The error names the option that is wrong.
 func NewThompson(o ThompsonOptions, p Problem) (*Thompson, error) {
-	g, err := newRegression(p, o.Lambda, o.Delta, o.Scale, Constant(p.sigma()))
+	fill(&o.Preset, presetPractical)
+	if err := oneOf("preset", o.Preset, presetPractical, presetUninflated); err != nil {
+		return nil, err
+	}
+	scale := Constant(p.sigma())
+	if o.Preset == presetUninflated && p.Dim > 0 {
+		scale = betaScale(1 / math.Sqrt(float64(p.Dim)))
+	}
+	g, err := newRegression(p, o.Lambda, o.Delta, o.Scale, scale)
 	if err != nil {
 		return nil, err
 	}

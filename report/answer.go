@@ -54,8 +54,12 @@ func (run *Run) Answer() Answer {
 func claimed(claims []Claim, run *Run, rest Answer) Answer {
 	c := &claims[0]
 	state := map[string]headline.State{holds: headline.Holds, contradicted: headline.Contradicted,
-		openClaim: headline.Undecided, tooFewRuns: headline.TooFew}[c.Answer]
-	return Answer{Head: headline.Claim(c.text(run.estimand()), state), Lead: rest.Head,
+		openClaim: headline.Undecided, tooFewRuns: headline.TooFew, notAsked: headline.NotAsked}[c.Answer]
+	head := headline.Claim(c.text(run.estimand()), state)
+	if sum := summedRanges(claims); c.Range() && len(claims) > 1 {
+		head = sum
+	}
+	return Answer{Head: head, Lead: rest.Head,
 		Careful: slices.Concat([]Prose{rest.Lead}, rest.Careful)}
 }
 

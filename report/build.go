@@ -53,6 +53,7 @@ type document struct {
 	logged   []*chart.Table // the same as bsuite logs it
 	deep     []*chart.Figure
 	overview *chart.Table
+	ranges   *chart.Table    // claims on ranges; nil without one
 	why      []*chart.Figure // what the members of agents think
 	across   []*chart.Figure
 	cost     *chart.Figure
@@ -251,6 +252,7 @@ func compose(run *Run, opts Options) *document {
 	}
 	if len(d.envs) > 1 {
 		d.overview = overview(run, d.analyses())
+		d.ranges = Ranges(run, "ranges")
 		if s, _ := Scores(run); s != nil {
 			d.score, d.quote = s.Table(&run.Manifest), s.Quote(s.Rows[0], m.Troupe)
 		}
@@ -342,6 +344,9 @@ func (d *document) exports() (figures []*chart.Figure, tables []*chart.Table) {
 	}
 	tables = append(tables, d.solved...)
 	tables = append(tables, d.logged...)
+	if d.ranges != nil {
+		tables = append(tables, d.ranges)
+	}
 	if d.overview != nil {
 		tables = append(tables, d.overview)
 	}

@@ -13,8 +13,9 @@ import (
 // Claim is a claim of the spec with what the results say of it.
 type Claim struct {
 	sim.Claim
-	Answer string // holds, is contradicted, is open, has too few replications
-	Each   []ClaimIn
+	Answer string    // holds, is contradicted, is open, has too few replications, cannot be asked of this run
+	Each   []ClaimIn // of a comparison
+	Ranges []RangeIn // of a range
 }
 
 // ClaimIn is a claim in one environment: the estimand of the one policy less Times that of the other one.
@@ -35,20 +36,29 @@ const (
 	contradicted = "is contradicted"
 	openClaim    = "is open"
 	tooFewRuns   = "has too few replications"
+	notAsked     = "cannot be asked of this run"
 )
 
 // Claims answers the claims of the spec. They were stated before the run, so their intervals hold for all claims in all
 // their environments at once, and other pairs do not count; claims that were written when results were there hold with
 // all pairs of the run. A claim holds where its interval lies below zero in each of its environments, and is
-// contradicted where it lies above zero in one.
+// contradicted where it lies above zero in one. A claim on a range has intervals of its own (Run.ranges); all claims share
+// the error evenly, each environment of a claim counting once.
 func (run *Run) Claims() []Claim {
 	m := &run.Manifest
 	var contrasts []infer.Contrast
 	var out []Claim
 	type place struct{ claim, each int }
 	var at []place
+	ranges := 0
 	for _, c := range m.Claims {
 		answer := Claim{Claim: c}
+		if c.Range() {
+			answer.Ranges = run.stated(&c)
+			ranges += len(answer.Ranges)
+			out = append(out, answer)
+			continue
+		}
 		for e := range run.Envs {
 			a := prepare(run, e)
 			if a == nil || c.Environment != "" && c.Environment != a.Name {
@@ -63,6 +73,12 @@ func (run *Run) Claims() []Claim {
 			contrasts = append(contrasts, infer.Contrast{X: a.value(i), Y: a.value(j), Times: c.Times, Group: e, Most: a.most()})
 		}
 		out = append(out, answer)
+	}
+	compared := level
+	if ranges > 0 {
+		each := (1 - level) / float64(len(contrasts)+ranges)
+		compared = 1 - float64(each*float64(len(contrasts)))
+		run.ranges(out, each)
 	}
 	if len(contrasts) == 0 {
 		return out
@@ -80,7 +96,7 @@ func (run *Run) Claims() []Claim {
 		}
 	}
 	stream := run.stream("claims")
-	f := infer.Simultaneous(run.estimand(), all, level, drawFrom(stream))
+	f := infer.Simultaneous(run.estimand(), all, compared, drawFrom(stream))
 	for k, p := range at {
 		x := &out[p.claim].Each[p.each]
 		if x.Interval = f.Each[k]; contrasts[k].Times != 0 && f.Factor[k] > 0 && run.estimand() == infer.Mean {
@@ -88,6 +104,9 @@ func (run *Run) Claims() []Claim {
 		}
 	}
 	for i := range out {
+		if out[i].Range() {
+			continue
+		}
 		out[i].answer(run.estimand())
 	}
 	return out
@@ -119,6 +138,9 @@ func (c *Claim) answer(e infer.Estimand) {
 
 // text is the claim as its author states it.
 func (c *Claim) text(e infer.Estimand) Prose {
+	if c.Range() {
+		return c.rangeText()
+	}
 	p := say("The ", nounOf(e), " of ", name(c.Less), " is less than ")
 	if c.Times != 0 {
 		p = say(p, strconv.FormatFloat(c.Times, 'g', -1, 64), " times ")
@@ -133,6 +155,16 @@ func (c *Claim) text(e infer.Estimand) Prose {
 // Say states the claim and what the results say of it, with the interval where there is one environment, and the
 // environments that decide where there are several.
 func (c *Claim) Say(e infer.Estimand) Prose {
+	if c.Label == "" {
+		return c.said(e)
+	}
+	return say(c.Label+": ", c.said(e))
+}
+
+func (c *Claim) said(e infer.Estimand) Prose {
+	if c.Range() {
+		return c.sayRange()
+	}
 	p := say(c.text(e), ": this ", c.Answer)
 	var where []string
 	for _, x := range c.Each {
@@ -190,14 +222,26 @@ func ClaimsSaid(run *Run) []Prose {
 		return nil
 	}
 	var out []Prose
+	ranges, shown := summedRanges(all), 0
 	for i := range all {
-		out = append(out, all[i].Say(run.estimand()))
+		shown += len(all[i].Ranges)
+	}
+	if shown > fewRanges {
+		out = append(out, ranges)
+	}
+	for i := range all {
+		if c := &all[i]; !c.Range() || shown <= fewRanges || c.Answer == contradicted {
+			out = append(out, c.Say(run.estimand()))
+		}
 	}
 	level := "The intervals hold for all claims at once (95%)."
 	if run.Manifest.Restated {
 		level = "The claims or the estimand were written when results were there, so the intervals hold for all " +
 			"pairs of " +
 			"the run, too (95%)."
+		if shown > 0 {
+			level += " A range may then have been chosen by the results."
+		}
 	}
 	return append(out, say(level))
 }

@@ -104,10 +104,12 @@ func dashes(d []float64) string {
 type page struct {
 	shell
 	Experiment string
-	Hypothesis []string // its paragraphs
-	Claims     []Prose  // of the spec, with their answers
-	Noun       string   // what is compared: Mean regret
-	Together   string   // for what the marks of the overview hold together
+	Hypothesis []string      // its paragraphs
+	Claims     []Prose       // of the spec, with their answers
+	Ranges     template.HTML // table of the claims on ranges
+	RangesNote string
+	Noun       string // what is compared: Mean regret
+	Together   string // for what the marks of the overview hold together
 	Answer
 	Each     []*envView // verdict of each of a few environments
 	Facts    []fact
@@ -293,6 +295,9 @@ func (d *document) writePage(w io.Writer) error {
 	}
 	p.When = when(m.Started)
 	p.Hypothesis, p.Claims = paragraphs(m.Hypothesis), ClaimsSaid(d.run)
+	if d.ranges != nil {
+		p.Ranges, p.RangesNote = d.ranges.HTML(names), d.ranges.Note
+	}
 	p.Noun = upperFirst(nounOf(d.run.estimand()))
 	p.Answer = d.run.Answer()
 	p.Title, p.About = p.Head.String(), p.Lead.String()

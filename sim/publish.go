@@ -143,18 +143,23 @@ func (r *runner) describe(status string) Manifest {
 }
 
 // defaultsOf says what the options stand for that a policy's table leaves out. Where the default
-// depends on the preset the list of options has both, the practical one first.
+// depends on the preset the list of options has all: that of the preset by default, then "PRESET: DEFAULT" after a semicolon.
 func defaultsOf(c PolicyCase) map[string]string {
 	out := make(map[string]string)
-	for _, o := range spec.Options(held(c.Options)) {
+	options := spec.Options(held(c.Options))
+	presets := slices.ContainsFunc(options, func(o spec.Option) bool { return o.Key == "preset" })
+	for _, o := range options {
 		_, written := c.Table[o.Key]
 		if written || o.Default == "" {
 			continue
 		}
 		text := o.Default
-		if practical, paper, two := strings.Cut(text, "; "); two {
-			if text = practical; c.Table["preset"] != nil && c.Table["preset"] != "practical" {
-				text = paper
+		if practical, others, several := strings.Cut(text, "; "); several && presets {
+			text = practical
+			for other := range strings.SplitSeq(others, "; ") {
+				if preset, own, named := strings.Cut(other, ": "); named && c.Table["preset"] == preset {
+					text = own
+				}
 			}
 		}
 		out[o.Key] = text

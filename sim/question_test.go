@@ -93,6 +93,38 @@ func TestQuestionFaults(t *testing.T) {
 			t.Errorf("%s: %v, expected %s", c.new, err, c.want)
 		}
 	}
+	rangeSpec := strings.Replace(questionSpec, "less = \"ts\"\nthan = \"greedy\"\ntimes = 0.5\n", "of = \"ts\"\nover = \"greedy\"\nfrom = 0.5\nto = 0.9\n", 1)
+	x, err := Parse("q.toml", rangeSpec, Kinds())
+	if want := (Claim{Of: "ts", Over: "greedy", From: 0.5, To: 0.9, Environment: "ball"}); err != nil || len(x.Claims) != 1 || x.Claims[0] != want {
+		t.Errorf("a range: %v, %v", x, err)
+	}
+	for _, c := range []struct{ old, new, want string }{
+		{`of = "ts"`, `of = "tss"`, `q.toml:6:1: of is "tss", which is no policy of this experiment; did you mean "ts"?`},
+		{`over = "greedy"`, `over = "greedyy"`, `q.toml:7:1: over is "greedyy", which is no policy`},
+		{`over = "greedy"`, `over = "ts"`, "q.toml:5:3: the number of ts is divided by itself"},
+		{`over = "greedy"`, `over_environment = "ball"`, "q.toml:5:3: the number of ts is divided by itself"},
+		{`over = "greedy"`, `over_environment = "bal"`, `q.toml:7:1: over_environment is "bal", which is no environment`},
+		{`over = "greedy"`, `measure = "slope"`, `q.toml:7:1: measure is "slope"; expected one of exponent, lost, rate, regret`},
+		{`from = 0.5`, `measure = "lost"`, `q.toml:8:1: measure is "lost", which is not divided by anything`},
+		{`from = 0.5`, `less = "ts"`, `q.toml:8:1: less is for a claim without of`},
+		{`from = 0.5`, `times = 2`, `q.toml:8:1: times is for a claim without of`},
+		{`from = 0.5`, `at = 0`, `q.toml:8:1: at is 0; leave the key out for its default, the horizon`},
+		{`from = 0.5`, `per = 0`, `q.toml:8:1: per is 0, expected a positive number`},
+		{`from = 0.5`, `per = nan`, `q.toml:8:1: per is NaN`},
+		{`from = 0.5`, `from = inf`, `q.toml:8:1: from is +Inf`},
+		{`to = 0.9`, `to = nan`, `q.toml:9:1: to is NaN`},
+		{`to = 0.9`, `to = 0.4`, `q.toml:9:1: to is 0.4, expected at least from, which is 0.5`},
+		{"from = 0.5\nto = 0.9\n", "", `q.toml:5:3: of = "ts" has no range: expected from, to, or both`},
+	} {
+		_, err := Parse("q.toml", strings.Replace(rangeSpec, c.old, c.new, 1), Kinds())
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: %v, expected %s", c.new, err, c.want)
+		}
+	}
+	mixed := strings.Replace(questionSpec, "times = 0.5", "from = 0.5", 1)
+	if _, err := Parse("q.toml", mixed, Kinds()); err == nil || !strings.HasPrefix(err.Error(), "q.toml:8:1: from is for a claim with of = POLICY") {
+		t.Errorf("from beside less: %v", err)
+	}
 	twice := strings.Replace(questionSpec, "[[environment]]", "[[claim]]\nless = \"ts\"\nthan = \"greedy\"\ntimes = 0.5\nenvironment = \"ball\"\n[[environment]]", 1)
 	if _, err := Parse("q.toml", twice, Kinds()); err == nil || !strings.HasPrefix(err.Error(), "q.toml:11:3: claim[1] is the same claim") {
 		t.Errorf("a claim that stands twice: %v", err)

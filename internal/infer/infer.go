@@ -98,14 +98,18 @@ func shares(x []float64) []float64 {
 
 // Halfway returns the checkpoint (an index) nearest to half the last one in proportion, if there is one within a factor
 // 1.2, otherwise −1.
-func Halfway(rounds []int) int {
+func Halfway(rounds []int) int { return Earlier(rounds, 2) }
+
+// Earlier returns the checkpoint (an index) nearest to the last one divided by part, a number above 1, in proportion, if
+// there is one before the last within a factor 1.2, otherwise −1.
+func Earlier(rounds []int, part float64) int {
 	if len(rounds) == 0 {
 		return -1
 	}
 	T := float64(rounds[len(rounds)-1])
 	best, dist := -1, math.Log(1.2)
 	for k, t := range rounds[:len(rounds)-1] {
-		if d := math.Abs(math.Log(2 * float64(t) / T)); d <= dist {
+		if d := math.Abs(math.Log(float64(part*float64(t)) / T)); d <= dist {
 			best, dist = k, d
 		}
 	}

@@ -153,7 +153,8 @@ func TestClaim(t *testing.T) {
 	for s, want := range map[State]string{Holds: "Holds: the mean regret of a is less than that of b.",
 		Contradicted: "Does not hold: the mean regret of a is less than that of b.",
 		Undecided:    "Not decided: the mean regret of a is less than that of b.",
-		TooFew:       "Too few replications to decide: the mean regret of a is less than that of b."} {
+		TooFew:       "Too few replications to decide: the mean regret of a is less than that of b.",
+		NotAsked:     "This run cannot decide: the mean regret of a is less than that of b."} {
 		if got := Claim(text, s).String(); got != want {
 			t.Errorf("%v: %s, want %s", s, got, want)
 		}

@@ -220,13 +220,14 @@ const (
 	Undecided State = iota
 	Holds
 	Contradicted
-	TooFew // replications
+	TooFew   // replications
+	NotAsked // the run lacks what the claim is about
 )
 
 // Claim is the headline of a run whose spec states a claim: the claim, as a clause without a full stop, and its state.
 func Claim(text Prose, s State) Prose {
 	said := [...]string{Undecided: "Not decided: ", Holds: "Holds: ", Contradicted: "Does not hold: ",
-		TooFew: "Too few replications to decide: "}[s]
+		TooFew: "Too few replications to decide: ", NotAsked: "This run cannot decide: "}[s]
 	return Say(said, lower(text), ".")
 }
 
