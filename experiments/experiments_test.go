@@ -43,14 +43,14 @@ func TestExperiments(t *testing.T) {
 		"paper/perturbation-scale", "paper/action-sets", "paper/theorem", "paper/theorem-large",
 		"paper/regret-in-m", "paper/regret-in-m-ball", "paper/price-of-few", "classification/mushroom",
 		"classification/shuttle", "classification/letter", "classification/pendigits",
-		"sparse/letter-pairs", "sparse/pendigits-pairs", "sparse/mushroom-pairs", "sparse/correlated", "sparse/vw", "clicks/which", "paper/phase", "paper/phase-ball", "paper/finite-horizon", "paper/inflation", "paper/inflation-arms", "drift", "beyond/budget", "beyond/change"} {
+		"sparse/letter-pairs", "sparse/pendigits-pairs", "sparse/mushroom-pairs", "sparse/correlated", "sparse/vw", "clicks/which", "paper/phase", "paper/phase-ball", "paper/finite-horizon", "paper/inflation", "paper/inflation-long", "paper/inflation-beta", "paper/inflation-arms", "paper/inflation-unit", "paper/inflation-random", "drift", "beyond/budget", "beyond/change"} {
 		if !have[name] {
 			t.Errorf("no experiment %s", name)
 		}
 	}
 	for _, name := range []string{"paper/theorem", "paper/theorem-large", "paper/regret-in-m", "paper/regret-in-m-ball",
 		"paper/symmetrisation", "paper/random-or-max", "paper/targets", "paper/price-of-few", "clicks/which", "paper/phase", "paper/phase-ball",
-		"paper/finite-horizon", "paper/inflation", "paper/inflation-arms", "beyond/budget"} {
+		"paper/finite-horizon", "paper/inflation", "paper/inflation-long", "paper/inflation-beta", "paper/inflation-arms", "paper/inflation-unit", "paper/inflation-random", "beyond/budget"} {
 		e, _ := Find(name)
 		if x, err := sim.Parse(e.File, e.Text, sim.Kinds()); err != nil || x.Hypothesis == "" {
 			t.Errorf("%s answers a question without a hypothesis (%v)", name, err)
