@@ -31,7 +31,7 @@ type Claim struct {
 	Environment string  `key:"environment" doc:"name of the environment it is about" default:"each of them" json:"environment,omitzero"`
 
 	Of      string  `key:"of" doc:"instead of less and than: name of the policy whose number is expected to lie in a range" json:"of,omitzero"`
-	Measure string  `key:"measure" doc:"which number, by means over replications: regret; rate, regret a round in the second half of the rounds; exponent of the rounds over the last decade; lost, the share of runs whose regret stays linear" default:"regret" json:"measure,omitzero"`
+	Measure string  `key:"measure" doc:"which number: mean regret; rate, regret a round in the second half; exponent of the regret over the last decade; lost, the share of runs whose regret stays linear" default:"regret" json:"measure,omitzero"`
 	At      int     `key:"at" doc:"the checkpoint, a round, at which the number is taken" default:"the horizon" json:"at,omitzero"`
 	Over    string  `key:"over" doc:"of a regret or a rate: name of a policy by whose number it is divided" json:"over,omitzero"`
 	OverIn  string  `key:"over_environment" doc:"of a regret or a rate: name of an environment by whose number it is divided" json:"over_environment,omitzero"`
