@@ -88,3 +88,60 @@ func TestEvaluateKnob(t *testing.T) {
 		t.Errorf("%v, %s", err, text)
 	}
 }
+
+// TestEvaluateCells: JSON lines and Vowpal Wabbit's ca lines are read without columns; a row in the wrong form is refused with its line.
+func TestEvaluateCells(t *testing.T) {
+	dir := t.TempDir()
+	run := func(code int, name, text string, args ...string) string {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var out, errs bytes.Buffer
+		if got := command(t.Context(), append([]string{"evaluate", file, "--json"}, args...), &out, &errs); got != code {
+			t.Fatalf("%s: exit code %d, want %d\n%s%s", name, got, code, &out, &errs)
+		}
+		return out.String() + errs.String()
+	}
+	var steps, cells, ca strings.Builder
+	draw := rand.New(rand.NewPCG(3, 3))
+	for range 400 {
+		price, reward := 1+draw.IntN(4), 0
+		if draw.IntN(5) >= price {
+			reward = 1
+		}
+		fmt.Fprintf(&steps, `{"numbers":{"price":%d},"propensity":0.25,"reward":%d,"new":2}`+"\n", price, reward)
+		fmt.Fprintf(&cells, `{"numbers":{"price":%v},"density":0.25,"cell":{"price":[%d,%d]},"reward":%d,"new":2.7}`+"\n", float64(price)+draw.Float64(), price, price+1, reward)
+		fmt.Fprintf(&ca, "ca %v:%d:0.25 | a b\n", float64(price)+draw.Float64(), -reward)
+	}
+	value := func(text string) (v float64) {
+		var r struct {
+			Targets []struct{ Bandwidths []struct{ Value float64 } }
+		}
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r.Targets[0].Bandwidths[0].Value
+	}
+	a, b := value(run(0, "steps.jsonl", steps.String(), "--knob", "price", "--target", "new")), value(run(0, "cells.jsonl", cells.String(), "--knob", "price", "--target", "new"))
+	if a != b || math.Abs(a-.6) > .15 {
+		t.Errorf("%v and %v, want both about .6", a, b)
+	}
+	if v := value(run(0, "ca.vw", ca.String(), "--knob", "a", "--target", "2.5", "--bandwidth", "0.5")); math.Abs(v-.6) > .2 {
+		t.Errorf("ca: %v", v)
+	}
+	for text, want := range map[string]string{
+		`{"numbers":{"price":2},"propensity":0.25,"new":2}`:                               ":1: reward is missing",
+		`{"numbers":{"price":2},"propensity":0,"reward":1,"new":2}`:                       ":1: propensity is 0",
+		`{"numbers":{"price":2,"bid":1},"propensity":0.5,"reward":1,"new":2}`:             "a decision of one number",
+		`{"numbers":{"price":2},"density":0.5,"cell":{"price":[3,2]},"reward":1,"new":2}`: "the smaller one first",
+		`{"numbers":{"price":5},"density":0.5,"cell":{"price":[2,3]},"reward":1,"new":2}`: "expected a number in its cell",
+		"ca 1:2 | a": "label", "ca 1:0:0.5 2:0:0.5 | a": "one action:cost:density",
+	} {
+		args := []string{"--knob", "price", "--target", "2"}
+		if got := run(2, "bad", text+"\n", args...); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %q", text, got, want)
+		}
+	}
+}

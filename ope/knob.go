@@ -25,6 +25,9 @@ type Knob struct {
 	Reward  float64
 	Aims    []float64 // t(x) of each target
 	Segment string    // the value that KnobOptions.By cuts by, "" for none
+	// Cell is [from, to) in which the logger played evenly, [a, a] for a step, and Mass its probability; with KnobOptions.Cells.
+	Cell Pair
+	Mass float64
 }
 
 // KnobOptions says what to estimate. The zero value takes the Epanechnikov kernel, level 0.95 and rewards in [0, 1].
@@ -37,6 +40,9 @@ type KnobOptions struct {
 	Level      float64 // of all bandwidths of a target together
 	Rewards    *Pair   // finite
 	By         *By     // of Knob.Segment; nil: no segments
+	// Cells: decisions have the cell that the logger drew. Then the target that plays evenly in the cell of its number has an estimate,
+	// with weights 1{t(x) in the cell}/P(cell), beside the bandwidths that are given.
+	Cells bool
 }
 
 // Kernels are the densities K, both on [−1, 1]: 3/4·(1 − u²) and 1 − |u|.
@@ -76,8 +82,9 @@ type KnobTarget struct {
 
 // KnobBandwidth is the value of the target smoothed with one bandwidth.
 type KnobBandwidth struct {
-	Bandwidth  float64  `json:"bandwidth"`
-	Value      *float64 `json:"value"` // IPW, moved to the nearest end of Sequence; nil: not Shown
+	Bandwidth  float64  `json:"bandwidth"`      // 0 with Cell
+	Cell       bool     `json:"cell,omitempty"` // the target plays evenly in the cell of its number
+	Value      *float64 `json:"value"`          // IPW, moved to the nearest end of Sequence; nil: not Shown
 	Sequence   Pair     `json:"sequence"`
 	Difference *float64 `json:"difference"` // to what ran: mean[(w − 1) r], moved to the nearest end of Uplift; nil: not Shown
 	Uplift     Pair     `json:"uplift"`     // interval of the difference
@@ -157,7 +164,11 @@ func (k *Knob) Check(rewards Pair) error {
 	switch {
 	case !finite(k.Action):
 		return fmt.Errorf("knob is %v, expected a finite number", k.Action)
-	case !(k.Density >= LeastDensity && k.Density <= 1/LeastDensity):
+	case k.Mass != 0 && !(k.Mass >= LeastDensity && k.Mass <= 1+1e-6):
+		return fmt.Errorf("the probability of the cell is %v, expected a number in (0, 1]", k.Mass)
+	case k.Mass != 0 && !(k.Cell[0] <= k.Action && (k.Action < k.Cell[1] || k.Action == k.Cell[0] && k.Cell[1] == k.Cell[0])):
+		return fmt.Errorf("knob is %v, expected a number in its cell [%v, %v)", k.Action, k.Cell[0], k.Cell[1])
+	case !(k.Density >= LeastDensity && k.Density <= 1/LeastDensity) && !(k.Mass != 0 && k.Density == 0):
 		return fmt.Errorf("density is %v, expected a number above 0: the action was played", k.Density)
 	case !(k.Reward >= rewards[0] && k.Reward <= rewards[1]):
 		return fmt.Errorf("reward is %v, expected a number in [%v, %v]; --rewards min,max sets the range", k.Reward,
@@ -182,7 +193,9 @@ func EvaluateKnobs(next func(*Knob) error, o KnobOptions) (*KnobResult, error) {
 	}
 	out := &KnobResult{Kernel: o.Kernel, Level: o.Level, Rewards: *o.Rewards}
 	k, hs := Knob{}, o.Bandwidths
-	if hs == nil {
+	if o.Cells {
+		hs = append([]float64{0}, hs...)
+	} else if hs == nil {
 		var err error
 		if hs, err = knobGrid(next, &k, out, *o.Rewards); err != nil {
 			return nil, err
@@ -227,6 +240,12 @@ func (r *knobRun) add(k *Knob) error {
 	if err := k.Check(*r.o.Rewards); err != nil {
 		return err
 	}
+	switch {
+	case r.o.Cells && k.Mass == 0:
+		return errors.New("the cell is missing, which the decisions before have")
+	case k.Density == 0 && (!r.o.Cells || len(r.hs) > 1):
+		return errors.New("density is missing, which a bandwidth needs")
+	}
 	if len(k.Aims) != len(r.o.Names) {
 		return fmt.Errorf("%d targets, expected %d", len(k.Aims), len(r.o.Names))
 	}
@@ -239,7 +258,14 @@ func (r *knobRun) add(k *Knob) error {
 	low, scale := r.o.Rewards[0], r.o.Rewards[1]-r.o.Rewards[0]
 	for t, aim := range k.Aims {
 		for i, h := range r.hs {
-			w, unit := kernel(r.o.Kernel, (k.Action-aim)/h)/h/k.Density, (k.Reward-low)/scale
+			unit := (k.Reward - low) / scale
+			w := 0.0
+			switch {
+			case h > 0:
+				w = kernel(r.o.Kernel, (k.Action-aim)/h) / h / k.Density
+			case aim == k.Cell[0] || aim > k.Cell[0] && aim < k.Cell[1]:
+				w = 1 / k.Mass
+			}
 			if r.sums[t][i].add(w, k.Reward, unit); part != nil {
 				part.parts[t][i].add(w, k.Reward, unit)
 			}
@@ -354,7 +380,7 @@ func (r *KnobResult) target(name string, hs []float64, sums []knobSums) (KnobTar
 	var values, widths []float64
 	for i, h := range hs {
 		s := &sums[i]
-		b := KnobBandwidth{Bandwidth: h, WeightMean: s.part.w1.value() / n, WeightMax: s.most,
+		b := KnobBandwidth{Bandwidth: h, Cell: h == 0, WeightMean: s.part.w1.value() / n, WeightMax: s.most,
 			ESS: effective(s.part.w1.value(), s.part.w2.value())}
 		ipw := s.wr.value() / n
 		se := math.Sqrt(max(s.wr2.value()/n-float64(ipw*ipw), 0) / (n - 1))

@@ -118,7 +118,7 @@ func TestKnobsCover(t *testing.T) {
 // TestKnobFormula: the estimates are mean[K(u/h) r/(h f)] and its self-normalised form, for numbers worked out by hand. Four
 // decisions have 2.7 effective ones and no estimate is shown; of five times these, 14, all are.
 func TestKnobFormula(t *testing.T) {
-	log := []Knob{{0, 0.5, 1, []float64{0.5}, ""}, {1, 0.25, 0, []float64{0.5}, ""}, {0.5, 0.5, 1, []float64{0.25}, ""}, {9, 1, 1, []float64{0}, ""}}
+	log := []Knob{{0, 0.5, 1, []float64{0.5}, "", Pair{}, 0}, {1, 0.25, 0, []float64{0.5}, "", Pair{}, 0}, {0.5, 0.5, 1, []float64{0.25}, "", Pair{}, 0}, {9, 1, 1, []float64{0}, "", Pair{}, 0}}
 	for _, c := range []struct {
 		kernel     string
 		ipw, snipw float64
@@ -190,7 +190,7 @@ func TestKnobBandwidths(t *testing.T) {
 
 // TestBadKnobs: what is refused, with its words.
 func TestBadKnobs(t *testing.T) {
-	good := Knob{0.5, 1, 1, []float64{0.5}, ""}
+	good := Knob{0.5, 1, 1, []float64{0.5}, "", Pair{}, 0}
 	for want, o := range map[string]KnobOptions{
 		"no kernel \"box\"": {Names: []string{"t"}, Kernel: "box"}, "bandwidth 0": {Names: []string{"t"}, Bandwidths: []float64{0}},
 		"bandwidth 1, expected": {Names: []string{"t"}, Bandwidths: []float64{1, 1}}, "no target": {}, "two ends": {Names: []string{"t"}, Rewards: &Pair{0, math.Inf(1)}},
@@ -201,8 +201,8 @@ func TestBadKnobs(t *testing.T) {
 		}
 	}
 	for want, k := range map[string]Knob{
-		"density is 0": {0.5, 0, 1, []float64{0.5}, ""}, "knob is NaN": {math.NaN(), 1, 1, []float64{0.5}, ""}, "reward is 2": {0.5, 1, 2, []float64{0.5}, ""},
-		"target 1 is +Inf": {0.5, 1, 1, []float64{math.Inf(1)}, ""}, "density is +Inf": {0.5, math.Inf(1), 1, []float64{0.5}, ""}, "0 targets, expected 1": {0.5, 1, 1, nil, ""},
+		"density is 0": {0.5, 0, 1, []float64{0.5}, "", Pair{}, 0}, "knob is NaN": {math.NaN(), 1, 1, []float64{0.5}, "", Pair{}, 0}, "reward is 2": {0.5, 1, 2, []float64{0.5}, "", Pair{}, 0},
+		"target 1 is +Inf": {0.5, 1, 1, []float64{math.Inf(1)}, "", Pair{}, 0}, "density is +Inf": {0.5, math.Inf(1), 1, []float64{0.5}, "", Pair{}, 0}, "0 targets, expected 1": {0.5, 1, 1, nil, "", Pair{}, 0},
 	} {
 		if _, err := EvaluateKnobs(func(x *Knob) error { *x = k; return nil }, KnobOptions{Names: []string{"t"}, Bandwidths: []float64{1}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -347,7 +347,7 @@ func TestBadKnobSegments(t *testing.T) {
 			if i++; i > 1100 {
 				return io.EOF
 			}
-			*k = Knob{0.5, 1, 1, make([]float64, len(o.Names)), map[string]string{"city": "Oslo", "n": fmt.Sprint(i), "many": fmt.Sprint(i)}[path]}
+			*k = Knob{0.5, 1, 1, make([]float64, len(o.Names)), map[string]string{"city": "Oslo", "n": fmt.Sprint(i), "many": fmt.Sprint(i)}[path], Pair{}, 0}
 			return nil
 		}, o)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -86,6 +86,9 @@ func smoothedBy(t *ope.KnobTarget) string {
 	if t.Chosen == nil {
 		return ""
 	}
+	if t.Bandwidths[*t.Chosen].Cell {
+		return ", in the cell of its number"
+	}
 	return ", smoothed by " + digits(t.Bandwidths[*t.Chosen].Bandwidth)
 }
 
@@ -108,7 +111,11 @@ func knobView(r *ope.KnobResult, i int) knobsView {
 	outside := false
 	for k := range t.Bandwidths {
 		b := &t.Bandwidths[k]
-		row := knobsRow{digits(b.Bandwidth), shownDigits(b.Value), digitPair(b.Sequence), shownDigits(b.Difference),
+		named := digits(b.Bandwidth)
+		if b.Cell {
+			named = "cell"
+		}
+		row := knobsRow{named, shownDigits(b.Value), digitPair(b.Sequence), shownDigits(b.Difference),
 			digitPair(b.Uplift), shownDigits(b.IPW), chart.Number(b.ESS, 0), digits(b.WeightMean)}
 		if t.Chosen != nil && *t.Chosen == k {
 			row.Bandwidth = "◆ " + row.Bandwidth
@@ -152,6 +159,9 @@ func knobFigures(r *ope.KnobResult, i int) []*chart.Figure {
 	for k := range t.Bandwidths {
 		b := &t.Bandwidths[k]
 		name := "smoothed by " + digits(b.Bandwidth)
+		if b.Cell {
+			name = "in the cell of its number"
+		}
 		if t.Chosen != nil && *t.Chosen == k {
 			name = "◆ " + name
 		}

@@ -29,7 +29,7 @@ type knobFlags struct{ columns, kernel, bandwidths string }
 
 func (k *knobFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&k.columns, "knob", "", "the action is a number: columns of a table with a header, such as "+
-		"price,density=f,reward=profit")
+		"price,density=f,reward=profit,cell=from:to; a name of numbers in JSON lines, or of Vowpal Wabbit's ca")
 	f.StringVar(&k.kernel, "kernel", ope.Kernels[0], "with --knob: "+strings.Join(ope.Kernels, " or "))
 	f.StringVar(&k.bandwidths, "bandwidth", "", "with --knob: how far a target is smoothed, such as 0.1 or "+
 		"0.1:0.2:0.4; default: eight of them, from the first decisions")
@@ -56,24 +56,30 @@ func (k *knobFlags) check(f *pflag.FlagSet) (err error) {
 	return err
 }
 
-// parse reads the columns of the knob, its density and the reward.
-func (k *knobFlags) parse() (knob, density, reward string, err error) {
-	density, reward = "density", "reward"
+// knobColumns are the columns of a knob.
+type knobColumns struct{ knob, density, reward, from, to string }
+
+// parse reads the columns of the knob, its density, its cell and the reward.
+func (k *knobFlags) parse() (c knobColumns, err error) {
+	c.density, c.reward = "density", "reward"
 	for i, part := range strings.Split(k.columns, ",") {
 		name, column, named := strings.Cut(strings.TrimSpace(part), "=")
+		from, to, pair := strings.Cut(column, ":")
 		switch {
 		case i == 0 && !named && name != "":
-			knob = name
+			c.knob = name
 		case named && name == "density" && column != "":
-			density = column
+			c.density = column
 		case named && name == "reward" && column != "":
-			reward = column
+			c.reward = column
+		case named && name == "cell" && pair && from != "" && to != "":
+			c.from, c.to = from, to
 		default:
-			return "", "", "", term.Misuse(fmt.Errorf("--knob %s: expected the column of the action, then "+
-				"density=COLUMN or reward=COLUMN where they are called otherwise", k.columns))
+			return c, term.Misuse(fmt.Errorf("--knob %s: expected the column of the action, then "+
+				"density=COLUMN, reward=COLUMN or cell=FROM:TO where they are called otherwise", k.columns))
 		}
 	}
-	return knob, density, reward, nil
+	return c, nil
 }
 
 // knobs evaluates targets on a log of continuous actions.
@@ -106,10 +112,11 @@ func (e *evaluation) knobs(out io.Writer) error {
 		return term.Misuse(err)
 	}
 	defer f.Close()
-	t, err := e.knobTable(f, o.By)
+	t, err := e.knobSource(f, o.By)
 	if err != nil {
 		return err
 	}
+	o.Cells = t.cells()
 	r, err := ope.EvaluateKnobs(t.next, o)
 	if err != nil {
 		var system *os.PathError
@@ -142,6 +149,7 @@ type knobTable struct {
 	r                     *csv.Reader
 	header                []string
 	knob, density, reward int
+	from, to              int   // columns of the cell; −1: none
 	aims                  []int // columns of the targets; −1: a number
 	fixed                 []float64
 	by                    int // column of the segments; −1: none
@@ -150,15 +158,7 @@ type knobTable struct {
 }
 
 // knobTable reads the header. A target is a column, or a number.
-func (e *evaluation) knobTable(f io.Reader, by *ope.By) (*knobTable, error) {
-	knob, density, reward, err := e.knob.parse()
-	if err != nil {
-		return nil, err
-	}
-	b := bufio.NewReaderSize(f, 1<<16)
-	if mark, _ := b.Peek(3); string(mark) == "\xef\xbb\xbf" {
-		_, _ = b.Discard(3)
-	}
+func (e *evaluation) knobTable(b *bufio.Reader, columns knobColumns, by *ope.By) (*knobTable, error) {
 	start, _ := b.Peek(1 << 12)
 	first, _, _ := bytes.Cut(start, []byte("\n"))
 	t := &knobTable{file: e.source, r: csv.NewReader(b)}
@@ -167,6 +167,7 @@ func (e *evaluation) knobTable(f io.Reader, by *ope.By) (*knobTable, error) {
 			t.r.Comma = rune(separator[0])
 		}
 	}
+	var err error
 	if t.header, err = t.r.Read(); err != nil {
 		return nil, term.Misuse(fmt.Errorf("%s: expected a table with a header: %v", e.source, err))
 	}
@@ -181,7 +182,12 @@ func (e *evaluation) knobTable(f io.Reader, by *ope.By) (*knobTable, error) {
 	for _, c := range []struct {
 		what, name string
 		at         *int
-	}{{"--knob", knob, &t.knob}, {"--knob density", density, &t.density}, {"--knob reward", reward, &t.reward}} {
+	}{{"--knob", columns.knob, &t.knob}, {"--knob density", columns.density, &t.density}, {"--knob reward", columns.reward, &t.reward},
+		{"--knob cell", columns.from, &t.from}, {"--knob cell", columns.to, &t.to}} {
+		if c.name == "" {
+			*c.at = -1
+			continue
+		}
 		if *c.at, err = find(c.what, c.name); err != nil {
 			return nil, err
 		}
@@ -233,11 +239,19 @@ func (t *knobTable) next(k *ope.Knob) error {
 		}
 		k.Aims = append(k.Aims, v)
 	}
+	if t.from >= 0 {
+		k.Cell = ope.Pair{number(t.from), number(t.to)}
+		if k.Mass = float64(k.Density * (k.Cell[1] - k.Cell[0])); err == nil && !(k.Cell[0] < k.Cell[1]) {
+			err = fmt.Errorf("cell is from %v to %v, expected two numbers, the smaller one first", k.Cell[0], k.Cell[1])
+		}
+	}
 	if k.Segment = ""; t.by >= 0 {
 		k.Segment = strings.TrimSpace(row[t.by])
 	}
 	return err
 }
+
+func (t *knobTable) cells() bool { return t.from >= 0 }
 
 // at names the file and, for an error of a row, its line. The reader's own errors have it.
 func (t *knobTable) at(err error) error {
@@ -268,7 +282,11 @@ func printKnobs(w io.Writer, r *ope.KnobResult, source, page string) {
 			if t.Chosen != nil && *t.Chosen == i {
 				mark = "◆ "
 			}
-			rows = append(rows, []string{mark + short(b.Bandwidth), point(b.Value, decimals, false),
+			name := short(b.Bandwidth)
+			if b.Cell {
+				name = "cell"
+			}
+			rows = append(rows, []string{mark + name, point(b.Value, decimals, false),
 				interval(&b.Sequence, decimals, false), point(b.Difference, ope.Apart(&b.Uplift, decimals), true),
 				interval(&b.Uplift, decimals, true), figures(b.ESS), figures(b.WeightMean)})
 		}
@@ -311,10 +329,17 @@ func knobDecimals(r *ope.KnobResult) int {
 
 // knobWords are the lines below the tables: what the intervals hold for, and what to doubt.
 func knobWords(r *ope.KnobResult) [][2]string {
-	out := [][2]string{{"sure", fmt.Sprintf("%g%% for all bandwidths of a target together, at every look, for loggers and "+
-		"targets that learn. It is the value of the smoothed target, which plays its number plus the bandwidth times a "+
+	whose := fmt.Sprintf("It is the value of the smoothed target, which plays its number plus the bandwidth times a "+
 		"draw of the %s kernel, and not that of the target itself: no decision is exactly at its number. A smaller "+
-		"bandwidth is nearer to it, and less sure", 100*r.Level, r.Kernel)}}
+		"bandwidth is nearer to it, and less sure", r.Kernel)
+	if r.Targets[0].Bandwidths[0].Cell {
+		cell := "In the row cell the target plays evenly in the cell of the logger in which its number lies, or the step that it is"
+		if whose = cell; len(r.Targets[0].Bandwidths) > 1 {
+			whose = cell + "; in the others its number plus the bandwidth times a draw of the " + r.Kernel + " kernel"
+		}
+	}
+	out := [][2]string{{"sure", fmt.Sprintf("%g%% for all rows of a target together, at every look, for loggers and "+
+		"targets that learn. ", 100*r.Level) + whose}}
 	if len(r.Targets[0].Bandwidths) > 1 {
 		out = append(out, [2]string{"◆", "chosen by SLOPE: the widest bandwidth whose estimate agrees with those of all " +
 			"smaller ones; its interval holds, because all of them do"})
