@@ -148,6 +148,9 @@ func refuseNode(dir string) error {
 	if exists(filepath.Join(dir, ForeignMarker)) {
 		return &OtherKindError{dir, "what a server keeps of a log on a NATS cluster, not the log of a single machine"}
 	}
+	if exists(filepath.Join(dir, ReplicaMarker)) {
+		return &OtherKindError{dir, "a node of a replicated log, not the log of a single machine"}
+	}
 	text, err := os.ReadFile(filepath.Join(dir, nodeMarker))
 	switch {
 	case errors.Is(err, os.ErrNotExist):

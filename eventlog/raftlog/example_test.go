@@ -26,7 +26,7 @@ func ExampleOpen() {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	o := raftlog.Options{Dir: dir, ID: 1, Network: alone{}}
+	o := raftlog.Options{Dir: dir, Cluster: 1, ID: 1, Network: alone{}}
 	if err := raftlog.Create(o, 1); err != nil {
 		panic(err)
 	}

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"iter"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,15 +33,19 @@ type Network interface {
 
 // Options say where a node is and what it uses.
 type Options struct {
-	Dir string // of this node
-	ID  uint64 // raft id; it is never used again for another directory
+	Dir     string      // of this node
+	Cluster eventlog.ID // of the log, the same at all its nodes
+	ID      uint64      // raft id; it is never used again for another directory
 	// Shards is the number of shards, 1 when 0. Each is replicated by itself.
 	Shards uint16
 	// MaxBytes is the limit of each shard, 64 GiB when 0. Batches that other nodes have under way may exceed it.
 	MaxBytes int64
-	Network  Network
-	Clock    timing.Clock                  // the machine's when it is not set
-	Logf     func(format string, a ...any) // gets what the operator should know; it may be nil
+	// Reserve is what stays free on the disk, 256 MiB when 0, negative for nothing. Below it Append is refused with ErrFull here;
+	// what other nodes store is still stored.
+	Reserve int64
+	Network Network
+	Clock   timing.Clock                  // the machine's when it is not set
+	Logf    func(format string, a ...any) // gets what the operator should know; it may be nil
 
 	segment int64      // size of a segment in tests
 	fs      segment.FS // of tests
@@ -50,11 +58,17 @@ func (o *Options) defaults() error {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = eventlog.DefaultMaxBytes
 	}
+	if o.Reserve == 0 {
+		o.Reserve = 256 << 20
+	}
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
 	}
 	if o.fs == nil {
 		o.fs = segment.OS
+	}
+	if o.Cluster == 0 {
+		return errors.New("raftlog: cluster = 0, want the id of the log")
 	}
 	if o.ID == 0 || o.ID >= 1<<63 {
 		return fmt.Errorf("raftlog: id = %d, want 1 to 2^63 - 1", o.ID)
@@ -78,10 +92,47 @@ func Create(o Options, voters ...uint64) error {
 	if err := o.fs.MkdirAll(o.Dir); err != nil {
 		return err
 	}
+	if o.fs == segment.OS {
+		lock, err := eventlog.LockDir(o.Dir)
+		if err != nil {
+			return err
+		}
+		defer lock.Close()
+	}
+	names, err := o.fs.ReadDir(o.Dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name != "lock" {
+			return fmt.Errorf("raftlog: %s has %s already, want an empty directory", o.Dir, name)
+		}
+	}
 	for n := range o.Shards {
 		if err := createStore(o.store(n), voters); err != nil {
 			return err
 		}
+	}
+	// Last, so that a crash leaves no node or a whole one.
+	return errors.Join(segment.WriteFile(o.fs, filepath.Join(o.Dir, eventlog.ReplicaMarker), []byte(o.marker())), o.fs.SyncDir(o.Dir))
+}
+
+// marker is the text of the marker of a node.
+func (o *Options) marker() string {
+	s := fmt.Sprintf("troupe replicated log, format 1\ncluster %v\nnode %d\nshards %d\n", o.Cluster, o.ID, o.Shards)
+	return s + fmt.Sprintf("crc32c %08x\n", crc32.Checksum([]byte(s), castagnoli))
+}
+
+// checkMarker compares the marker of a directory with the options.
+func (o *Options) checkMarker() error {
+	b, err := segment.ReadFile(o.fs, filepath.Join(o.Dir, eventlog.ReplicaMarker))
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("raftlog: %s: %w", o.Dir, eventlog.ErrNoLog)
+	} else if err != nil {
+		return err
+	}
+	if text := string(b); text != o.marker() {
+		return fmt.Errorf("raftlog: the marker of %s is %q, want %q", o.Dir, text, o.marker())
 	}
 	return nil
 }
@@ -93,6 +144,7 @@ func Create(o Options, voters ...uint64) error {
 // returns ErrBroken, and what is committed here can still be read.
 type Log struct {
 	opt    Options
+	lock   io.Closer // nil in tests without a disk
 	shards []*shard
 	done   chan struct{}  // closed by Close
 	ended  chan struct{}  // closed by fail
@@ -145,8 +197,19 @@ func Open(o Options) (_ *Log, err error) {
 		return nil, err
 	}
 	l := &Log{opt: o, done: make(chan struct{}), ended: make(chan struct{})}
+	if err := o.checkMarker(); err != nil {
+		return nil, err
+	}
+	if o.fs == segment.OS {
+		if l.lock, err = eventlog.LockDir(o.Dir); err != nil {
+			return nil, err
+		}
+	}
 	defer func() {
 		if err != nil {
+			if l.lock != nil {
+				err = errors.Join(err, l.lock.Close())
+			}
 			for _, s := range l.shards {
 				err = errors.Join(err, s.st.close(false))
 			}
@@ -560,6 +623,15 @@ func (s *shard) room(c *core, n int) error {
 	for _, p := range c.waiting {
 		have += uint64(segment.HeadSize + len(p.data))
 	}
+	if o := &s.log.opt; o.Reserve > 0 && o.fs == segment.OS {
+		free, err := eventlog.FreeBytes(o.Dir)
+		if err != nil {
+			return fmt.Errorf("%w: free space of %s: %v", eventlog.ErrFull, o.Dir, err)
+		}
+		if free < uint64(o.Reserve)+uint64(n) {
+			return fmt.Errorf("%w: %d bytes are free on the disk of %s, %d are reserved", eventlog.ErrFull, free, o.Dir, o.Reserve)
+		}
+	}
 	if have+uint64(segment.HeadSize+n) > uint64(s.log.opt.MaxBytes) {
 		return fmt.Errorf("%w: shard %d has %d bytes, its limit is %d", eventlog.ErrFull, s.n, have, s.log.opt.MaxBytes)
 	}
@@ -757,6 +829,9 @@ func (l *Log) Close() error {
 	var errs []error
 	for _, s := range l.shards {
 		errs = append(errs, s.st.close(l.Err() == nil))
+	}
+	if l.lock != nil {
+		errs = append(errs, l.lock.Close())
 	}
 	return errors.Join(errs...)
 }

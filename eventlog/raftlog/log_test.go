@@ -88,7 +88,7 @@ func (c *cluster) open(t *testing.T, limit uint64, segment int64) *clusterLog {
 	x := &local{nodes: map[uint64]*Log{}, cut: map[uint64]bool{}}
 	l := &clusterLog{net: x}
 	for id := uint64(1); id <= 3; id++ {
-		o := Options{Dir: filepath.Join(c.dir, fmt.Sprint(id)), ID: id, Shards: 2, MaxBytes: int64(limit), Network: x, Logf: t.Logf, segment: segment}
+		o := Options{Dir: filepath.Join(c.dir, fmt.Sprint(id)), Cluster: 7, ID: id, Reserve: 1 << 20, Shards: 2, MaxBytes: int64(limit), Network: x, Logf: t.Logf, segment: segment}
 		if !c.made {
 			if err := Create(o, 1, 2, 3); err != nil {
 				t.Fatal(err)
@@ -172,7 +172,7 @@ func TestJoin(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o := Options{Dir: filepath.Join(c.dir, "4"), ID: 4, Shards: 2, MaxBytes: 10 << 20, Network: l.net, Logf: t.Logf, segment: 8000}
+	o := Options{Dir: filepath.Join(c.dir, "4"), Cluster: 7, ID: 4, Shards: 2, MaxBytes: 10 << 20, Network: l.net, Logf: t.Logf, segment: 8000}
 	if err := Create(o); err != nil {
 		t.Fatal(err)
 	}
@@ -305,18 +305,19 @@ func TestOptions(t *testing.T) {
 		voters []uint64
 		want   string
 	}{
-		{Options{Dir: dir + "/a", Network: nobody{}}, nil, "id = 0"},
-		{Options{Dir: dir + "/a", ID: 1 << 63, Network: nobody{}}, nil, "id = 9223372036854775808"},
-		{Options{Dir: dir + "/a", ID: 3, Network: nobody{}}, []uint64{1, 2}, "id = 3"},
-		{Options{Dir: dir + "/a", ID: 1, Network: nobody{}}, []uint64{1, 1}, "voters [1 1]"},
+		{Options{Dir: dir + "/a", ID: 1, Network: nobody{}}, nil, "cluster = 0"},
+		{Options{Dir: dir + "/a", Cluster: 7, Network: nobody{}}, nil, "id = 0"},
+		{Options{Dir: dir + "/a", Cluster: 7, ID: 1 << 63, Network: nobody{}}, nil, "id = 9223372036854775808"},
+		{Options{Dir: dir + "/a", Cluster: 7, ID: 3, Network: nobody{}}, []uint64{1, 2}, "id = 3"},
+		{Options{Dir: dir + "/a", Cluster: 7, ID: 1, Network: nobody{}}, []uint64{1, 1}, "voters [1 1]"},
 	} {
 		if err := Create(c.o, c.voters...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v, voters %v: %v", c.o, c.voters, err)
 		}
 	}
-	o := Options{Dir: dir + "/b", ID: 7, Network: nobody{}}
-	if _, err := Open(o); err == nil {
-		t.Error("a directory that is not there was opened")
+	o := Options{Dir: dir + "/b", Cluster: 7, ID: 7, Network: nobody{}}
+	if _, err := Open(o); !errors.Is(err, eventlog.ErrNoLog) {
+		t.Errorf("a directory that is not there: %v", err)
 	}
 	if err := Create(o, 7); err != nil {
 		t.Fatal(err)
@@ -324,8 +325,35 @@ func TestOptions(t *testing.T) {
 	if err := Create(o, 7); err == nil {
 		t.Error("a node was made twice")
 	}
-	o.ID = 8
-	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "of the node 7") {
-		t.Errorf("another id: %v", err)
+	if _, err := eventlog.OpenDisk(t.Context(), o.Dir, eventlog.DiskOptions{}); !errors.As(err, new(*eventlog.OtherKindError)) {
+		t.Errorf("opened as the log of a single machine: %v", err)
+	}
+	for field, wrong := range map[string]Options{
+		"node 8":                   {Dir: o.Dir, Cluster: 7, ID: 8},
+		"cluster 0000000000000009": {Dir: o.Dir, Cluster: 9, ID: 7},
+		"shards 3":                 {Dir: o.Dir, Cluster: 7, ID: 7, Shards: 3},
+	} {
+		wrong.Network = nobody{}
+		if _, err := Open(wrong); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	l, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(o); !errors.As(err, new(*eventlog.LockedError)) {
+		t.Errorf("opened twice: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o.Reserve = 1 << 60
+	if l, err = Open(o); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, _, err := l.Append(t.Context(), 0, "x", []byte("x")); !errors.Is(err, eventlog.ErrFull) {
+		t.Errorf("below the reserve: %v", err)
 	}
 }
