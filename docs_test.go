@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"troupe/experiments"
+	"troupe/internal/golden"
 	"troupe/policy"
 	"troupe/spec"
 	"troupe/verify"
@@ -223,35 +224,63 @@ func TestPackagesHaveExamples(t *testing.T) {
 	}
 }
 
-// TestADRs: every decision has its status, its date, and what else was possible.
+// aPage is the most words of a decision: two pages of paper.
+const aPage = 1000
+
+// TestADRs: every decision has its status, its date, and what else was possible, on a page. docs/design/adr/README.md is
+// their index, which this test writes.
 func TestADRs(t *testing.T) {
-	found := 0
-	for page, text := range documents(t) {
-		if !strings.HasPrefix(page, "docs/design/adr/") {
+	pages := documents(t)
+	index := "# Decisions\n\n" +
+		"Each page is one decision with its date, its alternatives and its cost. It is accepted, or superseded by a later one, and " +
+		"then it is not changed any more. Mechanisms and formats are in the reference, figures in the record.\n\n" +
+		"| | Decision | Status | Date |\n| --- | --- | --- | --- |\n"
+	form := regexp.MustCompile(`(?m)^Status: (proposed|accepted|superseded by \[ADR (\d+)\].*)\. Date: (\d{4}-\d{2}-\d{2})\.$`)
+	numbers := []int{0}
+	for _, page := range slices.Sorted(maps.Keys(pages)) {
+		text := pages[page]
+		if path.Dir(page) != "docs/design/adr" || path.Base(page) == "README.md" {
 			continue
 		}
-		found++
-		if !regexp.MustCompile(`(?m)^Status: (proposed|accepted|superseded by .+)\. Date: \d{4}-\d{2}-\d{2}\.$`).MatchString(text) {
-			t.Errorf("%s has no line such as \"Status: accepted. Date: 2026-11-21.\"", page)
+		if n := len(strings.Fields(text)); n > aPage {
+			t.Errorf("%s has %d words, at most %d: mechanisms belong to docs/reference, figures to docs/record", page, n, aPage)
 		}
 		for _, h := range []string{"Context", "Decision", "Alternatives", "Consequences"} {
 			if !strings.Contains(text, "\n## "+h+"\n") {
 				t.Errorf("%s has no section %s", page, h)
 			}
 		}
+		var n int
+		first, _, _ := strings.Cut(text, "\n")
+		status := form.FindStringSubmatch(text)
+		_, title, ok := strings.Cut(first, ". ")
+		if _, err := fmt.Sscanf(first, "# %d.", &n); err != nil || !ok || status == nil {
+			t.Errorf("%s has not the lines \"# 7. Title\" and \"Status: accepted. Date: 2026-11-21.\"", page)
+			continue
+		}
+		for k := numbers[len(numbers)-1] + 1; k < n; k++ {
+			index += fmt.Sprintf("| %d | no page has this number | | |\n", k)
+		}
+		numbers = append(numbers, n)
+		word := status[1]
+		if status[2] != "" {
+			word = "superseded by " + status[2]
+		}
+		index += fmt.Sprintf("| [%d](%s) | %s | %s | %s |\n", n, path.Base(page), title, word, status[3])
 	}
-	if found < 8 {
-		t.Errorf("only %d decisions were found", found)
+	if len(numbers) < 40 {
+		t.Errorf("only %d decisions were found", len(numbers))
 	}
+	golden.Compare(t, "docs/design/adr/README.md", index)
 }
 
-// TestDocumentsAreComplete: every package has its row in docs/design/architecture.md, and every policy is
+// TestDocumentsAreComplete: every package has its row in docs/reference/packages.md, and every policy is
 // in the changelog, as CONTRIBUTING.md asks.
 func TestDocumentsAreComplete(t *testing.T) {
 	pages := documents(t)
 	for dir := range layers {
-		if !strings.Contains(pages["docs/design/architecture.md"], "| `"+dir+"` |") {
-			t.Errorf("docs/design/architecture.md has no row for the package %s", dir)
+		if !strings.Contains(pages["docs/reference/packages.md"], "| `"+dir+"` |") {
+			t.Errorf("docs/reference/packages.md has no row for the package %s", dir)
 		}
 	}
 	for _, kind := range spec.Names(policy.Kinds) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// layers is the import table of docs/design/architecture.md: what each package may import of ours. A
+// layers is the import table: what each package may import of ours. A
 // package without a row fails, and so does a row without a package.
 var layers = map[string]string{
 	"internal/cpu":          "",
