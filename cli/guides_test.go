@@ -101,6 +101,7 @@ func TestGuides(t *testing.T) {
 		{"docs/reference/results.md", []string{"ts - es: ", "over 50 replications"}},
 		{"docs/guide/choosing.md", []string{"ensemble(m=64)", "39,400"}},
 		{"docs/guide/deep.md", []string{"river-swim", "ensemble(m=20)", "Regret after 300 episodes"}},
+		{"docs/guide/control-group.md", []string{"the model earns", `"settled":"better"`, `"by_unit":{`, "verdict   less click; "}},
 		{"docs/guide/backup.md", []string{"the state of that moment is back", "in 2 parts; it is whole", "verdict  whole"}},
 		{"docs/guide/library.md", []string{"arm 1: "}},
 		{"docs/guide/playground.md", []string{"open page/index.html", "greedy", "99.3"}},

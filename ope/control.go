@@ -3,6 +3,7 @@ package ope
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"troupe/internal/decimal"
 	"troupe/logged"
@@ -21,10 +22,15 @@ import (
 // The intervals at every look are the log-mixture sequences of doubly robust values with the prediction q ([Sequence],
 // docs/design/ope.md). For the difference it is that of the target τ = μ + ½(c − π), a law because s ≤ ½: V_τ − V_μ is
 // −½ of the difference at every share, so the share may change on the way. The intervals for a number of decisions that was
-// fixed beforehand are those of Options.AtEnd; they leave out what follows the first early event, as it is there because it was paid.
+// fixed beforehand are those of Options.AtEnd. Where decisions wait for their reward these end before the first early event: what
+// follows is there because it was paid.
 //
-// A decision without a control group, or with one that plays something else, begins the comparison anew. Of units it takes
-// the first decision of each: the later ones are not drawn anew. [ControlResult.ByUnit] has all of them.
+// A decision without a control group, or with one that plays something else, begins the comparison anew.
+//
+// Of units it takes the first decision under this control of each, and the groups in place of the actions, π = (1, 0),
+// c = (0, 1), μ = (1 − s, s): the group of a unit is drawn then, and nothing before has shown it, while what its member of the policy plays
+// may be known. What a group's earlier decisions do to later ones is then part of it. [ControlResult.ByUnit] has all
+// decisions.
 //
 // Cost of an event: O(K) and 1,500 products. Memory: O(1), with units 60 bytes for each. Not safe for concurrent use.
 type ControlLog struct {
@@ -34,6 +40,7 @@ type ControlLog struct {
 	lawless       int
 	trouble       string // why nothing can be compared
 
+	seen       [2]unitSet // units of decisions with a control, by whether it plays the first action
 	laws, half []float64
 }
 
@@ -49,8 +56,8 @@ type controlRun struct {
 	difference     twoSided
 	like           likeness
 	ended          *controlEnd
-	points         [3]float64 // Σ of the three terms
-	seen           unitSet
+	whole          *controlEnd // from the first early event on
+	points         [3]float64  // Σ of the three terms
 	units          *controlUnits
 	again          int
 	plan           ControlPlan
@@ -67,6 +74,11 @@ func NewControlLog(lo, hi, level float64) *ControlLog {
 		panic("ope: a comparison with a control group needs a range of rewards")
 	}
 	return &ControlLog{lo: lo, hi: hi, level: level}
+}
+
+// Begun reports whether an event had a control group.
+func (c *ControlLog) Begun() bool {
+	return c.run.n > 0 || c.before > 0 || c.run.again > 0 || c.lawless > 0
 }
 
 // begin makes a new comparison.
@@ -98,7 +110,7 @@ func (c *ControlLog) Add(e *logged.Event) {
 	case c.run.model.lower == nil || c.run.first != g.First:
 		c.begin(g.First, g.Share)
 	}
-	if e.Law == nil {
+	if e.Law == nil && e.Unit == "" {
 		c.lawless++
 		return
 	}
@@ -110,7 +122,11 @@ func (c *ControlLog) Add(e *logged.Event) {
 			r.units = &controlUnits{}
 		}
 		r.units.add(e.Unit, g.In, y)
-		if r.seen.before(e.Unit) {
+		k := 0
+		if g.First {
+			k = 1
+		}
+		if c.seen[k].before(e.Unit) || e.Again {
 			r.again++
 			return
 		}
@@ -126,33 +142,44 @@ func (c *ControlLog) Add(e *logged.Event) {
 
 // terms adds the terms of an event to the sequences.
 func (c *ControlLog) terms(e *logged.Event, y float64) {
-	r, law := &c.run, e.Law
+	r, law, chosen := &c.run, e.Law, e.Chosen
 	if cap(c.laws) < 2*len(law) {
 		c.laws = make([]float64, 0, 2*len(law))
 	}
-	pi, own := e.Control.Groups(c.laws, law)
+	var pi, own []float64
+	if e.Unit == "" {
+		pi, own = e.Control.Groups(c.laws, law)
+	} else {
+		pi, own, law, chosen = []float64{1, 0}, []float64{0, 1}, []float64{1 - e.Control.Share, e.Control.Share}, 0
+		if e.Control.In {
+			chosen = 1
+		}
+	}
 	c.half = sized(c.half, len(law))
 	for a, p := range law {
 		c.half[a] = max(0, p+(own[a]-pi[a])/2)
 	}
 	q := (.5 + r.sum) / float64(r.n) // r.n counts this event
-	ended := r.ended
+	if e.Early && r.early == 0 {
+		r.whole = &controlEnd{r.ended.model.clone(), r.ended.control.clone(), r.ended.difference.clone()}
+	}
+	end := r.ended
 	if r.early > 0 || e.Early {
 		r.early++
-		ended = nil
+		end = r.whole
 	} else {
 		r.final++
 	}
 	var lo, up [len(clips)]float64
 	value := func(t []float64, s *twoSided, end *twoEnd, point *float64) float64 {
-		w, second := t[e.Chosen]/law[e.Chosen], 0.0
+		w, second := t[chosen]/law[chosen], 0.0
 		for a, p := range law {
 			if p > 0 {
 				second += t[a] * t[a] / p
 			}
 		}
-		clippedTerms(&lo, t, law, e.Chosen, y, q)
-		clippedTerms(&up, t, law, e.Chosen, 1-y, 1-q)
+		clippedTerms(&lo, t, law, chosen, y, q)
+		clippedTerms(&up, t, law, chosen, 1-y, 1-q)
 		if s == &r.difference {
 			for k := range clips {
 				lo[k], up[k] = lo[k]-y, up[k]-(1-y)
@@ -160,21 +187,15 @@ func (c *ControlLog) terms(e *logged.Event, y float64) {
 		}
 		s.lower.add(lo[:])
 		s.upper.add(up[:])
-		if end != nil {
-			end.lower.add(lo[:], second, y)
-			end.upper.add(up[:], second, 1-y)
-		}
+		end.lower.add(lo[:], second, y)
+		end.upper.add(up[:], second, 1-y)
 		*point += q + float64(w*(y-q))
 		return w
 	}
-	var m, x, d *twoEnd
-	if ended != nil {
-		m, x, d = &ended.model, &ended.control, &ended.difference
-	}
-	wm := value(pi, &r.model, m, &r.points[0])
-	wc := value(own, &r.control, x, &r.points[1])
+	wm := value(pi, &r.model, &end.model, &r.points[0])
+	wc := value(own, &r.control, &end.control, &r.points[1])
 	none := 0.0
-	value(c.half, &r.difference, d, &none)
+	value(c.half, &r.difference, &end.difference, &none)
 	r.points[2] += float64((wm - wc) * (y - q))
 	r.like.add(variation(c.half, law))
 	r.plan.add(law, c.half, y, e.Time)
@@ -211,7 +232,7 @@ type ControlResult struct {
 	Model      ControlValue `json:"model" doc:"what a decision of the model earns"`
 	Control    ControlValue `json:"control" doc:"what a decision of the control group earns"`
 	Difference ControlValue `json:"difference" doc:"model less control"`
-	Ended      int          `json:"decisions_for_this_n" doc:"decisions behind for_this_n: those before the first whose window is open"`
+	Ended      int          `json:"decisions_for_this_n" doc:"decisions behind for_this_n: where decisions wait for a reward, those before the first whose window is open"`
 	Settled    string       `json:"settled" enum:"better,worse,no" doc:"what the interval at every look says of the model"`
 	Sentence   string       `json:"sentence" doc:"the comparison in words"`
 	Before     int          `json:"before" doc:"decisions of earlier comparisons, with another control or none behind them"`
@@ -220,8 +241,21 @@ type ControlResult struct {
 	ByUnit     *UnitGroups  `json:"by_unit,omitempty" doc:"of a model with units: all decisions, by the groups of their units"`
 }
 
-// Result returns the comparison. why says why there is none, "" where there is one.
-func (c *ControlLog) Result() (r *ControlResult, why string) {
+// clone returns a copy.
+func (t *twoEnd) clone() twoEnd { return twoEnd{t.lower.clone(), t.upper.clone()} }
+
+func (s *endSide) clone() *endSide {
+	c := *s
+	c.bets = slices.Clone(s.bets)
+	for i := range c.bets {
+		c.bets[i].spans = slices.Clone(s.bets[i].spans)
+	}
+	return &c
+}
+
+// Result returns the comparison. pending says that decisions behind those that were added, or between them, wait for their
+// reward. why says why there is none, "" where there is one.
+func (c *ControlLog) Result(pending bool) (r *ControlResult, why string) {
 	x := &c.run
 	switch {
 	case c.trouble != "":
@@ -237,6 +271,10 @@ func (c *ControlLog) Result() (r *ControlResult, why string) {
 	if x.first {
 		r.Plays = "first"
 	}
+	ends := x.ended
+	if x.early > 0 && !pending {
+		ends, r.Ended = x.whole, x.n
+	}
 	value := func(s *twoSided, end *twoEnd, sum float64) (v ControlValue, err error) {
 		lo, hi, err := s.value(c.level)
 		if err != nil {
@@ -244,16 +282,16 @@ func (c *ControlLog) Result() (r *ControlResult, why string) {
 		}
 		v.Every = Pair{c.lo + float64(scale*lo), c.lo + float64(scale*hi)}
 		v.Mean = within(c.lo+float64(scale*(sum/n)), v.Every)
-		if lo, hi = end.lower.bound(0, 1), 1-end.upper.bound(0, 1); lo <= hi && x.final > 0 {
+		if lo, hi = end.lower.bound(0, 1), 1-end.upper.bound(0, 1); lo <= hi && r.Ended > 0 {
 			v.AtEnd = &Pair{c.lo + float64(scale*lo), c.lo + float64(scale*hi)}
 		}
 		return v, nil
 	}
 	var err error
-	if r.Model, err = value(&x.model, &x.ended.model, x.points[0]); err != nil {
+	if r.Model, err = value(&x.model, &ends.model, x.points[0]); err != nil {
 		return nil, err.Error()
 	}
-	if r.Control, err = value(&x.control, &x.ended.control, x.points[1]); err != nil {
+	if r.Control, err = value(&x.control, &ends.control, x.points[1]); err != nil {
 		return nil, err.Error()
 	}
 	lo, hi, err := x.difference.difference(c.level)
@@ -270,8 +308,8 @@ func (c *ControlLog) Result() (r *ControlResult, why string) {
 	}
 	d.Every = twice(p)
 	d.Mean = within(scale*(x.points[2]/n), d.Every)
-	e := &x.ended.difference
-	if p, err := cut(e.lower.bound(-1, 1), -e.upper.bound(-1, 1), x.like.most(x.n)); err == nil && x.final > 0 {
+	e := &ends.difference
+	if p, err := cut(e.lower.bound(-1, 1), -e.upper.bound(-1, 1), x.like.most(x.n)); err == nil && r.Ended > 0 {
 		p = twice(p)
 		d.AtEnd = &p
 	}
@@ -286,6 +324,11 @@ func (c *ControlLog) Result() (r *ControlResult, why string) {
 	}
 	r.Sentence = r.say()
 	return r, ""
+}
+
+// Plan says how many decisions of this kind settle a difference, in units of reward; 0: a tenth of what a decision earns.
+func (c *ControlLog) Plan(difference float64) (*ControlPlanned, error) {
+	return c.run.plan.Plan(c.run.share, difference, math.NaN(), c.lo, c.hi, c.level)
 }
 
 // say is the comparison in a sentence.

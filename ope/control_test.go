@@ -92,8 +92,8 @@ var (
 // decisions so far lies in their intervals, in all looks of a log together with the probability of the level, and those for
 // a fixed n cover a model that does not learn. Planted: a log that says another share than the one that drew.
 func TestControlCovers(t *testing.T) {
-	logs, n := 60, 4000
-	if os.Getenv("TROUPE_LONG") != "" {
+	logs, n := 40, 4000
+	if os.Getenv("TROUPE_RECORD") != "" {
 		logs = 400
 	}
 	for name, w := range map[string]controlWorld{
@@ -145,7 +145,7 @@ func (w controlWorld) missed(logs, n int, spoil func(*logged.Event)) (out [3]int
 				return
 			}
 			look *= 1.2
-			r, why := c.Result()
+			r, why := c.Result(true)
 			if why != "" {
 				miss = [3]bool{true, true, true}
 				return
@@ -167,8 +167,8 @@ func (w controlWorld) missed(logs, n int, spoil func(*logged.Event)) (out [3]int
 // TestControlAtEnd: the interval for a fixed n covers, of a model that does not learn, and is narrower than the one at every
 // look.
 func TestControlAtEnd(t *testing.T) {
-	logs, n := 100, 4000
-	if os.Getenv("TROUPE_LONG") != "" {
+	logs, n := 60, 4000
+	if os.Getenv("TROUPE_RECORD") != "" {
 		logs = 400
 	}
 	w := controlWorld{share: .1, floor: 1, means: plain} // uniform: the model never learns
@@ -194,7 +194,7 @@ func TestControlAtEnd(t *testing.T) {
 			e.Control.Mix(e.Law)
 			c.Add(e)
 		})
-		x, why := c.Result()
+		x, why := c.Result(true)
 		if why != "" || x.Difference.AtEnd == nil {
 			t.Fatal(why)
 		}
@@ -219,17 +219,17 @@ func TestControlSame(t *testing.T) {
 	w := controlWorld{share: .2, floor: 1, means: plain}
 	c := NewControlLog(0, 1, .95)
 	w.play(1, 500, func(_ int, e *logged.Event, _, _ float64) { c.Add(e) })
-	r, why := c.Result()
+	r, why := c.Result(true)
 	if why != "" || r.Difference.Mean != 0 || r.Difference.Every[1] > 1e-9 || r.Difference.Every[0] < -1e-9 || r.Decisions != 500 {
 		t.Errorf("a model that plays what its control plays: %+v %s", r, why)
 	}
 	w.first = true
 	w.play(2, 300, func(_ int, e *logged.Event, _, _ float64) { c.Add(e) })
-	if r, _ = c.Result(); r.Decisions != 300 || r.Before != 500 || r.Plays != "first" {
+	if r, _ = c.Result(true); r.Decisions != 300 || r.Before != 500 || r.Plays != "first" {
 		t.Errorf("another control: %+v", r)
 	}
 	c.Add(&logged.Event{K: 3, Law: []float64{1, 0, 0}, Propensity: 1, Position: logged.NoPosition})
-	if r, why = c.Result(); why != "the newest decisions have no control group" {
+	if r, why = c.Result(true); why != "the newest decisions have no control group" {
 		t.Errorf("no control: %+v %s", r, why)
 	}
 }
@@ -266,21 +266,28 @@ func TestControlPoints(t *testing.T) {
 // comparison by unit, which covers.
 func TestControlUnits(t *testing.T) {
 	w := controlWorld{share: .3, floor: 1, means: plain, units: 5, carry: true}
-	missed := 0
+	missed, sequence := 0, 0
 	const logs = 100
 	for seed := range uint64(logs) {
 		c := NewControlLog(0, 1, .95)
 		w.play(seed, 5000, func(_ int, e *logged.Event, _, _ float64) { c.Add(e) })
-		r, why := c.Result()
+		r, why := c.Result(true)
 		if why != "" || r.Decisions != 1000 || r.Again != 4000 || r.ByUnit == nil || r.ByUnit.Normal == nil {
 			t.Fatalf("%+v %s", r, why)
 		}
 		if p := r.ByUnit.Normal; .2 < p[0] || .2 > p[1] { // uniform play of both, and .2 less in the control
 			missed++
 		}
+		if p := r.Difference.Every; .2 < p[0] || .2 > p[1] || r.Difference.Mean == 0 {
+			sequence++
+		}
+		w.play(seed, 5000, func(_ int, e *logged.Event, _, _ float64) { c.Add(e) })
+		if r, _ = c.Result(true); r.Decisions != 1000 || r.Again != 9000 {
+			t.Fatalf("units that were seen: %+v", r)
+		}
 	}
-	if missed > binomialMost(logs, .05) {
-		t.Errorf("the comparison by unit misses in %d of %d", missed, logs)
+	if missed > binomialMost(logs, .05) || sequence > binomialMost(logs, .05) {
+		t.Errorf("the comparison by unit misses in %d of %d, that at every look in %d", missed, logs, sequence)
 	}
 }
 
@@ -320,10 +327,10 @@ func TestControlPlan(t *testing.T) {
 				e.Add(ev)
 			}
 		})
-		if y, _ := c.Result(); y.Settled == "better" {
+		if y, _ := c.Result(true); y.Settled == "better" {
 			settled++
 		}
-		if y, _ := e.Result(); y.Difference.AtEnd[0] > 0 {
+		if y, _ := e.Result(true); y.Difference.AtEnd[0] > 0 {
 			atEnd++
 		}
 	}
@@ -336,5 +343,28 @@ func TestControlPlan(t *testing.T) {
 	}
 	if _, err := p.Plan(.1, .9, .5, 0, 1, .95); err == nil {
 		t.Error("a difference that cannot be is planned")
+	}
+}
+
+// TestControlEarly: where decisions wait, the interval for a fixed n ends before the first early event; where none does it
+// is that of all, the same as if none had been early.
+func TestControlEarly(t *testing.T) {
+	w := controlWorld{share: .2, floor: .1, means: plain}
+	a, b, half := NewControlLog(0, 1, .95), NewControlLog(0, 1, .95), NewControlLog(0, 1, .95)
+	w.play(3, 400, func(i int, e *logged.Event, _, _ float64) {
+		a.Add(e)
+		if i < 200 {
+			half.Add(e)
+		}
+		e.Early = i >= 200
+		b.Add(e)
+	})
+	want, _ := a.Result(true)
+	if got, _ := b.Result(false); got.Ended != 400 || *got.Difference.AtEnd != *want.Difference.AtEnd {
+		t.Errorf("none waits: %+v, want %+v", got.Difference, want.Difference)
+	}
+	want, _ = half.Result(true)
+	if got, _ := b.Result(true); got.Ended != 200 || *got.Difference.AtEnd != *want.Difference.AtEnd {
+		t.Errorf("some wait: %+v, want %+v", got.Difference, want.Difference)
 	}
 }

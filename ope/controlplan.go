@@ -16,6 +16,7 @@ type ControlPlan struct {
 	sum     float64 // of the rewards in [0, 1]
 	n       int
 	half    []float64
+	seen    unitSet
 }
 
 // ControlPlanned is the answer for one difference. A number of decisions is 0 where more than 10¹² would be needed.
@@ -29,14 +30,22 @@ type ControlPlanned struct {
 }
 
 // Add takes the law of a model without a control group at an event, as if it had the group g, and its reward in units of
-// lo and hi.
+// lo and hi. Of a unit it takes the first event, and the groups in place of the actions, as [ControlLog] does.
 func (p *ControlPlan) Add(e *logged.Event, g logged.Control, lo, hi float64) {
-	if e.Law == nil {
+	var law, pi, own []float64
+	switch {
+	case e.Unit != "":
+		if p.seen.before(e.Unit) {
+			return
+		}
+		law, pi, own = []float64{1 - g.Share, g.Share}, []float64{1, 0}, []float64{0, 1}
+	case e.Law == nil:
 		return
+	default:
+		law = append([]float64(nil), e.Law...)
+		g.Mix(law)
+		pi, own = g.Groups(nil, law)
 	}
-	law := append([]float64(nil), e.Law...)
-	g.Mix(law)
-	pi, own := g.Groups(nil, law)
 	p.half = sized(p.half, len(law))
 	for a, x := range law {
 		p.half[a] = max(0, x+(own[a]-pi[a])/2)
@@ -62,13 +71,16 @@ func (p *ControlPlan) add(law, half []float64, y float64, at time.Time) {
 }
 
 // Plan says it for a difference in units of reward, the model being better, and rewards in [lo, hi]. rate is the mean reward
-// of all decisions in units of reward, NaN for that of the events.
+// of all decisions in units of reward, NaN for that of the events. A difference of 0 is a tenth of what a decision earns.
 func (p *ControlPlan) Plan(share, difference, rate, lo, hi, level float64) (*ControlPlanned, error) {
 	if rate != rate {
 		if p.n == 0 {
 			return nil, errors.New("no decision has a law")
 		}
 		rate = lo + float64((hi-lo)*(p.sum/float64(p.n)))
+	}
+	if difference == 0 {
+		difference = (rate - lo) / 10
 	}
 	planner, err := NewPlanner(PlanOptions{Rate: 1 - (rate-lo)/(hi-lo), Level: level, Rewards: Pair{lo, hi}})
 	if err != nil {

@@ -46,6 +46,8 @@ type Result struct {
 	// Ranking is all targets by the value of their difference to what ran, the largest first; those with one value stand
 	// as they were given.
 	Ranking []string `json:"ranking,omitempty"`
+	// Control compares the model that ran with its control group, nil for a log without one.
+	Control *ControlResult `json:"control,omitempty"`
 	// Coin says whether choosing pays, nil for a log without costs.
 	Coin *CoinResult `json:"coin,omitempty"`
 	// Propensities is the model of the logger where they are estimated.

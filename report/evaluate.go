@@ -111,6 +111,7 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 		AtEnd            string
 		Command          string
 		Coins            []coinView
+		Control          *controlView
 	}{shell: newShell("evaluation", forest.Looks, 0, 0), Command: meta.Command,
 		Sequence: r.Assumptions.Sequence, AtEnd: r.Assumptions.AtEnd,
 		Normal: r.Assumptions.Normal, Warnings: r.Warnings, Level: fmt.Sprintf("%g", math.Round(1e4*r.Level)/100)}
@@ -152,6 +153,11 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 		}
 	}
 	view.Coins = coinViews(r.Coin)
+	if view.Control = controlViewOf(r.Control, dec); view.Control != nil { // it is the question that the log was made for
+		view.Verdict = strings.TrimSpace(view.Head + " " + view.Verdict)
+		view.Head = r.Control.Sentence
+		view.Title, view.About = view.Head, view.Verdict
+	}
 	view.Facts = []string{chart.Count(r.Log.Events) + " decisions", r.Log.Format, rewardsText(r.Rewards),
 		"reward model " + r.Q, map[string]string{"yes": "the logger learned", "no": "the logger did not learn",
 			"unknown": "not known whether the logger learned"}[r.Log.Adaptive]}
@@ -215,6 +221,42 @@ func evaluatedLead(r *ope.Result, t *ope.Evaluated, h *headline.Target, dec int)
 	}
 	return "Whenever you look, the difference is " + between(u.Sequence) + " a decision. For this question " + chart.Count(r.Log.Events) +
 		" decisions are worth " + chart.Number(t.Diagnostics.ESS, 0) + "."
+}
+
+// controlView is whether a model pays, against its control group.
+type controlView struct {
+	Note string
+	Rows []evaluateRow
+}
+
+func controlViewOf(c *ope.ControlResult, dec int) *controlView {
+	if c == nil {
+		return nil
+	}
+	plays := "a uniform action"
+	if c.Plays == "first" {
+		plays = "the first action"
+	}
+	v := &controlView{Note: fmt.Sprintf("%s decisions, %s of them in the control group, which plays %s; every one counts for both, by its "+
+		"probabilities. For this n: where it was fixed beforehand, and the world does not change.", chart.Count(c.Decisions),
+		chart.Count(c.Controlled), plays)}
+	if u := c.ByUnit; u != nil {
+		v.Note += fmt.Sprintf(" Of each unit the first decision counts, for its group. All decisions by the groups of units: %s and %s",
+			chart.Number(u.Model, dec), chart.Number(u.Control, dec))
+		if u.Normal != nil {
+			v.Note += ", a difference of " + pairText(u.Normal, dec, true) + " (normal, for one look)"
+		}
+		v.Note += "."
+	}
+	for _, x := range []struct {
+		name   string
+		v      *ope.ControlValue
+		signed bool
+	}{{"the model", &c.Model, false}, {"the control group", &c.Control, false}, {"difference", &c.Difference, true}} {
+		v.Rows = append(v.Rows, evaluateRow{Name: x.name, Value: chart.Number(x.v.Mean, dec), Sure: pairText(&x.v.Every, dec, x.signed),
+			Large: pairText(x.v.AtEnd, dec, x.signed)})
+	}
+	return v
 }
 
 // coinView is whether choosing pays.

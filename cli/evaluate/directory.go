@@ -88,11 +88,13 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context,
 			return nil, err
 		}
 	}
+	ending := false
 	emit := func(settled *joined.Decided) error {
 		ev, err := d.j.Event(settled)
 		if err != nil || ev == nil {
 			return err
 		}
+		ev.Early = ending
 		if r := e.read.Rewards; e.in.Rewards != "" && !(ev.Reward >= r[0] && ev.Reward <= r[1]) {
 			return term.Misuse(fmt.Errorf("entry %d, record %d: reward: %g, expected a reward in [%g, %g] "+
 				"(--rewards)", settled.Seq, settled.Key.Index, ev.Reward, r[0], r[1]))
@@ -120,6 +122,7 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context,
 			err = d.j.Gap()
 		}
 		if err == nil {
+			ending = true
 			err = d.j.End(emit)
 		}
 		if err == nil && e.plan.on {
@@ -337,7 +340,7 @@ func (e *evaluation) serverDoubts(f *filtered, r *ope.Result) {
 	for _, t := range r.Targets {
 		r.Unsure(t, why)
 	}
-	r.Coin = nil // its intervals are sequences
+	r.Coin, r.Control = nil, nil // their intervals are sequences
 	r.Warnings = append(r.Warnings, "no sequence: "+why)
 }
 

@@ -102,6 +102,9 @@ With several targets it prints the set that may still be best, and why each othe
 the difference for each segment. --plan says before there are rewards how many decisions would settle
 a difference: from the laws of LOG and --target, or without LOG from --actions, --floor and --rate.
 
+The log of a model with a control group is answered from it first: what the model earns, what the control group
+earns, and the difference.
+
 With --knob the action is a number that the logger drew from a density, LOG a table with a header, and a
 target a column of it or a number. What is estimated is the target smoothed by a kernel.
 
@@ -117,7 +120,8 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
   troupe evaluate log.jsonl --target a.toml --target b.toml --by context.city
   troupe evaluate log.jsonl --target candidate.toml --split 0.5 --plan --rate 0.05 --difference 10%
   troupe evaluate prices.csv --knob price,density=f,reward=profit --target new_price --target 9.5
-  troupe evaluate --plan --actions 10 --floor 0.1 --rate 0.05`,
+  troupe evaluate --plan --actions 10 --floor 0.1 --rate 0.05
+  troupe evaluate --plan --control 0.05 --actions 3 --floor 0.01 --rate 0.05 --difference 20%`,
 		Args: term.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -136,6 +140,9 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 				return err
 			}
 			if len(args) == 0 && e.plan.on {
+				if e.plan.control != "" {
+					return e.plannedControl(cmd.OutOrStdout())
+				}
 				return e.planned(ctx, cmd.OutOrStdout())
 			}
 			if len(args) == 0 {
@@ -205,6 +212,7 @@ type filtered struct {
 	left        int
 	bare        int // events without candidates
 	coin        *ope.CoinLog
+	control     *ope.ControlLog
 	units       map[string]bool // of events that were left out: the draws of their later ones were known
 }
 
@@ -240,6 +248,9 @@ func (f *filtered) Read(e *logged.Event) error {
 			}
 			if f.coin != nil {
 				f.coin.Add(e)
+			}
+			if f.control != nil {
+				f.control.Add(e)
 			}
 			return nil
 		}
@@ -601,7 +612,7 @@ func (e *evaluation) result(ctx context.Context, out io.Writer) (*ope.Result, er
 		lo, hi = o.Rewards[0], o.Rewards[1]
 	}
 	if lo < hi && hi-lo < math.Inf(1) && o.NoSequence == "" {
-		f.coin = ope.NewCoinLog(lo, hi)
+		f.coin, f.control = ope.NewCoinLog(lo, hi), ope.NewControlLog(lo, hi, e.level)
 	}
 	r, err := ope.Evaluate(ctx, f, o)
 	if err != nil {
@@ -616,6 +627,7 @@ func (e *evaluation) result(ctx context.Context, out io.Writer) (*ope.Result, er
 	}
 	r.Warnings = append(r.Warnings, e.notes...)
 	e.describe(r, f, skip)
+	controlOf(r, f.control)
 	e.serverDoubts(f, r)
 	if format := f.r.Format(); f.bare > 0 && (format == "export" || format == "server") {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%s without candidates (log_candidates = \"none\"): targets and "+

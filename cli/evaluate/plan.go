@@ -22,6 +22,7 @@ type planningFlags struct {
 	rate, floor float64
 	chance      float64
 	differences string
+	control     string
 }
 
 func (p *planningFlags) add(f *pflag.FlagSet) {
@@ -32,12 +33,14 @@ func (p *planningFlags) add(f *pflag.FlagSet) {
 	f.Float64Var(&p.rate, "rate", 0.5, "with --plan: what runs earns this share of the range of rewards")
 	f.Float64Var(&p.floor, "floor", 0, "with --plan and no log: the logger plays one of --actions, and all of them "+
 		"with this share; the target plays another one")
+	f.StringVar(&p.control, "control", "", "with --plan and no log: a control group of this share that plays a uniform action, or "+
+		"with 0.05,first the first one; it earns --rate")
 	f.Float64Var(&p.chance, "chance", 0.8, "with --plan: chance that so many decisions settle it")
 }
 
 // check refuses the flags of a plan without one.
 func (p *planningFlags) check(f *pflag.FlagSet) error {
-	for _, name := range []string{"difference", "rate", "floor", "chance"} {
+	for _, name := range []string{"difference", "rate", "floor", "chance", "control"} {
 		if !p.on && f.Changed(name) {
 			return term.Misuse(fmt.Errorf("--%s is for --plan", name))
 		}
@@ -52,6 +55,10 @@ func (p *planningFlags) check(f *pflag.FlagSet) error {
 	case f.Changed("by"):
 		return term.Misuse(errors.New("--by and --plan: one at a time; a segment needs as many decisions of its own " +
 			"as the whole"))
+	case f.Changed("control") && f.NArg() > 0:
+		return term.Misuse(errors.New("--control is for a plan without a log: a server plans from its own, GET /v1/models/NAME/control?share=0.05"))
+	case f.Changed("control") && f.Changed("chance"):
+		return term.Misuse(errors.New("--chance and --control: the plan of a control group is for a chance of 0.8"))
 	case f.Changed("floor") && f.NArg() > 0:
 		return term.Misuse(errors.New("--floor is for a plan without a log: a log has the laws themselves"))
 	}

@@ -30,6 +30,7 @@ func printResult(w io.Writer, r *ope.Result, page, source string) {
 		line("actions", term.Numbered(n))
 	}
 	decimals := decimalsOf(r)
+	printControl(w, r, decimals, line)
 	if len(r.Targets) >= shortTable {
 		printShort(w, r, decimals)
 		for _, t := range r.Targets {

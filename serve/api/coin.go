@@ -71,7 +71,7 @@ func (a *coinCalls) compare(ctx context.Context, m *serve.Model) (*coinView, err
 	if err != nil {
 		return nil, err
 	}
-	from := coinFrom(start.From, m.Created.Seq, start.Applied)
+	from := blockFrom(start.From, m.Created.Seq, start.Applied, coinBlock)
 	v := &coinView{From: from, To: max(start.Applied, from), Level: coinLevel}
 	if from > start.Applied {
 		v.Why = "there is no decision yet"
@@ -104,12 +104,12 @@ func (a *coinCalls) compare(ctx context.Context, m *serve.Model) (*coinView, err
 	return v, nil
 }
 
-// coinFrom returns where the comparison begins in a log from entry first to applied, for a model that was created at an
-// entry.
-func coinFrom(first, created, applied uint64) uint64 {
+// blockFrom returns where a comparison begins in a log from entry first to applied, for a model that was created at an
+// entry: with the block before that of the newest entry.
+func blockFrom(first, created, applied, entries uint64) uint64 {
 	from := max(first, created, 1)
-	if block := applied / coinBlock; block > 0 {
-		from = max(from, (block-1)*coinBlock+1)
+	if block := applied / entries; block > 0 {
+		from = max(from, (block-1)*entries+1)
 	}
 	return from
 }

@@ -97,7 +97,7 @@ func TestCoinStretch(t *testing.T) {
 		{1, 1, 1, 1}, {1, 5, 9, 5}, {1, 1, 16383, 1}, {1, 1, 16384, 8193}, {1, 1, 24575, 8193}, {1, 1, 24576, 16385},
 		{20000, 1, 24576, 20000}, {1, 24000, 24576, 24000},
 	} {
-		if got := coinFrom(x.first, x.created, x.applied); got != x.from {
+		if got := blockFrom(x.first, x.created, x.applied, coinBlock); got != x.from {
 			t.Errorf("%+v: from %d", x, got)
 		}
 	}

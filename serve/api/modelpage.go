@@ -37,6 +37,7 @@ type modelPages struct {
 	opts    *Options
 	decides *decisionCalls
 	coins   *coinCalls
+	pays    *controlCalls
 	faults  *faults
 	exports chan struct{} // semaphore of those that read the whole log
 }
@@ -60,6 +61,7 @@ type modelView struct {
 	Curve                   *curve
 	CurveText               []string
 	Coins                   []coinPage
+	Control                 *controlPage
 	Actions                 []actionRow
 	MoreActions             int
 	Histogram               *histogram
@@ -295,6 +297,9 @@ func (a *modelPages) viewOf(ctx context.Context, m *serve.Model, h *modelHistory
 	t := termsOf(m)
 	v.curve(h, &t, func() *againstUniform { return h.against(ctx, m, &t) })
 	v.Coins = a.coins.pages(ctx, m, h)
+	if v.Control = a.pays.page(ctx, m, h); v.Control != nil {
+		v.Lead = append(v.Lead, v.Control.Sentence)
+	}
 	v.Actions, v.MoreActions = actionsOf(h, &t)
 	v.Histogram = histogramOf(h)
 	v.Decisions = newestDecisions(h)

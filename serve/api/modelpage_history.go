@@ -90,6 +90,7 @@ type modelHistory struct {
 	candidates bool
 	kept       int  // bytes of candidates, about
 	costs      bool // a decision says what its actions cost
+	controlled bool // a decision has a control group
 }
 
 // step is one record on its way from the log to the join.
@@ -212,6 +213,7 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 		}
 		h.keepCandidates(d, x)
 		h.clock, h.costs = max(h.clock, x.Time), h.costs || len(x.Costs) > 0
+		h.controlled = h.controlled || x.Group != eventlog.NoGroup
 		return step{serve.LogRecord{Seq: r.Seq, Event: r.Event}, d}
 	case *eventlog.Reward:
 		y := *x
@@ -237,7 +239,7 @@ func (h *modelHistory) keepCandidates(d *past, x *eventlog.Decision) {
 	}
 	d.whole = &eventlog.Decision{Time: x.Time, Offered: x.Offered, Index: x.Index, Num: x.Num, Den: x.Den,
 		Full: slices.Clone(x.Full), Law: slices.Clone(x.Law), Voters: x.Voters, Groups: slices.Clone(x.Groups),
-		Floor: x.Floor}
+		Floor: x.Floor, Group: x.Group, Control: x.Control, ControlFirst: x.ControlFirst}
 }
 
 // atomsOf keeps the context of a decision whose features are hashed.

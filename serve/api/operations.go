@@ -19,12 +19,14 @@ type calls struct {
 	copies    *copyCalls
 	nodes     *nodeCalls
 	coins     *coinCalls
+	controls  *controlCalls
 }
 
 func newCalls(svc serve.Service, most int, m *metrics, f *faults, exports chan struct{}, drained *atomic.Bool) *calls {
 	models := &modelCalls{svc, make(chan struct{}, maxImports)}
 	return &calls{models, &catalogueCalls{models, svc}, &decisionCalls{svc, most, f}, &rewardCalls{svc, m, f},
-		&eventCalls{svc}, &recordCalls{svc, exports, f}, &copyCalls{svc}, &nodeCalls{svc, drained}, &coinCalls{svc, exports}}
+		&eventCalls{svc}, &recordCalls{svc, exports, f}, &copyCalls{svc}, &nodeCalls{svc, drained}, &coinCalls{svc, exports},
+		&controlCalls{svc, exports}}
 }
 
 // operations are those under /v1.
@@ -100,6 +102,12 @@ func (c *calls) modelOperations() []op {
 			doc: "For requests with costs: the newest decisions against the best coin between two actions of the same mean " +
 				"cost, with an interval that holds at every look, and one sentence.",
 			route: on(c.coins.get)},
+		{id: "getControl", method: "GET", path: "/v1/models/{model}/control", scope: Read,
+			summary: "Read whether the model pays, against its control group",
+			doc: "What a decision of the model earns, what one of the control group earns, and the difference, each with an interval " +
+				"that holds at every look and one for a number of decisions that was fixed beforehand; and one sentence. With share " +
+				"how many decisions a control group would need, before there is one.",
+			route: on(c.controls.get)},
 	}
 }
 

@@ -175,7 +175,7 @@ func (w *world) step(t testing.TB, d *dice) {
 	case 14:
 		w.ns.Add(int64(pick(d, time.Millisecond, time.Second, time.Minute, time.Hour)))
 	case 15:
-		w.send(t, "GET", pick(d, "/v1/models/"+m, "/v1/models", "/v1/events/"+event, "/v1/models/"+m+"/state", "/v1/models/"+m+"/coin"), "")
+		w.send(t, "GET", pick(d, "/v1/models/"+m, "/v1/models", "/v1/events/"+event, "/v1/models/"+m+"/state", "/v1/models/"+m+"/coin", "/v1/models/"+m+"/control", "/v1/models/"+m+"/control?share=.1"), "")
 	}
 }
 

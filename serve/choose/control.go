@@ -14,8 +14,9 @@ import (
 //	p(i) = (1 − s)·π(i) + s·c(i),   c(i) = 1/K, or 1{i = 0} where it plays the first one.
 //
 // A decision of the control draws with numbers of its own, so the model's draw is what it would have been. Of a model with
-// units it is the unit that is in a group, for the life of the model (its root: clones draw anew, rollbacks do not). A unit
-// is in the control where its number in [0, 1) is below s, so a larger share keeps those who were in it.
+// units it is the unit that is in a group, for the life of the model (its root: clones draw anew, rollbacks do not) and for
+// what the control plays. A unit is in the control where its number in [0, 1) is below s, so a larger share keeps those who
+// were in it.
 type control struct {
 	parts uint64 // s in millionths; 0: there is none
 	first bool
@@ -69,7 +70,7 @@ func (w *Worker) Group(nonce eventlog.ID, c Choice) Choice {
 	}
 	source := draw(v.Seed, v.ID, nonce).Sub(controlDraw)
 	c.Group = eventlog.GroupModel
-	if uint64(w.unit.coin(v, source).Intn(0, eventlog.FloorUnit)) < w.control.parts {
+	if uint64(w.unit.coin(v, source, w.control.first).Intn(0, eventlog.FloorUnit)) < w.control.parts {
 		c.Group, c.Index = eventlog.GroupControl, 0
 		if !w.control.first {
 			c.Index = source.Intn(1, w.Offer.Count())
@@ -80,9 +81,13 @@ func (w *Worker) Group(nonce eventlog.ID, c Choice) Choice {
 }
 
 // coin returns the source of the number that says whether a unit is in the control group: that of the decision without one.
-func (a assignment) coin(v *Version, decision rng.Source) rng.Source {
+func (a assignment) coin(v *Version, decision rng.Source, first bool) rng.Source {
 	if a.unit == 0 {
 		return decision
 	}
-	return draw(v.Seed, v.Root, eventlog.ID(mix(mix(uint64(a.unit), controlUnit), fibonacci))).Sub(controlDraw)
+	plays := uint64(controlUnit)
+	if first {
+		plays++
+	}
+	return draw(v.Seed, v.Root, eventlog.ID(mix(mix(uint64(a.unit), plays), fibonacci))).Sub(controlDraw)
 }
