@@ -89,7 +89,8 @@ func NewBudgeted(o BudgetedOptions, p Problem) (*Budgeted, error) {
 	}
 	if !bandit.Heeds(base) {
 		return nil, spec.Errorf("base.kind", "is a %T, which looks at the vectors alone and would ignore prices; expected "+
-			"effects, sparse, auto (link = \"linear\"), atoms, ensemble, ts, linucb, greedy, epsilon-greedy, or mixed of these",
+			"effects, sparse, auto (link = \"linear\"), atoms, ats, ensemble, lee-oh, lvr, ts, linucb, greedy, epsilon-greedy, "+
+			"or mixed of these",
 			base)
 	}
 	fill(&o.Rule, "dual")

@@ -66,7 +66,7 @@ func FromSaved(s *fold.Saved) *Version {
 // ErrOld: the state of a version is gone, because there is a newer version.
 var ErrOld = errors.New("there is a newer version")
 
-// Fresh returns an error unless the policy draws its members anew for each decision (key = "decision"). Only then are
+// Fresh returns an error unless the policy draws new members for each decision (key = "decision"). Only then are
 // decisions on one state independent, so that the law without the members of a decision is the law given everything
 // before it. Members that are kept, or that several decisions share, are shown by earlier actions.
 func (v *Version) Fresh() error {
@@ -85,8 +85,8 @@ func (v *Version) Fresh() error {
 		return fmt.Errorf(`the policy is %v with key = %q, expected key = "decision": decisions share their members, `+
 			`and earlier actions reveal them`, raw["kind"], key)
 	}
-	return fmt.Errorf(`the policy is %v, expected one that draws its members anew for each decision `+
-		`(effects; key = "decision" of atoms, auto, logistic)`, raw["kind"])
+	return fmt.Errorf(`the policy is %v, expected one that draws new members for each decision `+
+		`(effects; key = "decision" of atoms, auto, logistic, sparse)`, raw["kind"])
 }
 
 // Redraws reports whether Redraw draws by the rule by which a decision of this version was played. Floors of actions

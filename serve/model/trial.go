@@ -153,7 +153,8 @@ func (c *Compiled) CheckBudget() error {
 	}
 	if !bandit.Heeds(p) {
 		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"], "looks at features alone and would ignore the "+
-			"prices of a budget; expected effects, auto (link = \"linear\"), atoms, ensemble, greedy or epsilon-greedy")
+			"prices of a budget; expected effects, sparse, auto (link = \"linear\"), atoms, ensemble, linucb, lvr, "+
+			"greedy, epsilon-greedy or mixed")
 	}
 	return nil
 }
