@@ -13,12 +13,13 @@ var ofTheMachine = map[string]struct {
 	n   int
 	why string
 }{
-	"serve/api/api.go":            {1, "the deadline of a connection"},
-	"serve/api/hot.go":            {3, "deadlines of a connection and of a request's context, which the runtime keeps"},
-	"serve/api/export.go":         {2, "deadlines of a connection"},
-	"eventlog/void.go":            {1, "a tool beside the nodes"},
-	"eventlog/snapshot.go":        {1, "a file that another process of the machine is writing"},
-	"eventlog/natslog/natslog.go": {1, "CheckCredentials, which has no options"},
+	"serve/api/api.go":                {1, "the deadline of a connection"},
+	"serve/api/hot.go":                {3, "deadlines of a connection and of a request's context, which the runtime keeps"},
+	"serve/api/export.go":             {2, "deadlines of a connection"},
+	"eventlog/void.go":                {1, "a tool beside the nodes"},
+	"eventlog/snapshot.go":            {1, "a file that another process of the machine is writing"},
+	"eventlog/raftlog/raftnet/net.go": {1, "deadlines of a connection"},
+	"eventlog/natslog/natslog.go":     {1, "CheckCredentials, which has no options"},
 }
 
 // TestOneClock: the server and its log take time from the clock of their options (package timing) alone. Time of day,
