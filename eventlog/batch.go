@@ -84,6 +84,7 @@ func (h Header) MessageID() string {
 type Batch struct {
 	Header
 	Hash Hash
+	Size int // in bytes, where it was read
 	// Void: a Chain found that the batch was stored too far behind After. No record of it has an effect.
 	Void bool
 	// Unwritten says why a Chain found that no node of the cluster has written the entry, or that an operator has
@@ -227,13 +228,13 @@ func public(b Batch, err error) (Batch, error) {
 // bytes that are no batch the hash and the mark are returned with the error.
 func parseBatch(b []byte, decode bool, in *slate, k *BatchKeys) (Batch, error) {
 	mark, hash := k.check(b)
-	fail := func(err error) (Batch, error) { return Batch{Hash: hash, mark: mark}, err }
+	fail := func(err error) (Batch, error) { return Batch{Hash: hash, Size: len(b), mark: mark}, err }
 	h, rest, err := parseHeader(b)
 	if err != nil {
 		return fail(err)
 	}
 	if !decode && h.Epoch != 0 {
-		return Batch{Header: h, Hash: hash, mark: mark}, nil
+		return Batch{Header: h, Hash: hash, Size: len(b), mark: mark}, nil
 	}
 	records := in.begin(atMost(h.Count, rest))
 	for i := range h.Count {
@@ -252,7 +253,7 @@ func parseBatch(b []byte, decode bool, in *slate, k *BatchKeys) (Batch, error) {
 	if in != nil {
 		in.records = records
 	}
-	return Batch{Header: h, Hash: hash, mark: mark, records: records}, nil
+	return Batch{Header: h, Hash: hash, Size: len(b), mark: mark, records: records}, nil
 }
 
 // parseHeader checks the form and the checksum of a batch. It returns its header and the bytes of its

@@ -321,6 +321,10 @@ func (l *Disk) fail(err error) error {
 	return l.Err()
 }
 
+// StoresOnce implements StoresOnce: a batch is written when its outcome is known to this process, and a dump that is restored has
+// none twice.
+func (l *Disk) StoresOnce() {}
+
 // Append implements Log.
 func (l *Disk) Append(ctx context.Context, shard uint16, id string, batch []byte) (seq uint64, dup bool, err error) {
 	if err := ctx.Err(); err != nil {

@@ -81,16 +81,16 @@ func (o *GLMESOptions) Work(l Load) Work {
 func (o *EffectsOptions) Work(l Load) Work {
 	k, c := float64(max(l.Actions, 1)), float64(l.Context)
 	a := float64(l.Own) / k
-	coords := 1 + 3*(c+a)
+	coords, entry := 1+3*(c+a), 10.
 	ns := 1000 + 50*c + 100*a
 	if a > 0 {
 		parts := min(2*c+1, effectsParts) * min(2*a+1, effectsParts)
 		coords, ns = min(coords+parts, effectsJoint), ns+25*parts
-	} else {
-		coords = min(coords+c*c/2, effectsCoords)
+	} else { // each action has a block, and the variances are found over all blocks
+		coords, entry = min(coords+c*c/2, effectsCoords), 25
 	}
 	ns += coords * coords
-	return Work{Decide: nanoseconds(k * ns), Update: nanoseconds(100*(c+a) + 10*coords*coords)}
+	return Work{Decide: nanoseconds(k * ns), Update: nanoseconds(100*(c+a) + float64(entry*coords)*coords)}
 }
 
 // Sizes of package effects: the coordinates of a block for all actions, of one for each, and the values of one side that

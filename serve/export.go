@@ -8,15 +8,24 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
 	"troupe/serve/joined"
 )
 
-// warmUp is how far before a page the chain begins, so that a batch which was stored twice is given
-// once.
+// warmUp is how far before a page the chain begins where a batch may have been stored twice, so that it is given once. Entries have
+// up to a megabyte, so reading so many is not free.
 const warmUp = 256
+
+// before is how far before a page the chain begins.
+func (s *exports) before() uint64 {
+	if _, ok := s.log.(eventlog.StoresOnce); ok {
+		return 1
+	}
+	return warmUp
+}
 
 // exports give pieces of the log, as it is stored, as records and as decisions.
 type exports struct {
@@ -91,7 +100,8 @@ func (s *exports) Log(ctx context.Context, model string, from uint64, entries in
 func (s *exports) logRecords(
 	ctx context.Context, p *LogPage, first uint64, mine map[eventlog.ID]bool,
 ) iter.Seq2[LogRecord, error] {
-	from, next := p.From, p.Next
+	from, next, read := p.From, p.Next, &atomic.Int64{}
+	p.Read = read.Load
 	return func(yield func(LogRecord, error) bool) {
 		if next == from {
 			return
@@ -103,6 +113,7 @@ func (s *exports) logRecords(
 		}
 		defer done()
 		give := func(d eventlog.Delivery, outcomes []fold.Outcome) error {
+			read.Add(int64(d.Size))
 			for i, r := range d.Events() {
 				out, ok := s.logRecord(d, i, r, mine)
 				// another node was first, or the batch came too late or twice
@@ -117,7 +128,7 @@ func (s *exports) logRecords(
 		if s.joint {
 			err = s.counted(from, next-1, give)
 		} else {
-			err = s.plain(ctx, max(first, from-min(from, warmUp)), from, next-1, give)
+			err = s.plain(ctx, max(first, from-min(from, s.before())), from, next-1, give)
 		}
 		if err != nil && !errors.Is(err, errEnough) {
 			yield(LogRecord{}, &Error{Code: Unavailable, Want: "the log cannot be read", Err: err})

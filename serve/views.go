@@ -437,6 +437,8 @@ type LogPage struct {
 	Records iter.Seq2[LogRecord, error]
 	// All is Records with those that have no effect, which are Ignored.
 	All iter.Seq2[LogRecord, error]
+	// Read returns how many bytes of entries, of all models, were read by now.
+	Read func() int64
 }
 
 // LogRecord is one record and where it stands.

@@ -44,7 +44,6 @@ type API struct {
 	flow        *flow
 	unavailable paced // lines about calls that were answered 503
 	openapi     []byte
-	docs        []byte
 	origin      *http.CrossOriginProtection
 }
 
@@ -98,14 +97,16 @@ func (a *API) fix(d *document) (err error) {
 	if a.openapi, err = d.text(); err != nil {
 		return err
 	}
-	if a.docs, err = docsPage(d.huma.OpenAPI(), a.opts.Adapters, a.opts.Version); err != nil {
+	page, err := docsPage(d.huma.OpenAPI(), a.opts.Adapters, a.opts.Version)
+	if err != nil {
 		return err
 	}
-	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+	document, docs := pack(a.openapi), pack(page)
+	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		w.Write(a.openapi)
+		w.Write(document.of(w, r))
 	})
-	a.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) { writePage(w, a.docs) })
+	a.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, r *http.Request) { writePage(w, docs.of(w, r)) })
 	return nil
 }
 

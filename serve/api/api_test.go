@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -527,8 +528,25 @@ func TestStatusPage(t *testing.T) {
 		if !strings.Contains(a.header.Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("%s has no policy: %v", path, a.header)
 		}
-		if len(a.body) > 100_000 {
-			t.Errorf("%s has %d bytes, want less than 100 kB", path, len(a.body))
+		sent := e.do("GET", path, "", "Accept-Encoding", "br, gzip;q=0.5")
+		if n := len(sent.body); n > 30_000 {
+			t.Errorf("%s takes %d bytes, want less than 30 kB", path, n)
+		}
+		if path == "/" {
+			continue
+		}
+		if sent.header.Get("Content-Encoding") != "gzip" || sent.header.Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%s: headers %v", path, sent.header)
+		}
+		if z, err := gzip.NewReader(strings.NewReader(sent.body)); err != nil {
+			t.Errorf("%s: %v", path, err)
+		} else if text, err := io.ReadAll(z); err != nil || string(text) != a.body {
+			t.Errorf("%s: %d bytes with gzip, %d without, error %v", path, len(text), len(a.body), err)
+		}
+		for _, none := range []string{"identity", "gzip;q=0", "gzip ; q=0.0", "x-gzip"} {
+			if got := e.do("GET", path, "", "Accept-Encoding", none); got.header.Get("Content-Encoding") != "" || got.body != a.body {
+				t.Errorf("%s with Accept-Encoding %s: %v", path, none, got.header)
+			}
 		}
 	}
 	docs := e.do("GET", "/docs", "").body

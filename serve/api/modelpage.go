@@ -357,8 +357,8 @@ func readText(m *serve.Model, h *modelHistory) string {
 	s := fmt.Sprintf("From the log, entries %s to %s: %s decisions of this model.", grouped(h.from), grouped(h.to),
 		grouped(uint64(len(h.decisions))))
 	if h.from > h.first {
-		s += fmt.Sprintf(" The page reads back until it has %s decisions or has read %s entries; older decisions are "+
-			"in the counts above and in the export of the log.", grouped(pageDecisions), grouped(pageEntries))
+		s += fmt.Sprintf(" The page reads back until it has %s decisions or has read %s entries or %d MiB; older decisions are "+
+			"in the counts above and in the export of the log.", grouped(pageDecisions), grouped(pageEntries), pageBytes>>20)
 	}
 	return s + " It is the same after a restart."
 }

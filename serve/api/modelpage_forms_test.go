@@ -386,7 +386,7 @@ func TestPageAfterAnotherRule(t *testing.T) {
 	if want := append(append(slices.Repeat([]float64{.75}, 3), slices.Repeat([]float64{.25}, 40)...), 1, 1); !slices.Equal(got, want) {
 		t.Errorf("three rules: %v", got)
 	}
-	got = means(bounds{1, pageDecisions, false, false}) // one chunk: the second change, and not the first one
+	got = means(bounds{30, pageDecisions, false, false}) // three chunks: the second change, and not the first one
 	if n := len(got); n < 10 || n > 40 || !slices.Equal(got[n-2:], []float64{1, 1}) || got[0] != -1 {
 		t.Errorf("a part of the log: %v", got)
 	}

@@ -16,11 +16,12 @@ import (
 
 // How much of the log the page of a model reads, from the newest entry back. The first chunk has firstChunk entries
 // and each older one has twice as many, so that a log with many decisions in an entry is not read further than
-// needed. The bounds count entries and decisions and not time: the same log always gives the same page.
+// needed. The bounds count entries, decisions and bytes and not time: the same log always gives the same page.
 const (
-	firstChunk    = 64
-	pageEntries   = firstChunk * (1<<8 - 1)
+	firstChunk    = 8
+	pageEntries   = firstChunk * (1<<11 - 1)
 	pageDecisions = 10_000
+	pageBytes     = 12 << 20 // of entries, of all models: reading and checking takes some 5 ns of a processor a byte
 )
 
 // bounds say how much of a log is read, and whether the contexts of decisions, and their candidates, are kept.
@@ -88,9 +89,10 @@ type modelHistory struct {
 
 	contexts   bool // are kept
 	candidates bool
-	kept       int  // bytes of candidates, about
-	costs      bool // a decision says what its actions cost
-	controlled bool // a decision has a control group
+	kept       int   // bytes of candidates, about
+	read       int64 // bytes of entries, of all models
+	costs      bool  // a decision says what its actions cost
+	controlled bool  // a decision has a control group
 }
 
 // step is one record on its way from the log to the join.
@@ -108,8 +110,8 @@ func readHistory(ctx context.Context, log serve.RecordService, m *serve.Model, b
 	h := &modelHistory{first: max(start.From, m.Created.Seq), to: start.Applied, contexts: b.contexts, candidates: b.candidates}
 	var chunks [][]step
 	next, found := h.to+1, 0
-	for size := uint64(firstChunk); next > h.first && int(h.to+1-next) < b.entries && found < b.decisions &&
-		h.broken == ""; size *= 2 {
+	for size := uint64(firstChunk); size > 0 && next > h.first && int(h.to+1-next) < b.entries && found < b.decisions &&
+		h.broken == ""; size = h.chunk(size, h.to+1-next) {
 		from := max(h.first, next-min(next, size))
 		page, err := log.Log(ctx, m.Name, from, int(next-from))
 		if err != nil {
@@ -126,6 +128,9 @@ func readHistory(ctx context.Context, log serve.RecordService, m *serve.Model, b
 				found++
 			}
 			chunk = append(chunk, s)
+		}
+		if page.Read != nil {
+			h.read += page.Read()
 		}
 		if h.broken == "" {
 			next = from
@@ -152,6 +157,16 @@ func readHistory(ctx context.Context, log serve.RecordService, m *serve.Model, b
 		}
 	}
 	return h, nil
+}
+
+// chunk returns how many entries are read after a chunk of size, when so many were read in all: twice as many, as far as
+// entries like these fit into pageBytes.
+func (h *modelHistory) chunk(size, entries uint64) uint64 {
+	if h.read >= pageBytes {
+		return 0
+	}
+	each := max(1, uint64(h.read)/entries)
+	return min(2*size, max(1, uint64(pageBytes-h.read)/each))
 }
 
 // ruleSince is the rule of rewards from an entry on, empty where it is not known.

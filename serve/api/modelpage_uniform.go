@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"troupe/eventlog"
 	"troupe/logged"
@@ -12,8 +13,12 @@ import (
 	"troupe/serve/joined"
 )
 
-// The comparison with uniform play predicts for at most so many numbers of vectors: about .8 s of a processor.
-const predictedWork = 1e7
+// The comparison with uniform play is of as many of the newest decisions as a processor predicts and learns in about this time, by
+// the estimate from sizes (policy.WorkOf), and eachPredicted for a decision of any size. The same log gives the same page.
+const (
+	predictedWork = 90 * time.Millisecond
+	eachPredicted = 10 * time.Microsecond
+)
 
 // againstUniform is what the model earns more than uniform play on the same decisions, and how many they are.
 type againstUniform struct {
@@ -27,7 +32,7 @@ type againstUniform struct {
 // where it scores actions, otherwise of a linear model. nil where nothing can be said.
 func (h *modelHistory) against(ctx context.Context, m *serve.Model, t *terms) *againstUniform {
 	var events pastSource
-	work := 0.0
+	work := time.Duration(0)
 	for _, d := range slices.Backward(h.decisions) {
 		y, final := h.value(d, t)
 		switch {
@@ -43,8 +48,7 @@ func (h *modelHistory) against(ctx context.Context, m *serve.Model, t *terms) *a
 		if err != nil || e.K != int(d.offered) {
 			return nil
 		}
-		c := float64(len(e.Atoms))
-		if work += float64(e.K) * (1 + 2*c + c*c/2); work > predictedWork {
+		if work += predicting(m, e); work > predictedWork {
 			break
 		}
 		events = append(events, *e)
@@ -66,6 +70,15 @@ func (h *modelHistory) against(ctx context.Context, m *serve.Model, t *terms) *a
 	}
 	out.more = ope.Pair{-u.Sequence[1], -u.Sequence[0]}
 	return out
+}
+
+// predicting is about how long a processor predicts the rewards of a decision and learns from it.
+func predicting(m *serve.Model, e *logged.Event) time.Duration {
+	dim, own := 0, 0
+	for _, a := range e.Actions {
+		dim, own = max(dim, len(a.X)), own+max(0, len(a.Atoms)-1) // without the id
+	}
+	return eachPredicted + m.Config.Policy.EventWork(e.K, dim, len(e.Atoms), own)
 }
 
 // predict gives events the predictions of the model's policy, none when it does not score actions.

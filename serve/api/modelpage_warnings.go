@@ -209,7 +209,7 @@ func (v *verdicts) read(ctx context.Context, m *serve.Model) (_ []warning, done 
 	default:
 		return nil, false
 	}
-	h, err := readHistory(ctx, v.log, m, bounds{7 * firstChunk, warnDecisions, false, false})
+	h, err := readHistory(ctx, v.log, m, bounds{63 * firstChunk, warnDecisions, false, false})
 	if err != nil || h.broken != "" {
 		return nil, false
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
 	"troupe/internal/contract"
 	"troupe/serve"
@@ -32,10 +33,15 @@ type world struct {
 func newWorld(t testing.TB) *world { return newWorldWith(t, Options{MaxActions: 50, MaxBody: 1 << 16}) }
 
 func newWorldWith(t testing.TB, o Options) *world {
+	return newWorldOn(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), o)
+}
+
+// newWorldOn returns a world on a log, with nil one in files of its own.
+func newWorldOn(t testing.TB, log eventlog.Log, o Options) *world {
 	w := &world{}
 	clock := timing.At(func() time.Time { return time.Unix(1_800_000_000, w.ns.Load()).UTC() })
 	w.svc = must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Clock: clock, ExpireEvery: time.Millisecond,
-		LayAside: 20 * time.Millisecond, Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), Wait: time.Minute}))
+		LayAside: 20 * time.Millisecond, Log: log, Wait: time.Minute}))
 	o.Clock = clock
 	w.edge = must(New(w.svc, o))
 	w.document = documentOf(t, w.edge)

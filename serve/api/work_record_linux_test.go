@@ -26,7 +26,7 @@ func TestWorkRecord(t *testing.T) {
 	if os.Getenv("TROUPE_RECORD") == "" {
 		t.Skip("docs/record/work.md: TROUPE_RECORD=1")
 	}
-	w := newWorldWith(t, Options{})
+	w := newWorldOn(t, nil, Options{})
 	raw := func(method, path, body string) (int, string) {
 		r := httptest.NewRequest(method, "http://127.0.0.1:8080"+path, strings.NewReader(body))
 		r.Header.Set("If-Match", "*")

@@ -1,11 +1,13 @@
 package model
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"troupe/actionset"
@@ -15,11 +17,54 @@ import (
 	"troupe/rng"
 )
 
+// trial is what the trial of a policy found out. It depends on the shape of the configuration and on its rewards alone.
+type trial struct {
+	warnings []string
+	start    int
+	ranged   bool
+}
+
+// trials are those of the newest shapes in this process: a configuration is compiled where it comes in, where its record is read back
+// and in the fold, and a policy with a thousand members takes .05 s of a processor to try.
+var trials struct {
+	sync.Mutex
+	known map[[32]byte]trial
+}
+
+const maxTrials = 256
+
 // tryPolicy refuses a policy that cannot state its law, or cannot be kept, before a model is made with it.
 func (c *Compiled) tryPolicy() error {
+	shape, err := c.Shape()
+	if err != nil {
+		return ErrorAt("config", err)
+	}
+	r := c.Config.Reward
+	key := sha256.Sum256(fmt.Appendf(shape, " %t %v %v", r.Adapt, r.Min, r.Max))
+	trials.Lock()
+	t, ok := trials.known[key]
+	trials.Unlock()
+	if !ok {
+		if t, err = c.try(); err != nil {
+			return err
+		}
+		trials.Lock()
+		if trials.known == nil || len(trials.known) >= maxTrials {
+			trials.known = map[[32]byte]trial{}
+		}
+		trials.known[key] = t
+		trials.Unlock()
+	}
+	c.Warnings = append(slices.Clip(c.Warnings), t.warnings...)
+	c.Start, c.Ranged = t.start, t.ranged
+	return nil
+}
+
+// try is tryPolicy for a shape that was not tried yet.
+func (c *Compiled) try() (t trial, err error) {
 	p, err := c.NewPolicy(rng.NewKey(0))
 	if err != nil {
-		return err
+		return t, err
 	}
 	var set bandit.ActionSet
 	if c.Atoms != nil {
@@ -36,28 +81,28 @@ func (c *Compiled) tryPolicy() error {
 		set, err = actionset.FiniteOf(c.Dim, block)
 	}
 	if err != nil {
-		return ErrorAt("config.policy", err)
+		return t, ErrorAt("config.policy", err)
 	}
 	var law bandit.Law
 	if err := p.Prob(&law, set, rng.Source{}); err != nil {
 		if errors.Is(err, bandit.ErrUnsupported) {
-			return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"],
+			return t, Invalid("config.policy.kind", c.Config.Policy.Raw["kind"],
 				"it cannot state its law (bandit.Prober): %v; use ensemble", err)
 		}
-		return Invalid("config.policy", short(c.Config.Policy.Raw), "cannot decide with these options: %v", err)
+		return t, Invalid("config.policy", short(c.Config.Policy.Raw), "cannot decide with these options: %v", err)
 	}
 	b, err := p.AppendSnapshot(nil)
 	if err != nil {
-		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"],
+		return t, Invalid("config.policy.kind", c.Config.Policy.Raw["kind"],
 			"it is not kept as bytes (bandit.Snapshotter): %v", err)
 	}
-	c.Start = len(b)
+	t.start = len(b)
 	if p, ok := bandit.Innermost(p).(bandit.Pender); ok && p.Pends() {
-		return Invalid("config.policy.pending", c.Config.Policy.Raw["pending"], "is for experiments: a state of the server "+
+		return t, Invalid("config.policy.pending", c.Config.Policy.Raw["pending"], "is for experiments: a state of the server "+
 			"changes with rewards and not with decisions; leave it out")
 	}
 	if w, ok := p.(bandit.Warner); ok {
-		c.Warnings = append(slices.Clip(c.Warnings), w.Warnings(set)...)
+		t.warnings = w.Warnings(set)
 	}
 	if r := c.Config.Reward; !r.Adapt { // p is not used any more
 		a := bandit.Action{}
@@ -67,9 +112,9 @@ func (c *Compiled) tryPolicy() error {
 		case *actionset.Finite:
 			a.X = set.At(0)
 		}
-		c.Ranged = p.Update(a, r.Max+(r.Max-r.Min), rng.Source{}) != nil
+		t.ranged = p.Update(a, r.Max+(r.Max-r.Min), rng.Source{}) != nil
 	}
-	return nil
+	return t, nil
 }
 
 // bears refuses options with which a policy does not survive the rewards that the model takes: after some of them at the

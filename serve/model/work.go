@@ -41,6 +41,13 @@ func (c *Compiled) Work(l policy.Load) time.Duration {
 	return policy.WorkOf(c.Config.Policy.Options, l).Decide
 }
 
+// EventWork is about how long a decision with so many actions and its reward take on a processor: vectors of dim numbers, or
+// requests with so many values in the context and in all actions together.
+func (s *PolicySpec) EventWork(actions, dim, context, own int) time.Duration {
+	w := policy.WorkOf(s.Options, policy.Load{Actions: actions, Dim: dim, Context: context, Own: own})
+	return w.Decide + w.Update
+}
+
 // Values returns about how many values a JSON value has, at least as many as there are: the words of texts count.
 func Values(b []byte) int {
 	if len(b) == 0 || len(b) == 2 && b[0] == '{' {
