@@ -50,8 +50,8 @@ const (
 const (
 	waveBase    = .75
 	crossedBase = .25
-	idWaveBase  = .25
-	idValueBase = .1
+	idWaveBase  = .5
+	idValueBase = .25
 )
 
 // wave is a function of the knobs: wave i of knob a, and where k is above 0 times wave k of knob b.

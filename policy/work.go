@@ -7,8 +7,8 @@ import (
 )
 
 // Load is what a decision brings: K actions of d numbers, or of a request so many values in the context and in all actions
-// together.
-type Load struct{ Actions, Dim, Context, Own int }
+// together; where numbers are played, how many and the cells of all actions.
+type Load struct{ Actions, Dim, Context, Own, Numbers, Cells int }
 
 // Work is about how long a policy computes on one processor of today: an estimate from sizes alone, so that a server can
 // refuse what takes too long before it begins. It is within a factor of two of what was measured for large loads
@@ -89,6 +89,14 @@ func (o *EffectsOptions) Work(l Load) Work {
 	} else { // each action has a block, and the variances are found over all blocks
 		coords, entry = min(coords+c*c/2, effectsCoords), 25
 	}
+	if l.Numbers > 0 {
+		parts := min(1+2*c+2*a, effectsParts)
+		waves := effectsWaves[min(l.Numbers, len(effectsWaves)-1)]
+		coords = min(coords+waves*parts, effectsJoint)
+		ns += waves * parts * (60 + coords/4)   // the coefficients of the waves and their covariance
+		ns += waves * waves * (10 + waves/8)    // its factor, and the draws
+		ns += waves * 15 * float64(l.Cells) / k // the curves in the cells
+	}
 	ns += coords * coords
 	return Work{Decide: nanoseconds(k * ns), Update: nanoseconds(100*(c+a) + float64(entry*coords)*coords)}
 }
@@ -100,3 +108,6 @@ const (
 	effectsCoords = 160
 	effectsParts  = 128
 )
+
+// effectsWaves is how many waves package effects has for so many numbers.
+var effectsWaves = [...]float64{0, 15, 58, 54}

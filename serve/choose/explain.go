@@ -31,6 +31,8 @@ type Explained struct {
 	Alike  int    `json:"alike,omitempty" doc:"how many actions have equal features and share these votes, itself included; absent for one"`
 	// Score is the estimated reward, ⟨x, θ̂⟩ or that of the playing model, where the policy has one.
 	Score *float64 `json:"score,omitempty" doc:"estimated reward, where the policy has one"`
+	// Numbers are, of a cell of numbers that are played, the middle of the cell.
+	Numbers map[string]float64 `json:"numbers,omitempty" doc:"of a cell of numbers: its step or its middle, by name; each cell has an entry of its own"`
 }
 
 // Explain describes every candidate, after Choose.
@@ -46,6 +48,15 @@ func (w *Worker) Explain() []Explained {
 		at := o.Place(i)
 		num, den := w.Propensity(i)
 		out[i] = Explained{Chosen: Chosen{o.IDs[at], at}, Propensity: Fraction{num, den}, Voters: w.law.voted.Total}
+		if o.Plays() {
+			out[i].Numbers = map[string]float64{}
+			for _, c := range o.Cells(i) {
+				out[i].Numbers[o.Grid().Numbers[c.Number].Name] = c.At(.5)
+			}
+			if o.Alone() {
+				out[i].Chosen = Chosen{}
+			}
+		}
 		group := i
 		if g.of != nil {
 			if group = g.of[i]; g.size[group] > 1 {

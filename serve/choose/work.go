@@ -5,6 +5,7 @@ import (
 
 	"troupe/policy"
 	"troupe/serve/model"
+	"troupe/serve/numbers"
 )
 
 // Load returns the sizes of a request to a model: the values are counted in the JSON, without reading it. A text counts as
@@ -28,6 +29,11 @@ func (r *Request) Load(c *model.Compiled) policy.Load {
 			}
 			l.Own += model.Values(f)
 		}
+	}
+	if list := c.Config.Numbers; len(list) > 0 {
+		l.Actions, l.Numbers = max(l.Actions, 1), len(list)
+		g := numbers.Whole(list)
+		l.Cells = min(l.Actions*g.Cells(g.All()), numbers.MaxCells)
 	}
 	return l
 }
