@@ -39,6 +39,9 @@ var changesTried = map[string][]string{
 	"guard":            {`{"margin":0.02}`, `{"margin":0.02,"confidence":0.9}`, `null`},
 	"guard.margin":     {`0.1`},
 	"guard.confidence": {`0.8`},
+	"control":          {`{"share":0.05}`, `{"share":0.2,"plays":"first"}`, `{"share":0.7}`, `null`},
+	"control.share":    {`0.1`, `0`},
+	"control.plays":    {`"first"`, `"uniform"`},
 	"unit":             {`"context.user"`, `""`, `null`},
 	"actions":          {`[{"id":"a"}]`, `[{"id":"a","cost":0.25},{"id":"b","cost":1}]`, `[]`, `null`},
 	"entered":          {`[{"id":"a","times":3}]`, `[{"id":"a","times":1,"prior":{"mean":0.5,"events":3}}]`, `[{"id":"a","times":1,"prior":{"mean":0.5,"events":0}}]`, `[{"id":"a","times":1,"until":70}]`, `[]`, `null`},
@@ -68,7 +71,7 @@ func TestNothingDropped(t *testing.T) {
 				t.Errorf("no value is tried for %s", under+key)
 			}
 			switch key {
-			case "reward", "budget", "guard":
+			case "reward", "budget", "guard", "control":
 				fields(f.Type, under+key+".")
 			}
 		}

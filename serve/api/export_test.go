@@ -273,7 +273,7 @@ func TestExamples(t *testing.T) {
 	e.do("DELETE", "/v1/models/news/actions/a", "").want(t, "catalogue", 200)
 	event = field[string](t, call("decide"), "event_id")
 	for _, id := range strings.Fields("decideBatch activate reward rewardBatch getEvent replay changeModel replaceModel putActions listActions deleteAction enterAction leaveAction " +
-		"listModels getModel getState getCoin pauseModel resumeModel cloneModel rollbackModel createModelFrom exportLog exportDecisions exportEntries livez readyz metrics " +
+		"listModels getModel getState getCoin getControl pauseModel resumeModel cloneModel rollbackModel createModelFrom exportLog exportDecisions exportEntries livez readyz metrics " +
 		"deleteModel") {
 		var out struct{ Results []struct{ Problem *Problem } }
 		a := call(id)

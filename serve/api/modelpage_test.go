@@ -123,7 +123,7 @@ func TestBlindModel(t *testing.T) {
 	if strings.Contains(a.body, "All is well") {
 		t.Error("all is well above a blind model")
 	}
-	a.want(t, "status", 200, "One model. One model has a warning.", `<a href="/models/blind">blind</a>: `)
+	a.want(t, "status", 200, "One model, no decision in the last hour. One model has a warning.", `<a href="/models/blind">blind</a>: `)
 	e.do("GET", "/models/blind", "").want(t, "page", 200, "The model is blind or has stopped exploring: the newest 200 decisions all took the action", "Send features that tell the candidates",
 		"The newest 200 rewards are all 1", "set reward.default to the smallest reward", "The log supports no number")
 }

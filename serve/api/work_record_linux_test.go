@@ -89,6 +89,7 @@ func TestWorkRecord(t *testing.T) {
 	measure("decisions page", "GET", "/v1/models/m/decisions", "")
 	measure("decisions page 10000", "GET", "/v1/models/m/decisions?page_size=10000", "")
 	measure("coin", "GET", "/v1/models/m/coin", "")
+	measure("control", "GET", "/v1/models/m/control?share=.1", "")
 	measure("entries", "GET", "/v1/log/entries?from=1", "")
 	for _, p := range []string{"/", "/models/m", "/metrics", "/readyz", "/docs", "/openapi.json"} {
 		measure(p, "GET", p, "")
