@@ -301,6 +301,13 @@ func (s *sim) goOn() {
 	if !w.new.up && !w.new.broken && s.now-w.new.busy > time.Second {
 		w.new.boot()
 	}
+	if w.old.rotten && w.old.up && s.now-w.since > 20*time.Second {
+		// The new node refuses what this one sends, and says so; the others may have trimmed the file.
+		s.note("node %d is stopped, its files are damaged", w.old.id)
+		s.counts["stopped for a damaged file"]++
+		w.old.kill(false)
+		w.old.broken = true
+	}
 	var l *simNode
 	for _, n := range s.all {
 		if n.up && !n.paused && n.core.leader && (l == nil || n.core.term > l.core.term) {

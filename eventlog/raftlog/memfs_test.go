@@ -25,6 +25,7 @@ type memFS struct {
 
 	failSync bool // the next sync of a file fails, and what it should have written is lost and still shown
 	noSync   bool // plant: a sync does nothing
+	skipDirs bool // plant: a sync of a directory does nothing
 	same     bool // plant: a write of the bytes that are there does nothing, so nothing is written anew
 	noRoom   bool // writes fail
 	dead     bool
@@ -210,7 +211,7 @@ func (fs *memFS) SyncDir(dir string) error {
 	if err := fs.step(); err != nil {
 		return err
 	}
-	if !fs.noSync {
+	if !fs.noSync && !fs.skipDirs {
 		n.durable, n.names = maps.Clone(n.children), nil
 	}
 	return nil

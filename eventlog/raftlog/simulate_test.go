@@ -72,6 +72,7 @@ type simOptions struct {
 	reused  bool          // plant: a lost disk comes back under its raft id
 	endMark bool          // plant: the first empty entry ends the newest segment at a start
 	calm    bool          // no faults of their own, and clients without pauses
+	payload int           // size of a batch, drawn when 0
 	cost    time.Duration // of a MiB that a node sends
 	maxAge  time.Duration // of a message that waits for a connection
 	trace   io.Writer
@@ -127,6 +128,7 @@ type client struct {
 	data []byte
 	sent time.Duration
 	open bool
+	deaf bool // its answers are not measured
 }
 
 // swap is a change of members under way: a new node for an old one.
@@ -672,7 +674,9 @@ func (n *simNode) answer(x outcome) {
 	s.acked++
 	s.newest = max(s.newest, x.index)
 	s.note("client %d: batch %d is entry %d", n.slot, c.no, x.index)
-	s.answers = append(s.answers, s.now)
+	if !c.deaf {
+		s.answers = append(s.answers, s.now)
+	}
 	if s.now < s.quietEnd {
 		s.after(s.between(0, 80*time.Millisecond), n.s.nodes[n.slot].think)
 	}
@@ -688,8 +692,8 @@ func (n *simNode) think() {
 	}
 	c.no++
 	size := 16 + s.rng.IntN(300)
-	if s.opt.calm {
-		size = 20_000
+	if s.opt.payload > 0 {
+		size = s.opt.payload
 	}
 	if s.rng.IntN(200) == 0 {
 		size = 70_000

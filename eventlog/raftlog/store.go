@@ -190,6 +190,10 @@ func openStore(o storeOptions) (*store, error) {
 			return nil, err
 		}
 	}
+	// The names that are there are durable before anything is written behind them, and before the old ones go.
+	if err := o.fs.SyncDir(o.dir); err != nil {
+		return nil, &segment.SyncError{Err: err}
+	}
 	if err := errors.Join(o.fs.RemoveAll(o.group0()+".old"), o.fs.RemoveAll(o.group0()+".new")); err != nil {
 		return nil, err
 	}
@@ -253,6 +257,11 @@ func (s *store) open() (err error) {
 	}
 	last, link := seg.Last()
 	s.noted = max(le.Uint64(x), s.members.index)
+	for _, trimmed := range []uint64{end.First, seg.Oldest()} { // what was trimmed had been applied, with the entry behind it
+		if trimmed > 1 {
+			s.noted = max(s.noted, trimmed)
+		}
+	}
 	if s.noted > last || s.noted+1 < seg.Oldest() {
 		return errors.Join(damage(appliedFile, "entry %d was applied, the log has %d to %d", s.noted, seg.Oldest(), last), seg.Abandon())
 	}

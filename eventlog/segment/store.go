@@ -144,6 +144,10 @@ func Open(o Options) (_ *Store, found Found, err error) {
 	if found.Torn, err = s.openLast(); err != nil {
 		return nil, found, err
 	}
+	// A process that was killed may have made a file without making its name durable.
+	if err := s.syncDir(); err != nil {
+		return nil, found, err
+	}
 	for _, name := range tmp { // of a write that was interrupted
 		if err := s.opt.FS.Remove(filepath.Join(o.Dir, name)); err != nil {
 			return nil, found, err
