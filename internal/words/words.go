@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// The most words that a sentence and a paragraph may have.
+// The most words that a sentence, a paragraph and, in a guide, a cell of a table may have.
 const (
 	longestSentence  = 30
 	longestParagraph = 90
+	longestCell      = 25
 )
 
 // avoided are words that make a text read like a translation, each with what to write instead.
@@ -41,12 +42,32 @@ var (
 	code     = regexp.MustCompile("`[^`\n]+`")
 )
 
-// paragraphs returns the texts of a page that a reader reads in one go: paragraphs, items of lists, headings and cells of
-// tables, without code blocks, and with a word for each piece of code and for the text of each link.
-func paragraphs(page string) []string {
+// plain returns a page without code blocks, and with a word for each piece of code and for the text of each link.
+func plain(page string) string {
 	page = fenced.ReplaceAllString(page, "\n")
 	page = markHTML.ReplaceAllString(code.ReplaceAllString(page, "code"), "")
-	page = abbrev.ReplaceAllString(markLink.ReplaceAllString(page, "$1"), "$1")
+	return abbrev.ReplaceAllString(markLink.ReplaceAllString(page, "$1"), "$1")
+}
+
+// LongCells returns the cells of tables of a guide that are texts: they belong below the table.
+func LongCells(page string) (faults []string) {
+	for line := range strings.Lines(plain(page)) {
+		if !strings.HasPrefix(line, "|") {
+			continue
+		}
+		for cell := range strings.SplitSeq(line, "|") {
+			if n := len(strings.Fields(cell)); n > longestCell {
+				faults = append(faults, "a cell of "+strconv.Itoa(n)+" words, at most "+strconv.Itoa(longestCell)+": "+strings.TrimSpace(cell))
+			}
+		}
+	}
+	return faults
+}
+
+// paragraphs returns the texts of a page that a reader reads in one go: paragraphs, items of lists, headings and cells of
+// tables.
+func paragraphs(page string) []string {
+	page = plain(page)
 	var all []string
 	var open []string
 	end := func() {

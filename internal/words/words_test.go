@@ -29,3 +29,14 @@ func TestFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestLongCells: a cell of more than 25 words is a fault, and a row with many short ones is none.
+func TestLongCells(t *testing.T) {
+	word := strings.Repeat("word ", 25)
+	if got := LongCells("| " + word + "| " + word + "|\n| `a long piece of code` " + word[5:] + "|\n" + word + word); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+	if got := LongCells("| short | " + word + "more |\n"); len(got) != 1 {
+		t.Errorf("%d faults, want 1: %q", len(got), got)
+	}
+}
