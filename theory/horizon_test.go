@@ -132,3 +132,15 @@ func TestLostAmong(t *testing.T) {
 		}
 	}
 }
+
+// TestLearned: 30 K(1 + r²)/Δ², the horizon above which LostAmong was fitted (docs/record/stuck.md has two arms, r = 1 and Δ = .1 at 12,000 rounds).
+func TestLearned(t *testing.T) {
+	for _, c := range []struct {
+		arms         int
+		r, gap, want float64
+	}{{2, 1, 0.1, 12_000}, {10, 2, 0.5, 6000}, {1, 0, 1, 30}} {
+		if got := Learned(c.arms, c.r, c.gap); math.Abs(got/c.want-1) > 1e-12 {
+			t.Errorf("Learned(%d, %v, %v) = %v, expected %v", c.arms, c.r, c.gap, got, c.want)
+		}
+	}
+}

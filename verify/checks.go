@@ -8,7 +8,7 @@ import (
 )
 
 // Checks is the list, in the order of the paper. It feeds the tests, `troupe verify` and the report.
-var Checks = withConstants(slices.Concat(paperChecks, newerChecks, atomChecks, fewChecks, horizonChecks, lawChecks, absoluteChecks))
+var Checks = withConstants(slices.Concat(paperChecks, newerChecks, atomChecks, fewChecks, horizonChecks, lawChecks, absoluteChecks, inflationChecks))
 
 // withConstants puts the checks of a label's constants behind its others.
 func withConstants(checks []Check) (out []Check) {
@@ -149,6 +149,13 @@ var paperChecks = []Check{
 			"J(θ*) and the round costs at most ‖X_t‖(r‖Γ^J‖ + β)",
 		Plant: "a random member in place of the maximum",
 		run:   maximumPerStep,
+	},
+	{
+		Label: "rem:max-over-ensemble", Part: "ball", Reading: Printed, Kind: Identity, Expect: Holds,
+		Statement: "on the unit ball the maximum over the ensemble is θ/‖θ‖ for the longest of the 2m models",
+		Note:      "In every round, from the members' sums: 6 members with signs and without, d = 3 and 5. Relative deviation of the action.",
+		Plant:     "without the models of sign −",
+		run:       maximumOnBall,
 	},
 	{
 		Label: "rem:max-over-ensemble", Part: "order", Reading: Printed, Kind: Inequality, Expect: Holds,

@@ -62,7 +62,9 @@ var Headings = []Heading{
 	{"few", "Few", "The price of few frozen members", "Ours"},
 	{"few-exponent", "Few, exponent", "The exponent of the price", "Ours"},
 	{"few-horizon", "Few, horizon", "How many members for T rounds", "Ours"},
+
 	{"ats", "Absolute TS", "Regret of absolute Thompson sampling", "Ours"},
+	{"inflation", "Inflation", "How much inflation, how many members", "Ours"},
 }
 
 // HeadingOf returns the heading of a label.

@@ -734,6 +734,39 @@ func maximumPerStep(s *session) Finding {
 	return w.finding("regret of %d rounds against ‖X_t‖(r max‖Γ^j‖ + β), and Q(X_t) against J(θ*)", rounds)
 }
 
+// maximumOnBall: rem:max-over-ensemble on a set that is not finite, where the program asks the oracle for each model.
+func maximumOnBall(s *session) Finding {
+	worst, n := 0.0, 0
+	for i, d := range []int{3, 5} {
+		for k, oneSided := range []bool{false, true} {
+			key := s.universe(10*i + k)
+			w := newWorld(key, d, 0)
+			e := mustEnsemble(policy.EnsembleOptions{M: 6, Select: "max", Init: "prior", OneSided: oneSided}, policy.Problem{Dim: d, Init: key.Stream(rng.Init)})
+			theta, best := make([]float64, d), make([]float64, d)
+			w.play(key, e, s.size(100, 1000), func(_ int, a bandit.Action, _ float64) {
+				longest := -1.0
+				for j := range 6 {
+					for _, sign := range []float64{1, -1} {
+						if sign < 0 && (oneSided || s.planted) {
+							continue
+						}
+						e.Model(theta, j, sign)
+						if v := linalg.Norm(theta); v > longest {
+							longest = v
+							copy(best, theta)
+						}
+					}
+				}
+				for j, v := range best {
+					worst = math.Max(worst, math.Abs(a.X[j]-v/longest))
+				}
+				n++
+			})
+		}
+	}
+	return agree(worst, 1e-12, n, "the action against the longest model")
+}
+
 // regretBound plays a policy with a bound's own parameters and holds the regret at every τ against
 // the bound with β_{τ−1} from the determinant replaced by its cap. The verdict is vacuous when even
 // the smallest ratio bound/2τ is above 1. The plant divides the bound by tighter.

@@ -37,6 +37,8 @@ var heavy = []string{
 
 // sharp are checks whose plants need the size of troupe verify; of the others a quarter is enough.
 var sharp = []string{
+	"inflation (rate) corrected",
+	"inflation (three arms, frozen) corrected",
 	"few-horizon (two arms, level below 0) corrected",
 	"claim:ts (optimism) corrected",
 	"few-horizon (one arm) corrected",
