@@ -15,6 +15,7 @@ var Agents = spec.Registry[AgentOptions]{
 	"linear": func() AgentOptions {
 		return NewLinear()
 	},
+	"hyperagent": func() AgentOptions { return NewHyperAgent() },
 	"greedy":     func() AgentOptions { return new(GreedyOptions) },
 	"q-learning": func() AgentOptions { return new(QLearningOptions) },
 	"optimism":   func() AgentOptions { return new(OptimismOptions) },

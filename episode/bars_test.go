@@ -219,6 +219,8 @@ func TestRecord(t *testing.T) {
 		{"atoms m=10", atm(rlsvi(10)), []int{10, 20, 30, 50}},
 		{"atoms m=20", atm(rlsvi(20)), []int{10, 20, 30, 50, 100, 120}},
 		{"fresh", &FreshOptions{0.1, 1, "episode"}, []int{10, 20, 30, 50}},
+		{"hyperagent M=4", NewHyperAgent(), []int{10, 20, 30, 50}},
+		{"hyperagent M=20", index(20), []int{10, 20, 30, 50}},
 		{"optimism", new(OptimismOptions), []int{10, 20, 30, 50, 100, 120}},
 		{"ucbvi, theorem", &UCBVIOptions{1, 0.1}, []int{10, 20}},
 		{"greedy", new(GreedyOptions), []int{10, 20, 30}},
@@ -244,10 +246,13 @@ func TestRecord(t *testing.T) {
 		name  string
 		agent AgentOptions
 	}{{"atoms m=20", atm(rlsvi(20))}, {"ensemble m=20", ens(rlsvi(20))},
-		{"fresh", &FreshOptions{0.1, 1, "episode"}}, {"optimism 0.1/√n", &OptimismOptions{0.1}}, {"uniform", new(UniformOptions)}} {
+		{"fresh", &FreshOptions{0.1, 1, "episode"}}, {"hyperagent M=4", NewHyperAgent()}, {"optimism 0.1/√n", &OptimismOptions{0.1}}, {"uniform", new(UniformOptions)}} {
 		for _, size := range []int{10, 20, 30} {
 			n, median := summary(solves(t, windy(size), c.agent, 20, 3000))
 			fmt.Printf("stochastic %-16s N=%-4d solved %d/20 median %v\n", c.name, size, n, median)
 		}
 	}
 }
+
+// index is HyperAgent with an index of m numbers.
+func index(m int) *HyperAgentOptions { o := NewHyperAgent(); o.M = m; return o }

@@ -80,6 +80,6 @@ var EpisodicOrders = []EpisodicOrder{
 		Name: "hyperagent2024", Source: "Li, Xu, Han and Luo, ICML 2024, arXiv 2402.10228",
 		Problem: "tabular: sublinear, as the best known randomised tabular algorithm; logarithmic computation in a step",
 		Agent:   "HyperAgent: a hypermodel in place of members; the proof is by random projections",
-		Read:    "abstract (arXiv v4, v5), authors' summary; the theorem, its rate and what it assumes further could not be had",
+		Read:    "abstract (arXiv v4, v5), authors' summary and program (kind = \"hyperagent\"); the theorem, its rate and what it assumes further could not be had",
 	},
 }
