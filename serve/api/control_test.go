@@ -25,21 +25,31 @@ func TestControl(t *testing.T) {
 	e, s := open()
 	const reward = `"reward": {"min": 0, "max": 1}`
 	for body, words := range map[string][]string{
-		`{"id": "m", "control": {"share": 0.6}}`:                                           {`control.share`, "is 0.6, expected a number above 0 and at most 0.5"},
-		`{"id": "m", "control": {"share": 0}}`:                                             {`control.share`},
-		`{"id": "m", "control": {"share": 0.0000001}}`:                                     {"at most 6 decimals"},
-		`{"id": "m", "control": {"plays": "first"}}`:                                       {`control.share`},
-		`{"id": "m", "control": {"share": 0.1, "plays": "last"}}`:                          {`control.plays`, "expected uniform or first"},
-		`{"id": "m", "control": 0.1}`:                                                      {"expected a table with share"},
-		`{"id": "m", "control": {"share": 0.1, "of": 1}}`:                                  {"of"},
-		`{"id": "m", "control": {"share": 0.1}, "budget": {"mean": 1}}`:                    {"does not go with a budget"},
-		`{"id": "m", "control": {"share": 0.1}, "caps": {"a": 0.5}}`:                       {"does not go with caps"},
-		`{"id": "m", "control": {"share": 0.1}, "floors": {"a": 0.5}}`:                     {"does not go with floors"},
-		`{"id": "m", "control": {"share": 0.1}, "guard": {"margin": 0.1}, ` + reward + `}`: {"does not go with a guard"},
-		`{"id": "m", "mode": "guarded", "control": {"share": 0.1}, ` + reward + `}`:        {"guard"},
+		`{"id": "m", "control": {"share": 0.6}}`:                                                                       {`control.share`, "is 0.6, expected a number above 0 and at most 0.5"},
+		`{"id": "m", "control": {"share": 0}}`:                                                                         {`control.share`},
+		`{"id": "m", "control": {"share": 0.0000001}}`:                                                                 {"at most 6 decimals"},
+		`{"id": "m", "control": {"plays": "first"}}`:                                                                   {`control.share`},
+		`{"id": "m", "control": {"share": 0.1, "plays": "last"}}`:                                                      {`control.plays`, "expected uniform or first"},
+		`{"id": "m", "control": 0.1}`:                                                                                  {"expected a table with share"},
+		`{"id": "m", "control": {"share": 0.1, "of": 1}}`:                                                              {"of"},
+		`{"id": "m", "control": {"share": 0.1}, "budget": {"mean": 1}}`:                                                {"does not go with a budget"},
+		`{"id": "m", "control": {"share": 0.1}, "caps": {"a": 0.5}}`:                                                   {"does not go with caps"},
+		`{"id": "m", "control": {"share": 0.1}, "floors": {"a": 0.5}}`:                                                 {"does not go with floors"},
+		`{"id": "m", "control": {"share": 0.1}, "guard": {"margin": 0.1}, ` + reward + `}`:                             {"does not go with a guard"},
+		`{"id": "m", "mode": "guarded", "control": {"share": 0.1}, ` + reward + `}`:                                    {"guard"},
+		`{"id": "m", "numbers": [{"name": "price", "min": 1, "max": 9}], "control": {"share": 0.1, "plays": "first"}}`: {`control.plays`, "does not go with numbers"},
 	} {
 		e.do("POST", "/v1/models", body).want(t, body, 422, words...)
 	}
+	// Numbers: the control plays a uniform cell, and the log says how likely it was.
+	e.do("POST", "/v1/models", `{"id": "n", "numbers": [{"name": "price", "min": 1, "max": 9}], "control": {"share": 0.5}, `+reward+`}`).want(t, "numbers", 201)
+	for range 40 {
+		a := e.do("POST", "/v1/models/n:decide", `{}`)
+		a.want(t, "numbers", 200, `"group":"`, `"price":`)
+		e.do("POST", "/v1/events/"+field[string](t, a, "event_id")+":replay", "").want(t, "numbers, replayed", 200, `"equal":true`)
+		e.do("POST", "/v1/events/"+field[string](t, a, "event_id")+":reward", `{"value": 0.5}`).want(t, "reward", 200)
+	}
+	e.do("GET", "/v1/models/n/control", "").want(t, "numbers", 200, `"decisions":40,`)
 	e.do("POST", "/v1/models", `{"id": "m", `+reward+`}`).want(t, "create", 201)
 	e.do("GET", "/v1/models/m/control", "").want(t, "no decision", 200, `"why":"no decision`)
 	e.do("GET", "/v1/models/m/control?plays=first", "").want(t, "a plan without a share", 422, `"field":"query.plays"`)

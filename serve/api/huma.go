@@ -44,6 +44,7 @@ func newHuma(mux *http.ServeMux, version string) huma.API {
 		reflect.TypeFor[eventlog.ID]():       reflect.TypeFor[string](),
 		reflect.TypeFor[eventlog.Mode]():     reflect.TypeFor[string](),
 		reflect.TypeFor[eventlog.Notes]():    reflect.TypeFor[string](),
+		reflect.TypeFor[eventlog.Group]():    reflect.TypeFor[string](),
 		reflect.TypeFor[eventlog.Event]():    reflect.TypeFor[eventDoc](),
 	} {
 		c.Components.Schemas.RegisterTypeAlias(from, to)

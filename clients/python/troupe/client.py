@@ -63,13 +63,14 @@ class Decision:
     seq: int
     repeated: bool = False
     warnings: Tuple[str, ...] = ()
+    group: str = ""  #: model or control, of a model with a control group
     raw: Json = field(default_factory=dict, compare=False, repr=False)  #: all that the server answered
 
     @classmethod
     def of(cls, raw: Json) -> "Decision":
         p = raw["propensity"]
         return cls(raw["event_id"], raw["action"]["id"], raw["action"]["index"], Fraction(p["num"], p["den"]),
-                   raw["mode"], raw["seq"], raw.get("repeated", False), tuple(raw.get("warnings") or ()), raw)
+                   raw["mode"], raw["seq"], raw.get("repeated", False), tuple(raw.get("warnings") or ()), raw.get("group", ""), raw)
 
 
 @dataclass(frozen=True)
