@@ -63,7 +63,7 @@ var layers = map[string]string{
 	"serve/fold":               "rng bandit budget policy feature eventlog ope serve/model serve/shelf internal/compact timing",
 	"serve/fault":              "serve/model",
 	"serve/shelf":              "",
-	"serve/recent":             "eventlog serve/fault serve/fold",
+	"serve/recent":             "eventlog serve/fault serve/fold internal/compact",
 	"serve/decide":             "feature eventlog serve/numbers serve/model serve/candidates serve/fold serve/choose serve/fault",
 	"serve/joined":             "feature eventlog logged serve/candidates serve/model serve/fold",
 	"serve/train":              "rng bandit policy feature serve/model serve/fold",

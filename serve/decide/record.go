@@ -151,7 +151,7 @@ func Place(r *eventlog.Decision) (int, error) {
 	return set.Place(int(r.Index))
 }
 
-// records are decisions that are written and answered, for reuse. Their X and Atoms belong to Recent.
+// records are decisions that are written and answered, for reuse. Their X and Atoms are not used again: a reward may have them.
 var records = sync.Pool{New: func() any { return new(eventlog.Decision) }}
 
 // recycle gives back a record to which there is no other reference.

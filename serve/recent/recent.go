@@ -16,23 +16,6 @@ import (
 	"troupe/serve/fold"
 )
 
-// memory keeps decisions. It has parts, so that the callers of one batch do not queue for one mutex.
-type memory [16]part
-
-type part struct {
-	mu    sync.Mutex
-	m     map[eventlog.Event]Known
-	queue []kept // oldest first, from head on
-	head  int
-	bytes int
-}
-
-// kept is a decision that is kept, and what it takes.
-type kept struct {
-	eventlog.Event
-	size int
-}
-
 // Known is what rewards need of a decision.
 type Known struct {
 	Seq      uint64
@@ -46,54 +29,6 @@ type Known struct {
 // Of returns what rewards need of a record in entry seq. X and Atoms stay the record's.
 func Of(seq uint64, d *eventlog.Decision) Known {
 	return Known{seq, d.Model, d.X, d.Atoms, d.Slot, d.Deferred}
-}
-
-func (k Known) size() int { return 8*len(k.X) + len(k.Atoms) + 256 }
-
-// newestBytes bounds the newest decisions, rereadBytes those that were read again, about. Each part has an equal share.
-const (
-	newestBytes = 32 << 20
-	rereadBytes = 16 << 20
-)
-
-func (c *memory) put(key eventlog.Event, k Known, limit int) {
-	c.of(key).put(key, k, limit/len(c))
-}
-
-func (c *memory) get(key eventlog.Event) (Known, bool) { return c.of(key).get(key) }
-
-// of returns the part of a decision: batches of one decision, and every other batch, use all parts alike.
-func (c *memory) of(key eventlog.Event) *part {
-	const golden = 0x9e3779b97f4a7c15 // 2⁶⁴ times the golden section: multiples of it are spread evenly
-	return &c[(key.Batch+uint64(key.Index))*golden>>32%uint64(len(c))]
-}
-
-func (c *part) put(key eventlog.Event, k Known, limit int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.m == nil {
-		c.m = map[eventlog.Event]Known{}
-	}
-	before := len(c.m)
-	if c.m[key] = k; len(c.m) == before { // it was known, and the same
-		return
-	}
-	size := k.size()
-	c.queue = append(c.queue, kept{key, size})
-	for c.bytes += size; c.bytes > limit; c.head++ {
-		c.bytes -= c.queue[c.head].size
-		delete(c.m, c.queue[c.head].Event)
-	}
-	if c.head > 1024 && c.head > len(c.queue)/2 {
-		c.queue, c.head = append(c.queue[:0], c.queue[c.head:]...), 0
-	}
-}
-
-func (c *part) get(key eventlog.Event) (Known, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	k, ok := c.m[key]
-	return k, ok
 }
 
 // wanted are the entries that were read from the log last.
@@ -166,7 +101,7 @@ func New(o Options) *Decisions {
 	return d
 }
 
-// Put remembers a decision, and keeps the slices of k.
+// Put remembers a decision. It copies what k refers to.
 func (d *Decisions) Put(key eventlog.Event, k Known) { d.newest.put(key, k, newestBytes) }
 
 // Forget lets go of all decisions.
@@ -175,7 +110,7 @@ func (d *Decisions) Forget() {
 		for i := range m {
 			p := &m[i]
 			p.mu.Lock()
-			p.m, p.queue, p.head, p.bytes = nil, nil, 0, 0
+			p.empty()
 			p.mu.Unlock()
 		}
 	}
@@ -200,30 +135,6 @@ func (d *Decisions) Holds(text string) bool {
 	_, newest := d.newest.get(id.Event)
 	_, reread := d.reread.get(id.Event)
 	return newest || reread
-}
-
-func (c *part) keep(keep func(model eventlog.ID) bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	old, queue := c.m, c.queue[c.head:]
-	c.m, c.queue, c.head, c.bytes = nil, nil, 0, 0
-	n := 0
-	for _, k := range old {
-		if keep(k.Model) {
-			n++
-		}
-	}
-	if n == 0 {
-		return
-	}
-	c.m, c.queue = make(map[eventlog.Event]Known, n), make([]kept, 0, n) // a map does not shrink
-	for _, x := range queue {
-		if k := old[x.Event]; keep(k.Model) {
-			c.m[x.Event] = k
-			c.queue = append(c.queue, x)
-			c.bytes += x.size
-		}
-	}
 }
 
 // Forged counts event ids that this server did not make, Malformed texts that are no event ids, Missing the event ids

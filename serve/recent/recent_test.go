@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -197,8 +198,8 @@ func TestTurn(t *testing.T) {
 // TestNewestAreBounded: decisions beyond the bound push out the oldest, not the newest, and the whole bound is used: by
 // batches of one decision, by those between which others come, and by large ones.
 func TestNewestAreBounded(t *testing.T) {
-	large := make([]float64, 1<<14) // 128 KiB
-	const most = 32 << 20 / (128<<10 + 256)
+	large := make([]float64, 1<<13) // 64 KiB
+	const most = 16 << 20 / (64<<10 + 256)
 	for name, place := range map[string]func(n uint64) (batch uint64, index uint32){
 		"one":        func(n uint64) (uint64, uint32) { return n, 0 },
 		"every 2nd":  func(n uint64) (uint64, uint32) { return 2 * n, 0 },
@@ -232,5 +233,62 @@ func TestNewestAreBounded(t *testing.T) {
 		if found > most || found < most*3/4 || newest != most/2 {
 			t.Errorf("%s: %d decisions are in memory, %d of the newest %d; the bound is %d", name, found, newest, most/2, most)
 		}
+	}
+}
+
+// TestKept: what is remembered of a decision is all of it, whatever its parts are, also after others were pushed out and after those
+// of other models were forgotten.
+func TestKept(t *testing.T) {
+	d, log, ids := written(t, 1)
+	id, err := keys.Parse(ids[0][0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[eventlog.Event]recent.Known{}
+	var order []eventlog.Event
+	for n := range 40_000 {
+		e := eventlog.Event{Epoch: 9, Batch: uint64(n / 3), Index: uint32(n % 3)}
+		k := recent.Known{Seq: id.Hint, Model: eventlog.ID(1 + n%5), Deferred: n%7 == 0}
+		if n%2 == 0 {
+			k.Slot = fmt.Sprint("slot ", n)
+		}
+		for i := range n % 13 {
+			k.Atoms = append(k.Atoms, byte(n+i))
+		}
+		for i := range n % 4 * (n % 50) {
+			k.X = append(k.X, float64(n)+float64(i)/8)
+		}
+		if n%10_000 == 77 { // larger than a chunk
+			k.Atoms = make([]byte, 100_000)
+			k.Atoms[99_999] = byte(n)
+		}
+		d.Put(e, k)
+		want[e] = k
+		order = append(order, e)
+	}
+	check := func(what string, least int, is func(recent.Known) bool) {
+		t.Helper()
+		in := 0
+		for _, e := range order {
+			text := keys.Format(eventlog.EventID{Event: e, Hint: id.Hint})
+			if !d.Holds(text) {
+				continue
+			}
+			in++
+			_, k, err := d.Find(context.Background(), text)
+			if err != nil || !reflect.DeepEqual(k, want[e]) || !is(k) {
+				t.Fatalf("%s: event %v: %.200v, %v, expected %.200v", what, e, fmt.Sprint(k), err, fmt.Sprint(want[e]))
+			}
+		}
+		if in < least {
+			t.Errorf("%s: %d decisions are in memory, expected %d at least", what, in, least)
+		}
+	}
+	check("all", 30_000, func(recent.Known) bool { return true })
+	d.Keep(func(m eventlog.ID) bool { return m == 3 })
+	check("after Keep", 6_000, func(k recent.Known) bool { return k.Model == 3 })
+	d.Forget()
+	if d.Holds(keys.Format(eventlog.EventID{Event: order[len(order)-1], Hint: id.Hint})) || log.reads > 0 {
+		t.Errorf("after Forget a decision is in memory, or the log was read %d times", log.reads)
 	}
 }
