@@ -107,6 +107,10 @@ type Work interface {
 	Step() (done bool)
 }
 
+// Ender is implemented by policies that give up a choice whose time is over. Between calls of late a few actions are looked at. Select
+// and Prob then return its error, and nothing has changed. Until(nil) takes late away.
+type Ender interface{ Until(late func() error) }
+
 // Heeder is implemented by policies that know whether they choose by the mean reward of an action less its price on
 // sets with prices (Priced). Others look at the vectors alone, and would ignore prices without a word.
 type Heeder interface{ Heeds() bool }

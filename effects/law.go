@@ -20,6 +20,9 @@ type drawing struct {
 	u       [voters]float64
 }
 
+// Until lets Votes ask late at every 16th action, and return no votes when that returns an error. nil takes it away.
+func (m *Model) Until(late func() error) { m.late = late }
+
 // Votes returns how many of 64 draws prefer each action of a decision, and which each prefers. prices, if not nil, are
 // taken off the expected rewards; they are in units of the rewards. Draws are keyed by the number of the decision and the ids
 // of the actions, whatever their order. Each action has an id, its first atom. The results are valid until the next call, and
@@ -50,6 +53,9 @@ func (m *Model) Votes(context []Atom, actions [][]Atom, prices func(i int) float
 		wanted[c] = true
 	}
 	for i := range count {
+		if i%16 == 0 && m.late != nil && m.late() != nil {
+			return nil, nil
+		}
 		var v *vector
 		var k int32
 		if i == 0 {

@@ -40,6 +40,7 @@ type Model struct {
 	solver  solver
 	drawing drawing
 	lists   listDraw
+	late    func() error // see Until
 }
 
 // state is what a model has learned. What others share of it is copied before it changes.

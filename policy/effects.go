@@ -56,6 +56,13 @@ type Effects struct {
 	actions [][]effects.Atom
 	atoms   []effects.Atom
 	prices  bandit.Priced
+	late    func() error // see Until
+}
+
+// Until implements bandit.Ender.
+func (p *Effects) Until(late func() error) {
+	p.late = late
+	p.model.Until(late)
 }
 
 // NewEffects returns the policy before round 1. The error names the option that is wrong.
@@ -184,6 +191,9 @@ func (p *Effects) votes(set bandit.ActionSet, draw rng.Source) (votes []uint64, 
 		prices = p.prices.Price
 	}
 	votes, winner = p.model.Votes(p.context, p.actions, prices, draw.At())
+	if votes == nil && p.late != nil {
+		return nil, nil, p.late()
+	}
 	return votes, winner, nil
 }
 
@@ -396,6 +406,7 @@ var (
 	_ bandit.MemberDrawer = (*Effects)(nil)
 	_ bandit.Redrawer     = (*Effects)(nil)
 	_ bandit.Heeder       = (*Effects)(nil)
+	_ bandit.Ender        = (*Effects)(nil)
 	_ Sharer              = (*Effects)(nil)
 	_ Clocked             = (*Effects)(nil)
 	_ Noticer             = (*Effects)(nil)

@@ -87,6 +87,35 @@ func TestLateWhileReading(t *testing.T) {
 	}
 }
 
+// TestLateWhileChoosing: the time of a request ends while the policy looks at its actions, of which the estimate of the work is said to
+// know nothing. The policy gives up, the model has not failed, and the next request is decided.
+func TestLateWhileChoosing(t *testing.T) {
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	must(s.CreateModel(context.Background(), DefaultConfig("m"), ""))
+	var all []Action
+	for i := range 300 {
+		all = append(all, Action{ID: fmt.Sprint(i), Features: json.RawMessage(fmt.Sprintf(`{"x":%d}`, i))})
+	}
+	asked := &ending{Context: context.Background(), left: 1 << 30}
+	must(s.Decide(asked, "m", DecideRequest{Actions: all}))
+	needs := 1<<30 - asked.left
+	if needs < 300/64+300/16 {
+		t.Fatalf("a decision asks %d times whether its time is over", needs)
+	}
+	for left := range needs - 2 { // at the end of the decision it is too late to give up
+		ctx := &ending{Context: context.Background(), left: left}
+		_, err := s.Decide(ctx, "m", DecideRequest{Actions: all})
+		var e *Error
+		if err != context.DeadlineExceeded && (!errors.As(err, &e) || e.Code != Unavailable) { // before it began, and after
+			t.Fatalf("after %d of %d questions: %v, want that the time was over", left, needs, err)
+		}
+	}
+	if m := must(s.GetModel(context.Background(), "m")); m.Failed != "" || m.Counts.Decisions != 1 {
+		t.Errorf("after late requests: failed %q, %d decisions", m.Failed, m.Counts.Decisions)
+	}
+	must(s.Decide(context.Background(), "m", DecideRequest{Actions: all}))
+}
+
 // ending is a context that ends after it was asked a few times.
 type ending struct {
 	context.Context

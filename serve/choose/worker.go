@@ -49,6 +49,13 @@ func (v *Version) Worker(w *Worker) (*Worker, error) {
 	return w, nil
 }
 
+// Until lets a choice end with an error when late returns one, where the policy can (bandit.Ender). nil takes it away.
+func (w *Worker) Until(late func() error) {
+	if e, ok := bandit.Innermost(w.policy).(bandit.Ender); ok {
+		e.Until(late)
+	}
+}
+
 // Release ends the hold of the state. The next decision of the worker is after another call of Version.Worker.
 func (w *Worker) Release() {
 	if w.held {

@@ -120,10 +120,15 @@ func (d *Decider) Choose(ctx context.Context, m Model, v *choose.Version, r *Req
 	if err := fits(&w.Offer, &w.Version.Compiled.Config); err != nil {
 		return c, err
 	}
+	w.Until(ctx.Err)
+	defer w.Until(nil)
 	nonce, now := d.opt.Random(), d.opt.Now()
 	w.Budget(now.UnixNano())
 	w.Assign(r.unit.hash)
 	draw, err := w.Choose(nonce, w.Offer.Count() <= choose.MaxLaw)
+	if late := ctx.Err(); err != nil && late != nil && errors.Is(err, late) {
+		return c, fault.TooLate(late)
+	}
 	var empty *choose.EmptyError
 	if errors.As(err, &empty) {
 		return c, &fault.Error{Code: fault.Conflict, Field: "budget", Want: empty.Error()}
