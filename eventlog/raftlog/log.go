@@ -165,6 +165,7 @@ type shard struct {
 	inbox chan *pb.Message
 	wrote chan *write
 
+	held     atomic.Int64               // bytes in inbox and in queue
 	waiters  map[batchID][]chan outcome // only loop uses these
 	barriers map[uint64]chan struct{}
 	status   atomic.Pointer[Status]
@@ -187,7 +188,8 @@ type Status struct {
 
 const (
 	maxInbox   = 4096
-	maxAppends = 64 // calls of Append under way in a shard; others wait
+	maxHeld    = 64 << 20 // bytes that wait for the loop and for the disk, from other nodes
+	maxAppends = 64       // calls of Append under way in a shard; others wait
 )
 
 // Open starts the node in a directory that Create has made. Damaged files are an error that wraps *segment.DamageError: the
@@ -262,6 +264,7 @@ func (s *shard) loop(c *core) {
 		case <-tick.C:
 			c.tick()
 		case m := <-s.inbox:
+			s.held.Add(-weight(m.Entries))
 			c.receive(m)
 		case f := <-s.calls:
 			f(c)
@@ -287,6 +290,9 @@ func (s *shard) loop(c *core) {
 func (s *shard) emit(c *core) {
 	o := c.take()
 	if len(o.writes) > 0 {
+		for _, w := range o.writes {
+			s.held.Add(weight(w.entries))
+		}
 		s.mu.Lock()
 		s.queue = append(s.queue, o.writes...)
 		s.mu.Unlock()
@@ -362,6 +368,7 @@ func (s *shard) save() {
 			}
 			return
 		}
+		s.held.Add(-weight(w.entries))
 		if w.done != nil {
 			close(w.done)
 		}
@@ -459,15 +466,30 @@ func (s *shard) call(ctx context.Context, f func(*core)) error {
 	}
 }
 
+// weight is what entries take in memory, about.
+func weight(entries []*pb.Entry) int64 {
+	n := int64(100)
+	for _, e := range entries {
+		n += int64(len(e.Data)) + 100
+	}
+	return n
+}
+
 // Receive takes a message of another node, which the caller has made sure of. It does not wait: a node that has too much to
 // do loses messages.
 func (l *Log) Receive(group uint16, m *pb.Message) {
 	if int(group) >= len(l.shards) {
 		return
 	}
+	s, n := l.shards[group], weight(m.Entries)
+	if s.held.Add(n) > maxHeld {
+		s.held.Add(-n)
+		return
+	}
 	select {
-	case l.shards[group].inbox <- m:
+	case s.inbox <- m:
 	default:
+		s.held.Add(-n)
 	}
 }
 

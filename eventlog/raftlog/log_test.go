@@ -357,3 +357,23 @@ func TestOptions(t *testing.T) {
 		t.Errorf("below the reserve: %v", err)
 	}
 }
+
+// TestReceiveBounded: a node that is sent more than it can store loses messages, and takes no more memory than its bound.
+func TestReceiveBounded(t *testing.T) {
+	s := &shard{inbox: make(chan *pb.Message, maxInbox)}
+	l := &Log{shards: []*shard{s}}
+	m := &pb.Message{Entries: []*pb.Entry{{Data: make([]byte, 1<<20)}}}
+	for range 1000 {
+		l.Receive(0, m)
+	}
+	if n := len(s.inbox); n != 63 || s.held.Load() > maxHeld {
+		t.Errorf("%d messages of 1 MiB wait, %d bytes", n, s.held.Load())
+	}
+	l.Receive(1, m) // no such group
+	for range 2 * maxInbox {
+		l.Receive(0, &pb.Message{})
+	}
+	if n := len(s.inbox); n != maxInbox || s.held.Load() > maxHeld {
+		t.Errorf("%d messages wait, %d bytes", n, s.held.Load())
+	}
+}

@@ -54,6 +54,7 @@ type sim struct {
 	leaders   map[uint64]uint64
 	acked     int
 	answers   []time.Duration
+	history   []operation
 	newest    uint64   // acknowledged entry
 	sick      *simNode // whose disk is gone or wrong, until it is replaced
 	swap      *swap
@@ -72,6 +73,7 @@ type simOptions struct {
 	reused  bool          // plant: a lost disk comes back under its raft id
 	endMark bool          // plant: the first empty entry ends the newest segment at a start
 	calm    bool          // no faults of their own, and clients without pauses
+	stale   bool          // plant: reads do not ask the leader
 	payload int           // size of a batch, drawn when 0
 	cost    time.Duration // of a MiB that a node sends
 	maxAge  time.Duration // of a message that waits for a connection
@@ -81,6 +83,14 @@ type simOptions struct {
 type heldMessage struct {
 	at time.Duration
 	m  *pb.Message
+}
+
+// operation is a call of a client, for a check of the whole history: an append, or a read of how many batches there are.
+type operation struct {
+	client    int
+	call, end time.Duration
+	read      bool
+	seq       uint64
 }
 
 type committedEntry struct {
@@ -116,9 +126,9 @@ type simNode struct {
 	link     segment.Link
 	hard     hard
 	client   *client
-	reads    map[uint64]uint64 // barriers, and what was acknowledged when they were asked
-	behind   int               // refused snapshots
-	broken   bool              // it found damage
+	reads    map[uint64]question // barriers
+	behind   int                 // refused snapshots
+	broken   bool                // it found damage
 	rotten   bool
 }
 
@@ -129,6 +139,12 @@ type client struct {
 	sent time.Duration
 	open bool
 	deaf bool // its answers are not measured
+}
+
+// question is a read: what was acknowledged when it was asked, and when that was.
+type question struct {
+	newest uint64
+	at     time.Duration
 }
 
 // swap is a change of members under way: a new node for an old one.
@@ -329,7 +345,7 @@ func (n *simNode) boot() {
 	if st.hard.term > n.hard.term {
 		n.hard = st.hard
 	}
-	n.slow, n.busy, n.inbox, n.reads = 0, s.now, nil, map[uint64]uint64{}
+	n.slow, n.busy, n.inbox, n.reads = 0, s.now, nil, map[uint64]question{}
 	s.note("node %d starts: entries to %d, applied %d, term %d", n.id, n.last(), c.applied, st.hard.term)
 	n.compare()
 	n.checked = c.applied
@@ -504,9 +520,12 @@ func (n *simNode) step(step func()) {
 		n.answer(x)
 	}
 	for _, no := range o.reads {
-		want, ok := n.reads[no]
-		if delete(n.reads, no); ok && n.core.applied < want {
-			s.fail("node %d answered a read with entries to %d, %d was acknowledged before", n.id, n.core.applied, want)
+		q, ok := n.reads[no]
+		if delete(n.reads, no); ok && n.core.applied < q.newest {
+			s.fail("node %d answered a read with entries to %d, %d was acknowledged before", n.id, n.core.applied, q.newest)
+		}
+		if ok {
+			s.history = append(s.history, operation{n.slot, q.at, s.now, true, n.core.seq})
 		}
 		s.counts["reads"]++
 	}
@@ -671,6 +690,7 @@ func (n *simNode) answer(x outcome) {
 		s.fail("node %d acknowledged entry %d, which is another batch (%v)", n.id, x.index, err)
 	}
 	c.open = false
+	s.history = append(s.history, operation{n.slot, c.sent, s.now, false, x.seq})
 	s.acked++
 	s.newest = max(s.newest, x.index)
 	s.note("client %d: batch %d is entry %d", n.slot, c.no, x.index)
@@ -706,8 +726,14 @@ func (n *simNode) think() {
 	}
 	c.id, c.open, c.sent = batchID(c.data), true, s.now
 	if s.rng.IntN(5) == 0 {
-		want := s.newest
-		n.do(func() { n.reads[n.core.barrier()] = want })
+		q := question{s.newest, s.now}
+		n.do(func() {
+			if s.opt.stale { // the control does not ask the leader
+				s.history = append(s.history, operation{n.slot, s.now, s.now + 1, true, n.core.seq})
+				return
+			}
+			n.reads[n.core.barrier()] = q
+		})
 	}
 	s.resend(n.slot, c.no)
 }

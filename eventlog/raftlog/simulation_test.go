@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/anishathalye/porcupine"
 )
 
 var seedFlag = flag.Uint64("seed", 0, "play this seed of the simulator and print its trace")
@@ -207,6 +209,50 @@ func TestFailover(t *testing.T) {
 		t.Logf("cut off %v: longest silence, median %v, worst %v, %d of %d above 3 s", cut, all[len(all)/2], all[len(all)-1], over, len(all))
 		if all[len(all)/2] > 2*time.Second || over > len(all)/100 || all[len(all)-1] > 5*time.Second {
 			t.Errorf("cut off %v: median %v, %d of %d above 3 s, worst %v", cut, all[len(all)/2], over, len(all), all[len(all)-1])
+		}
+	}
+}
+
+// TestHistories: the calls of all clients, appends and reads, have one order that fits their times and results (porcupine). Reads
+// that do not ask the leader have none: the control.
+func TestHistories(t *testing.T) {
+	model := porcupine.Model{
+		Init: func() any { return uint64(0) },
+		Step: func(state, in, out any) (bool, any) {
+			n, seq := state.(uint64), out.(uint64)
+			if in.(bool) {
+				return seq == n, n
+			}
+			return seq == n+1, n + 1
+		},
+	}
+	seeds := uint64(60)
+	if os.Getenv("TROUPE_LONG") != "" {
+		seeds = 2000
+	}
+	for _, control := range []bool{false, true} {
+		wrong, operations := 0, 0
+		for seed := uint64(1); seed <= seeds; seed++ {
+			s := simulate(simOptions{seed: seed, stale: control})
+			if s.err != nil {
+				t.Fatalf("seed %d: %v", seed, s.err)
+			}
+			var ops []porcupine.Operation
+			for _, x := range s.history {
+				ops = append(ops, porcupine.Operation{ClientId: x.client, Input: x.read, Output: x.seq, Call: int64(x.call), Return: int64(x.end)})
+			}
+			operations += len(ops)
+			switch r := porcupine.CheckOperationsTimeout(model, ops, 30*time.Second); {
+			case r == porcupine.Illegal:
+				if wrong++; !control {
+					t.Errorf("seed %d: no order of %d calls fits", seed, len(ops))
+				}
+			case r == porcupine.Unknown:
+				t.Errorf("seed %d: no answer about %d calls", seed, len(ops))
+			}
+		}
+		if t.Logf("control %v: %d calls of %d seeds, %d histories without an order", control, operations, seeds, wrong); control && wrong == 0 {
+			t.Error("no history of the control is wrong")
 		}
 	}
 }
