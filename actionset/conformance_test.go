@@ -107,6 +107,27 @@ func isPermutation(in []bool, n int) bool {
 	return true
 }
 
+// isList: one item at each position, and no item twice.
+func isList(in []bool, n, k int) bool {
+	for l := range k {
+		items := 0
+		for i := range n {
+			if in[i*k+l] {
+				items++
+			}
+		}
+		if items != 1 {
+			return false
+		}
+	}
+	for i := range n {
+		if count(in[i*k:i*k+k]) > 1 {
+			return false
+		}
+	}
+	return true
+}
+
 // corners returns the 2^d points ∏ {lo_i, hi_i}.
 func corners(lo, hi []float64) [][]float64 {
 	d := len(lo)
@@ -220,6 +241,9 @@ func cases() []testCase {
 			members: times(r3, subsets(9, func(in []bool) bool { return isPermutation(in, 3) })), complete: true},
 		{raw: spec.Raw{"kind": "assignments", "n": int64(4)}, dim: 16, factor: 0.5,
 			members: times(0.5, subsets(16, func(in []bool) bool { return isPermutation(in, 4) })), complete: true},
+		{raw: spec.Raw{"kind": "lists", "items": int64(4), "positions": int64(3)}, d: 12, dim: 12, factor: 1,
+			members: times(r3, subsets(12, func(in []bool) bool { return isList(in, 4, 3) })), complete: true},
+		{raw: spec.Raw{"kind": "lists", "items": int64(5), "positions": int64(1)}, dim: 5, factor: 1, members: units(5, 1, false), complete: true},
 	}
 }
 

@@ -49,6 +49,7 @@ var Kinds = spec.Registry[Builder]{
 	"paths":          makePaths,
 	"spanning-trees": makeTrees,
 	"assignments":    makeAssignments,
+	"lists":          makeLists,
 }
 
 // Functions with names, and no literals: the linker then leaves the kinds out of a program that does not look them up.
@@ -69,6 +70,7 @@ func makeMSets() Builder        { return &MSetsOptions{K: 2, Rescale: true} }
 func makePaths() Builder        { return &PathsOptions{Layers: 2, Width: 2, Rescale: true} }
 func makeTrees() Builder        { return &TreesOptions{Nodes: 4, Rescale: true} }
 func makeAssignments() Builder  { return &AssignmentsOptions{N: 3, Rescale: true} }
+func makeLists() Builder        { return &ListsOptions{Items: 5, Positions: 2} }
 
 // Spec is one table such as { kind = "ball" }: the option `set` of an environment.
 type Spec struct {

@@ -49,6 +49,7 @@ var Kinds = spec.Registry[Options]{
 	"correlated":      makeCorrelated,
 	"one-hot":         makeOneHot,
 	"clicks":          makeClicks,
+	"list":            makeList,
 }
 
 // Functions with names, and no literals: the linker then leaves the kinds out of a program that does not look them up.
@@ -63,6 +64,7 @@ func makeAdversary() Options      { return NewAdversary() }
 func makeCorrelated() Options     { return NewCorrelated() }
 func makeOneHot() Options         { return NewOneHot() }
 func makeClicks() Options         { return NewClicks() }
+func makeList() Options           { return NewList() }
 
 // Options is a decoded [[environment]] table: a kind's options struct.
 type Options interface {

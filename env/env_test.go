@@ -438,7 +438,22 @@ func all(t *testing.T) map[string]Options {
 	mushroom.Data, mushroom.Reward = mushroomFile(t), "mushroom"
 	clicked, redrawn, contextual := NewClicks(), NewClicks(), NewClicks()
 	redrawn.Actions, contextual.Actions, contextual.Features = "redrawn", "block", 4
+	list := func(clicks string, change func(*ListOptions)) *ListOptions {
+		o := NewList()
+		o.Clicks, o.Items, o.Positions, o.Segments = clicks, 6, 3, 2
+		change(o)
+		return o
+	}
+	same := func(*ListOptions) {}
 	return map[string]Options{
+		"list pbm":       list("pbm", func(o *ListOptions) { o.Examination = []float64{.3, 1, .6} }),
+		"list rare":      list("pbm", func(o *ListOptions) { o.Rare = true }),
+		"list told":      list("cascade", func(o *ListOptions) { o.Attraction = []float64{.5, .1, .2, .3, .4, 0} }),
+		"list dcm":       list("dcm", same),
+		"list place":     list("place", same),
+		"list repeat":    list("repeat", same),
+		"list whole":     list("whole", same),
+		"list page":      list("page", same),
 		"clicks":         clicked,
 		"clicks redrawn": redrawn,
 		"clicks block":   contextual,
@@ -1119,7 +1134,8 @@ func TestDocs(t *testing.T) {
 // the replication.
 func TestNotes(t *testing.T) {
 	var data dataset.Source
-	want := map[string]string{"ball": "", "arms": "", "redraw": "", "contexts": "", "fixed context": "",
+	want := map[string]string{"list pbm": "sums", "list rare": "sums", "list told": "sums", "list dcm": "sums", "list place": "sums", "list repeat": "sums",
+		"list whole": "sums", "list page": "sums", "ball": "", "arms": "", "redraw": "", "contexts": "", "fixed context": "",
 		"drift": "turns", "misspecified": "not linear", "all at once": "turns", "bernoulli": "coded", "heavy tails": "subgaussian",
 		"russo": "multiplied", "block": "not linear", "shared": "not linear", "mushroom": "not linear",
 		"clicks": "logistic", "clicks redrawn": "logistic", "clicks block": "logistic"}

@@ -23,6 +23,7 @@ const (
 	finite = "finite sets"
 	noSet  = "no set"
 	some   = "some sets" // what the kind's own test says
+	lists  = "lists"
 )
 
 // example is one configuration of a kind and what is special about it.
@@ -168,8 +169,14 @@ var examples = map[string][]example{
 		{table: "", raw: spec.Raw{}, law: finite},
 		{table: "gamma", raw: spec.Raw{"gamma": int64(3), "exponent": 0.7}, law: finite},
 	},
-	"ts":      {{table: "", raw: spec.Raw{}, law: noSet}, {table: "uninflated", raw: spec.Raw{"preset": "uninflated"}, law: noSet}},
-	"uniform": {{table: "", raw: spec.Raw{}, law: finite, exempt: byNumber}},
+	"cascade-ucb":    {{table: "", raw: spec.Raw{}, law: noSet, only: lists}},
+	"cascade-kl-ucb": {{table: "", raw: spec.Raw{}, law: noSet, only: lists}},
+	"cascade-ts":     {{table: "", raw: spec.Raw{}, law: noSet, only: lists}},
+	"pbm-ts":         {{table: "", raw: spec.Raw{"examination": []any{0.5, 1.0}}, law: noSet, only: lists}},
+	"toprank":        {{table: "", raw: spec.Raw{"delta": 0.1}, law: noSet, only: lists}},
+	"slots":          {{table: "", raw: spec.Raw{}, law: noSet, only: lists}},
+	"ts":             {{table: "", raw: spec.Raw{}, law: noSet}, {table: "uninflated", raw: spec.Raw{"preset": "uninflated"}, law: noSet}},
+	"uniform":        {{table: "", raw: spec.Raw{}, law: finite, exempt: byNumber}},
 }
 
 const testDim = 4
@@ -205,7 +212,8 @@ func conformanceSets(t testing.TB) (finite []bandit.ActionSet, ball, other bandi
 }
 
 func testProblem() policy.Problem {
-	return policy.Problem{Dim: testDim, Arms: 7, Horizon: 500, Init: rng.NewKey(17).Stream(rng.Init)}
+	return policy.Problem{Dim: testDim, Arms: 7, Horizon: 500, Init: rng.NewKey(17).Stream(rng.Init),
+		Lists: &bandit.ListShape{Items: 2, Positions: 2, Segments: 1}}
 }
 
 // build decodes a table as an experiment file would and builds the policy.
@@ -249,6 +257,12 @@ func TestConformance(t *testing.T) {
 					cfg.Sets, cfg.Refused = arms, []bandit.ActionSet{ball, msets}
 				case "ball":
 					cfg.Sets = []bandit.ActionSet{ball}
+				case lists:
+					sets, err := actionset.NewLists(*testProblem().Lists)
+					if err != nil {
+						t.Fatal(err)
+					}
+					cfg.Sets, cfg.Refused = []bandit.ActionSet{sets[0]}, []bandit.ActionSet{ball, msets}
 				case "linucb":
 					cfg.Sets, cfg.Refused = append(slices.Clip(arms), ball), []bandit.ActionSet{msets}
 				default:
@@ -379,7 +393,7 @@ func TestUnreadSets(t *testing.T) {
 	}
 	for _, kind := range spec.Names(policy.Kinds) {
 		for _, e := range examples[kind] {
-			if e.only == "ball" {
+			if e.only == "ball" || e.only == lists {
 				continue
 			}
 			p, q := build(t, kind, e.raw, testProblem()), build(t, kind, e.raw, testProblem())

@@ -41,6 +41,12 @@ var Kinds = spec.Registry[Options]{
 	"sparse":               makeSparse,
 	"squarecb":             makeSquareCB,
 	"ts":                   makeThompson,
+	"cascade-kl-ucb":       makeCascadeKLUCB,
+	"cascade-ts":           makeCascadeTS,
+	"cascade-ucb":          makeCascadeUCB,
+	"pbm-ts":               makePBMTS,
+	"slots":                makeSlots,
+	"toprank":              makeTopRank,
 	"uniform":              makeUniform,
 }
 
@@ -76,6 +82,12 @@ func makeMixed() Options         { return &MixedOptions{} }
 func makeSparse() Options        { return &SparseOptions{} }
 func makeSquareCB() Options      { return &SquareCBOptions{} }
 func makeThompson() Options      { return &ThompsonOptions{} }
+func makeCascadeKLUCB() Options  { return &CascadeKLUCBOptions{} }
+func makeCascadeTS() Options     { return &CascadeTSOptions{} }
+func makeCascadeUCB() Options    { return &CascadeUCBOptions{} }
+func makePBMTS() Options         { return &PBMTSOptions{} }
+func makeSlots() Options         { return &SlotsOptions{} }
+func makeTopRank() Options       { return &TopRankOptions{} }
 func makeUniform() Options       { return &UniformOptions{} }
 
 // Register adds a kind of one's own to Kinds, for all of the process: models of a server and their logs, training and
@@ -133,6 +145,13 @@ type Problem struct {
 	// Share multiplies every confidence level δ, so that a wrapper that restarts its base can
 	// divide δ between the restarts; 0 means 1.
 	Share float64
+
+	// Lists says how lists are coded, where the actions are lists; nil: they are none.
+	Lists *bandit.ListShape
+
+	// Examination is how often each position of a list is examined, where the environment has such numbers; for policies that are
+	// told.
+	Examination []float64
 
 	// Turns lets the cells of a worker take turns while a policy waits for another program; nil: it waits alone.
 	Turns Turns

@@ -80,6 +80,7 @@ type game struct {
 	world                       bandit.Environment
 	both                        bandit.Settler // the same, nil where it does not settle
 	costly                      bandit.Costly  // the same, nil where actions cost nothing
+	positioned                  bandit.Positioned
 	offer, choose, pay, perturb rng.Stream
 	ties                        rng.Stream // which of equal arms that share is played
 }
@@ -89,6 +90,7 @@ func newGame(world bandit.Environment, key rng.Key) *game {
 		perturb: key.Stream(rng.Perturb), ties: key.Child("ties").Stream(rng.Select)}
 	g.both, _ = world.(bandit.Settler)
 	g.costly, _ = world.(bandit.Costly)
+	g.positioned, _ = world.(bandit.Positioned)
 	return g
 }
 
@@ -153,6 +155,11 @@ func (s *seat) round(g *game, t int, set bandit.ActionSet) error {
 			return err
 		}
 	}
+	if g.positioned != nil {
+		if err := s.positions(g, t); err != nil {
+			return err
+		}
+	}
 	s.x.Index = group
 	if err := s.player.Update(s.x, y, g.perturb.Round(round)); err != nil {
 		return &RoundError{t, "the policy's update", err}
@@ -172,6 +179,29 @@ func (s *seat) pay(g *game, t int) error {
 	}
 	if err := payer.Pay(s.x, cost); err != nil {
 		return &RoundError{t, "the policy's payment", err}
+	}
+	return nil
+}
+
+// positions tells a policy for lists the rewards of the positions. They are those of this round, so they cannot be late.
+func (s *seat) positions(g *game, t int) error {
+	rewards := g.positioned.ByPosition()
+	learner, ok := inner(s.player).(bandit.PositionLearner)
+	if !ok || rewards == nil {
+		return nil
+	}
+	for p := s.player; ; {
+		switch w := p.(type) {
+		case *late:
+			return &RoundError{t, "the policy's rewards by position", errors.New("feedback is late, and a policy that learns positions needs it at once")}
+		case *watched:
+			p = w.Policy
+			continue
+		}
+		break
+	}
+	if err := learner.ByPosition(s.x, rewards); err != nil {
+		return &RoundError{t, "the policy's rewards by position", err}
 	}
 	return nil
 }

@@ -366,6 +366,13 @@ func (h *rehearsal) problem(world bandit.Environment, e int, key rng.Key) policy
 		Horizon: h.x.HorizonOf(e),
 		Init:    key.Stream(rng.Init),
 	}
+	if l, ok := world.(interface{ ListShape() bandit.ListShape }); ok {
+		shape := l.ListShape()
+		p.Lists = &shape
+	}
+	if l, ok := world.(interface{ Examination() []float64 }); ok {
+		p.Examination = l.Examination()
+	}
 	if n, ok := world.(env.Noisy); ok {
 		p.Sigma, _ = n.Sigma() // without a constant, a scale is better than nothing
 	}
