@@ -218,7 +218,7 @@ func klUpper(p, bound float64) float64 {
 	}
 	lo, hi := p, min(1, p+math.Sqrt(bound/2)) // Pinsker
 	for range 24 {
-		q := (lo + hi) / 2
+		q := float64((lo + hi) / 2)
 		kl := entropy
 		if p > 0 {
 			log := logs.Log(q)
@@ -253,7 +253,7 @@ func gamma(a float64, draw rng.Source) float64 {
 		if v <= 0 {
 			continue
 		}
-		v = float64(v*v) * v
+		v = float64(float64(v*v) * v)
 		u, w := logs.Log(draw.Float64(j+1)), logs.Log(v)
 		rest := 1 - v + w
 		if u < float64(.5*float64(x*x))+float64(d*rest) {
