@@ -192,6 +192,20 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestIndex: docs/README.md links every guide and every page of reference.
+func TestIndex(t *testing.T) {
+	pages := documents(t)
+	for page := range pages {
+		if dir := path.Dir(page); dir != "docs/guide" && dir != "docs/reference" {
+			continue
+		}
+		from := strings.TrimPrefix(page, "docs/")
+		if !strings.Contains(pages["docs/README.md"], "]("+from+")") && !strings.Contains(pages["docs/README.md"], "]("+from+"#") {
+			t.Errorf("docs/README.md has no link to %s: which task is it for?", page)
+		}
+	}
+}
+
 // inside are packages without an example: programs, embedded files, and what only the program uses.
 var inside = []string{"cli", "cmd/troupe", "experiments", "report", "report/chart", "report/coin", "report/forest", "spec", "verify", "serve/api",
 	"serve/personalizer", "eventlog/natslog", "serve/fault", "serve/recent", "serve/decide",
