@@ -238,7 +238,7 @@ func (c *core) receive(m *pb.Message) {
 		return
 	}
 	defer c.catch(nil)
-	if m.GetTo() != c.id || m.GetFrom() == c.id || raft.IsLocalMsg(m.GetType()) || !wellFormed(m) {
+	if m.GetTo() != c.id || m.GetFrom() == c.id || raft.IsLocalMsg(m.GetType()) || !wellFormed(m) || !c.possible(m) {
 		c.refused++
 		return
 	}
@@ -253,6 +253,26 @@ func (c *core) receive(m *pb.Message) {
 		_ = c.raw.Step(m) // an answer of a node that is no member any more
 	}
 	c.drain()
+}
+
+// Bounds of numbers that come from others: no log gets so far, and raft adds one to them.
+const (
+	maxNumber = 1 << 62
+	maxAhead  = 1 << 32 // terms that this node has not heard of
+)
+
+// possible returns false for messages that a node of this log cannot send, whatever happened: a term has one leader, and only that
+// one sends entries, heartbeats and snapshots in it.
+func (c *core) possible(m *pb.Message) bool {
+	if max(m.GetTerm(), m.GetIndex(), m.GetCommit(), m.GetLogTerm(), m.GetSnapshot().GetMetadata().GetIndex()) >= maxNumber ||
+		m.GetTerm() > c.term+maxAhead {
+		return false
+	}
+	switch m.GetType() {
+	case pb.MsgApp, pb.MsgHeartbeat, pb.MsgSnap:
+		return m.GetTerm() != c.term || c.lead == 0 || m.GetFrom() == c.lead
+	}
+	return true
 }
 
 // wellFormed returns whether a store can hold the entries of a message, and they follow each other.

@@ -282,3 +282,41 @@ func TestForgedSnapshot(t *testing.T) {
 		}
 	}
 }
+
+// TestImpossible: a node that has the key of a follower cannot write in the leader's term, and no number makes a term or an index
+// overflow.
+func TestImpossible(t *testing.T) {
+	s := quorum(t, plants{}, "a", "b")
+	b := s.nodes[2]
+	last, _ := b.st.seg.Last()
+	term, leader, other := b.core.term, uint64(1), uint64(3)
+	app := func(from, term, index uint64) *pb.Message {
+		next := index + 1
+		return &pb.Message{Type: pb.MsgApp.Enum(), From: &from, To: &b.core.id, Term: &term, LogTerm: &b.core.term, Index: &index,
+			Entries: []*pb.Entry{{Index: &next, Term: &term, Data: make([]byte, 40)}}}
+	}
+	huge := uint64(1) << 62
+	for what, m := range map[string]*pb.Message{
+		"entries of a follower in the leader's term": app(other, term, last),
+		"a heartbeat of a follower":                  {Type: pb.MsgHeartbeat.Enum(), From: &other, To: &b.core.id, Term: &term, Commit: &last},
+		"a huge term":                                app(other, huge, last),
+		"a term far ahead":                           app(other, term+maxAhead+1, last),
+		"a huge index":                               app(leader, term, huge),
+		"a huge commit index":                        {Type: pb.MsgHeartbeat.Enum(), From: &leader, To: &b.core.id, Term: &term, Commit: &huge},
+		"an entry behind a gap":                      {Type: pb.MsgApp.Enum(), From: &leader, To: &b.core.id, Term: &term, LogTerm: &term, Index: &last, Entries: someEntries(last+2, last+2, term)},
+		"a local message":                            {Type: pb.MsgHup.Enum(), From: &leader, To: &b.core.id},
+		"a message to another node":                  {Type: pb.MsgHeartbeat.Enum(), From: &leader, To: &other, Term: &term},
+		"members that were proposed by a node":       {Type: pb.MsgProp.Enum(), From: &other, To: &b.core.id, Entries: []*pb.Entry{{Type: pb.EntryConfChangeV2.Enum()}}},
+		"a batch without an id":                      {Type: pb.MsgProp.Enum(), From: &other, To: &b.core.id, Entries: []*pb.Entry{{Data: make([]byte, 8)}}},
+	} {
+		refused := b.core.refused
+		b.core.receive(m)
+		if o := b.core.take(); b.core.refused != refused+1 || len(o.messages)+len(o.writes) > 0 || b.core.err != nil {
+			t.Errorf("%s: %d refused, %d messages, %d writes, %v", what, b.core.refused-refused, len(o.messages), len(o.writes), b.core.err)
+		}
+	}
+	b.core.receive(app(leader, term, last))
+	if len(b.core.take().writes) == 0 {
+		t.Error("entries of the leader were refused")
+	}
+}
