@@ -38,6 +38,7 @@ var layers = map[string]string{
 	"internal/mutate":          "internal/stats",
 	"internal/future":          "",
 	"internal/worlds":          "rng",
+	"internal/inflation":       "internal/stats theory report report/chart",
 	"internal/worlds/play":     "rng bandit effects policy feature dataset internal/worlds",
 	"internal/members":         "rng internal/linalg internal/cpu",
 	"internal/lockstep":        "rng bandit internal/linalg",

@@ -153,7 +153,7 @@ var faults = []fault{
 		"linalg.Axpy(e.opts.A*math.Sqrt(g.n*mu*rest)*draw", "linalg.Axpy(e.opts.A*math.Sqrt(g.n*plant(mu*rest, 1))*draw", "^TestPerturbedLikelihoods$"},
 	{"linphe: prior of variance lambda", "", "policy/linphe.go",
 		"math.Sqrt(h.ridge.Lambda() * h.law.variance)", "math.Sqrt(h.ridge.Lambda() * plant(h.law.variance, 1))", "^TestLinPHE"},
-	{"verify: E B for E sqrt B", "inflation", "verify/inflation.go", "g(a+0.5) + g(b) - g(a) - g(b+0.5)", "g(a+plant(0.5, 1)) + g(b) - g(a) - g(b+plant(0.5, 1))", ""},
+	{"span: E B for E sqrt B", "inflation", "theory/inflation.go", "g(a+0.5) + g(b) - g(a) - g(b+0.5)", "g(a+plant(0.5, 1)) + g(b) - g(a) - g(b+plant(0.5, 1))", ""},
 	{"verify: a binomial tail from k + 1", "", "verify/verify.go",
 		"mathext.RegIncBeta(float64(k), float64(n-k+1), q)", "mathext.RegIncBeta(float64(k+plant(0, 1)), float64(n-k+plant(1, 0)), q)", "^TestPower$"},
 }

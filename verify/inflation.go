@@ -9,6 +9,7 @@ import (
 	"troupe/internal/linalg"
 	"troupe/policy"
 	"troupe/rng"
+	"troupe/theory"
 )
 
 // This file examines the laws of docs/papers/inflation.md, which are ours: what fewer members than dimensions lose on the ball, and what a scale
@@ -129,17 +130,10 @@ func inflationBeta(s *session) Finding {
 			}
 			mean := sum / float64(n)
 			se := math.Sqrt(math.Max(0, square/float64(n)-mean*mean) / float64(n))
-			worst = math.Max(worst, math.Abs(mean-rootBeta(m, d))/se)
+			worst = math.Max(worst, math.Abs(mean-(1-theory.SpanLoss(m, d)))/se)
 		}
 	}
 	return agree(worst, 5.6, 12*n, "E√B against the means of ‖Pθ*‖, in standard errors")
-}
-
-// rootBeta is E√B, B ~ Beta(m/2, (d−m)/2).
-func rootBeta(m, d int) float64 {
-	g := func(x float64) float64 { v, _ := math.Lgamma(x); return v }
-	a, b := float64(m)/2, float64(d)/2
-	return math.Exp(g(a+0.5) + g(b) - g(a) - g(b+0.5))
 }
 
 const inflationM = 16.0
@@ -201,16 +195,13 @@ func inflationThree(r float64, m, T int) func(s *session) Finding {
 				lost++
 			}
 		}
-		rule, want := legendre24(), 0.0
-		for k := range 64 {
-			at := -8 + float64(k)/4
-			want += rule.integral(at, at+0.25, func(z float64) float64 {
-				q := normalTail((inflationM - z) / (r * ten(s)))
-				if m == 0 {
-					return phi(z) / 2 * math.Exp(float64(T)*math.Log1p(-q))
-				}
-				return phi(z) / 2 * math.Exp(float64(m)*math.Log1p(-2*q))
-			})
+		arms := theory.ThreeArms{M: inflationM, R: r}
+		if s.planted {
+			arms.R /= math.Sqrt2
+		}
+		want := arms.Thompson(float64(T))
+		if m > 0 {
+			want = arms.Frozen(float64(m))
 		}
 		return law(float64(lost)/float64(n), want, twoSided(lost, n, want), n, "share of runs that did not find the third arm; exact binomial")
 	}
