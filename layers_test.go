@@ -68,7 +68,7 @@ var layers = map[string]string{
 	"serve/decide":             "feature eventlog serve/numbers serve/model serve/candidates serve/fold serve/choose serve/fault",
 	"serve/joined":             "feature eventlog logged serve/candidates serve/model serve/fold",
 	"serve/train":              "rng bandit policy feature serve/model serve/fold",
-	"serve/choose":             "rng bandit budget theory actionset policy feature eventlog internal/linalg serve/numbers serve/model serve/candidates serve/fold",
+	"serve/choose":             "rng bandit budget effects theory actionset policy feature eventlog internal/linalg serve/numbers serve/model serve/candidates serve/fold",
 	"serve":                    "internal/decimal rng bandit budget effects policy feature eventlog serve/model serve/candidates serve/fold serve/choose serve/fault serve/recent serve/decide serve/joined serve/shelf timing internal/compact internal/secret serve/numbers",
 	"serve/api":                "internal/decimal serve serve/model spec eventlog internal/rows logged ope report/chart report/coin report/forest serve/joined playground/page timing",
 	"serve/personalizer":       "internal/decimal ope serve serve/api serve/joined",

@@ -110,7 +110,7 @@ func need(t *testing.T, program string) string {
 // shell, against a server that has seen nothing.
 func TestPagesWork(t *testing.T) {
 	need(t, "curl")
-	for page, args := range map[string][]string{"serving.md": nil, "migrating-from-personalizer.md": {"--personalizer", "shop"}} {
+	for page, args := range map[string][]string{"serving.md": nil, "lists-and-numbers.md": nil, "migrating-from-personalizer.md": {"--personalizer", "shop"}} {
 		text, err := os.ReadFile(filepath.Join("../docs/guide", page))
 		if err != nil {
 			t.Fatal(err)

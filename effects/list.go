@@ -10,7 +10,7 @@ import (
 //
 // where φ has the groups of an action with features and, for each field of words of the actions, whether an entry above
 // has the same value (ofRepeated, ofRepeatedValues); ψ has the position and item × position. e_s is the examination, a
-// learned scale: 1 at the first position, elsewhere N(1, ¼), and below a reward N(that of the position, ¼). σ_s² is
+// learned scale: 1 at the first position, elsewhere N(1, scaleSpread), and below a reward N(that of the position, scaleSpread). σ_s² is
 // learned by position, too. The group item × position is behind a gate: until the evidence for it is gateOpens nats its
 // variance is that of nothing.
 //
@@ -105,7 +105,7 @@ func (g group) gated() bool { return g.kind == ofPlaces }
 
 // listBases are the first guesses of the groups' variances of a model of lists, as shares of the variance of the rewards.
 var listBases = [...]float64{ofAction: .15, ofValues: .05, ofSlope: .05, ofRanges: .05, ofPairs: .05, ofGrid: .05,
-	ofProducts: .05, ofIDs: .05, ofRepeated: .15, ofRepeatedValues: .05, ofPosition: .05, ofPlaces: .05}
+	ofProducts: .05, ofIDs: .1, ofRepeated: .15, ofRepeatedValues: .05, ofPosition: .05, ofPlaces: .05}
 
 // listBase is that of a group. That of the constant is its square, and not asked for here.
 func (g group) listBase() float64 {

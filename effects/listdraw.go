@@ -50,8 +50,8 @@ type term struct {
 	l    int
 }
 
-// Lists returns the lists that 256 draws from the posterior prefer: each draws the coefficients jointly, half as far from
-// their means as the posterior, and plays the best permitted list. Draws are keyed by the number of the decision and by
+// Lists returns the lists that 256 draws from the posterior prefer: each draws the coefficients jointly, with listScale of the
+// posterior's deviation, and plays the best permitted list. Draws are keyed by the number of the decision and by
 // coefficients, so they do not depend on the order of the candidates, and the model does not change. Of a model that has
 // learned no list, draws are those of Votes, and the positions are alike.
 //

@@ -17,14 +17,14 @@ const (
 	lateGrowth   = 1.4  // from lateEvents on
 	lateEvents   = 2000
 	guessEvents  = 40    // up to so many, each estimate begins with the first guesses
-	scaleSpread  = .25   // prior variance of an examination
+	scaleSpread  = .1    // prior variance of an examination
 	mostScale    = 10.   // the largest one
 	noiseEvents  = 10.   // weight of the noise of all places in that of one
 	leastPlace   = 1e-4  // a place's noise is at least so much of the variance of the rewards
 	gateOpens    = 3.    // nats with which the gate opens,
 	gateShuts    = 1.    // and below which it shuts
 	shutShare    = 1e-7  // variance behind the gate while it is shut, of that of the rewards
-	listScale    = .5    // of the deviation that a draw has
+	listScale    = .4    // of the deviation that a draw has
 	listWiden    = 1.    // the prior that plays is so many times as wide as what was estimated
 	listJitter   = 1e-10 // of the mean variance, on the diagonal
 )
@@ -84,7 +84,7 @@ func (m *Model) unscaled(d int) []bool {
 //
 //	τ_g = (Σ_j θ̂_j² + a t_g)/(Σ_j (1 − P_jj/τ_g) + a)
 //	σ_s² = (Σy² − 2θ̂ᵀT_s v_s + θ̂ᵀT_s A_s T_s θ̂ + tr(T_s A_s T_s P) + 10σ²)/(n_s + 10), σ² the same over all places
-//	e_s = (v_sᵀθ̂_φ − θ̂_φᵀA_sθ̂_ψ − tr(A_s^φψ P^ψφ) + κe⁰)/(θ̂_φᵀA_sθ̂_φ + tr(A_s^φφ P^φφ) + κ), κ = σ_s²/¼, in [0, 10]
+//	e_s = (v_sᵀθ̂_φ − θ̂_φᵀA_sθ̂_ψ − tr(A_s^φψ P^ψφ) + κe⁰)/(θ̂_φᵀA_sθ̂_φ + tr(A_s^φφ P^φφ) + κ), κ = σ_s²/scaleSpread, in [0, 10]
 func (m *Model) fitLists() {
 	b := m.s.main.blocks[0]
 	var n, sy, syy float64

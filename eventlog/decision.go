@@ -546,7 +546,7 @@ func (r *Reward) check() error {
 	if err := checkCost(r.Cost); err != nil {
 		return fmt.Errorf("reward: cost %w", err)
 	}
-	if !r.Costed && (r.Cost != 0 || r.OnlyCost) {
+	if !r.Costed && (r.Cost != 0 || r.OnlyCost && r.Shown == 0) {
 		return fmt.Errorf("reward: cost = %v, only_cost = %t without costed: %w", r.Cost, r.OnlyCost, ErrMalformed)
 	}
 	return firstError(r.Event.check("reward: event"), r.checkPositions(), checkVector("reward: x", r.X),

@@ -48,6 +48,9 @@ func (s *reading) Event(ctx context.Context, eventID string) (EventView, error) 
 			v.Request = s.requestOf(v.Model, id.Event)
 		}
 	}
+	if p, ok := s.fold.List(id.Event); ok {
+		v.Positions = positionViews(p)
+	}
 	status, y := s.fold.Event(id.Event)
 	if v.Status = statusNames[status]; status == fold.Rewarded {
 		v.Value = &y
@@ -158,6 +161,9 @@ func (s *reading) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (
 		return fail(Internal, "the candidates do not fit the model", err)
 	}
 	w.Offer.SetCosts(r.Costs)
+	if r.List != nil {
+		return replayList(out, r, v, w, &set)
+	}
 	if w.Price(0); r.Price > 0 {
 		w.Budget(r.Time)
 	}

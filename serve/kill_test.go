@@ -115,6 +115,8 @@ var killOptions = []killOption{
 		func(n int) DecideRequest {
 			return DecideRequest{Context: fmt.Appendf(nil, `{"user": "ann-%d"}`, n%9), Actions: actions(n, 4, 3)}
 		}},
+	{"lists", spec.Raw{"kind": "effects"}, func(c *ModelConfig) { c.Reward.Default = Maybe{Set: true} },
+		func(n int) DecideRequest { return listRequest(n, 3, "a", "b", "c", "d", "e") }},
 }
 
 // guardedAs makes a model guarded, with a margin of .2 of rewards in [0, 1].
@@ -147,7 +149,13 @@ func (o *killOption) user(ctx context.Context, s *Server) {
 				err = d.Err
 			}
 			if (n+k)%4 > 0 {
-				paid = append(paid, RewardRequest{EventID: d.Decision.EventID, Value: float64((n + k) % 2)})
+				r := RewardRequest{EventID: d.Decision.EventID, Value: float64((n + k) % 2)}
+				if requests[k].Choose != nil && n%3 > 0 {
+					r.Value, r.Values = 0, []float64{0, float64(k % 2), 1}
+				} else if requests[k].Choose != nil {
+					r.Position = new(k % 3)
+				}
+				paid = append(paid, r)
 			}
 		}
 		if err == nil {

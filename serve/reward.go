@@ -31,15 +31,19 @@ func (s *rewards) Reward(ctx context.Context, r RewardRequest) (RewardResult, er
 		return RewardResult{}, err
 	}
 	defer done()
-	record, _, result, err := s.prepareReward(ctx, &r)
-	if record == nil {
-		return result, err
+	p, err := s.prepareReward(ctx, &r)
+	if len(p.records) == 0 {
+		return p.result, err
 	}
-	out, seq, err := s.write(ctx, record)
+	receipt, err := s.append(ctx, p.records...)
+	var out []fold.Outcome
+	if err == nil {
+		out, err = s.applied(ctx, receipt, len(p.records))
+	}
 	if err != nil {
 		return RewardResult{}, adviseReward(err, r.Key)
 	}
-	return RewardResult{statuses[out], seq}, nil
+	return p.answer(out, receipt.Seq), nil
 }
 
 // RewardBatch implements Service.
@@ -54,7 +58,8 @@ func (s *rewards) RewardBatch(ctx context.Context, rs []RewardRequest) ([]Reward
 	defer done()
 	out := make([]RewardItem, len(rs))
 	var records []eventlog.Record
-	var at []int
+	var at []int // items whose records these are
+	var ready []prepared
 	size, w := 0, beginBatch(s.opt.Limits.Work*3/2)
 	defer w.end()
 	flush := func() {
@@ -68,26 +73,28 @@ func (s *rewards) RewardBatch(ctx context.Context, rs []RewardRequest) ([]Reward
 		}
 		for k, i := range at {
 			if out[i].Err = adviseReward(err, rs[i].Key); err == nil {
-				out[i].Result = RewardResult{statuses[os[k]], receipt.Seq}
+				n := len(ready[k].records)
+				out[i].Result = ready[k].answer(os[:n], receipt.Seq)
+				os = os[n:]
 			}
 		}
-		records, at, size, w.chunk = nil, nil, 0, 0
+		records, at, ready, size, w.chunk = nil, nil, nil, 0, 0
 	}
 	for i := range rs {
 		if w.over() {
 			out[i].Err = w.left(i)
 			continue
 		}
-		record, cost, result, err := s.prepareReward(ctx, &rs[i])
-		if w.add(rewardWork + cost); record == nil {
-			out[i] = RewardItem{result, err}
+		p, err := s.prepareReward(ctx, &rs[i])
+		if w.add(rewardWork + p.learning); len(p.records) == 0 {
+			out[i] = RewardItem{p.result, err}
 			continue
 		}
-		n := 8*len(record.X) + len(record.Atoms) + 1024
-		if size+n > eventlog.MaxBatch/2 || len(records) == eventlog.MaxEvents/2 || w.chunk > chunkWork {
+		n := p.size()
+		if size+n > eventlog.MaxBatch/2 || len(records)+len(p.records) > eventlog.MaxEvents/2 || w.chunk > chunkWork {
 			flush()
 		}
-		records, at, size = append(records, record), append(at, i), size+n
+		records, at, ready, size = append(records, p.records...), append(at, i), append(ready, p), size+n
 	}
 	flush()
 	return out, nil
@@ -135,25 +142,60 @@ func (w *batchWork) left(i int) error {
 		RetryAfter: time.Second}
 }
 
-// prepareReward checks a reward and returns its record and what is learned of it costs, or the answer to one that need not be
-// written: the state knows already that it changes nothing.
-func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog.Reward, time.Duration, RewardResult, error) {
+// prepared is a reward that was checked: its records and what is learned of them costs, or the answer to one that need not
+// be written, because the state knows already that it changes nothing.
+type prepared struct {
+	records  []eventlog.Record
+	learning time.Duration
+	result   RewardResult
+	known    []PositionResult // of values: one for each position, with the status of those that are not written
+	of       []int            // places in known of the records
+}
+
+func (p *prepared) size() (n int) {
+	for _, r := range p.records {
+		x := r.(*eventlog.Reward)
+		n += 8*(len(x.X)+len(x.Ys)) + len(x.Atoms) + 1024
+	}
+	return n
+}
+
+// answer is the result of what came of the records. Of a list, it is accepted where a position is.
+func (p *prepared) answer(out []fold.Outcome, seq uint64) RewardResult {
+	r := RewardResult{Status: statuses[out[len(out)-1]], Seq: seq, Positions: p.known}
+	for i, o := range out {
+		if o == fold.Accepted {
+			r.Status = Accepted
+		}
+		if i < len(p.of) {
+			r.Positions[p.of[i]].Status = statuses[o]
+		}
+	}
+	return r
+}
+
+// prepareReward checks a reward.
+func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (p prepared, err error) {
 	if r.OnlyCost {
 		r.Value = 0
 	}
 	cost, err := r.cost()
 	if err != nil {
-		return nil, 0, RewardResult{}, err
+		return p, err
 	}
 	if err := model.RewardInput.Check("value", r.Value); err != nil {
-		return nil, 0, RewardResult{}, fault.Refused(err)
+		return p, fault.Refused(err)
 	}
 	if err := cmp.Or(model.CheckText("key", r.Key), model.CheckText("caller", r.Caller)); err != nil {
-		return nil, 0, RewardResult{}, fault.Refused(err)
+		return p, fault.Refused(err)
 	}
 	id, d, err := s.recent.Find(ctx, r.EventID)
 	if err != nil {
-		return nil, 0, RewardResult{}, err
+		return p, err
+	}
+	at, err := r.places(d.List)
+	if err != nil {
+		return p, err
 	}
 	var key eventlog.ID
 	if r.Key != "" {
@@ -182,29 +224,39 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (*eventlo
 			name = cfg.Config.ID
 		}
 		if err := r.Allow(name); err != nil {
-			return nil, 0, RewardResult{}, err
+			return p, err
 		}
+	}
+	if at != nil {
+		p, err := s.prepareList(r, id, d, cfg, at, cost)
+		p.learning = learning
+		return p, err
 	}
 	if cfg != nil && !r.OnlyCost {
 		of := cfg.Config.Reward.Rewards()
 		if err := of.Check("value", r.Value); err != nil {
-			return nil, 0, RewardResult{}, fault.Refused(err)
+			return p, fault.Refused(err)
 		}
 		if of := cfg.Totals(); several && !known && !of.Has(total) {
-			return nil, 0, RewardResult{}, fault.Invalidf("value", r.Value,
+			return p, fault.Invalidf("value", r.Value,
 				"makes %v of the rewards of this event by the rule %s, expected %v", total, cfg.Config.Reward.Rule, of)
 		}
 	}
 	if known {
-		return nil, 0, RewardResult{Duplicate, seq}, nil
+		p.result = RewardResult{Status: Duplicate, Seq: seq}
+		return p, nil
 	}
-	return &eventlog.Reward{Event: id.Event, Model: d.Model, X: d.X, Atoms: d.Atoms, Y: r.Value, Source: r.Caller,
-		Time: s.opt.Clock.Now().UnixNano(), Key: key, Cost: cost, Costed: r.Cost != nil, OnlyCost: r.OnlyCost}, learning, RewardResult{}, nil
+	p.learning = learning
+	p.records = []eventlog.Record{&eventlog.Reward{Event: id.Event, Model: d.Model, X: d.X, Atoms: d.Atoms, Y: r.Value, Source: r.Caller,
+		Time: s.opt.Clock.Now().UnixNano(), Key: key, Cost: cost, Costed: r.Cost != nil, OnlyCost: r.OnlyCost, Shown: r.shown()}}
+	return p, nil
 }
 
 // cost returns the cost in a reward, 0 where there is none.
 func (r *RewardRequest) cost() (float64, error) {
 	switch {
+	case r.Cost == nil && r.OnlyCost && r.Shown != nil:
+		return 0, nil
 	case r.Cost == nil && r.OnlyCost:
 		return 0, fault.Invalidf("cost", "", "is missing, expected a number")
 	case r.Cost == nil:

@@ -134,6 +134,8 @@ type (
 	Would         = decide.Would
 	Density       = decide.Density
 	DecideItem    = decide.Item
+	Slot          = decide.Slot
+	ListEntry     = decide.ListEntry
 )
 
 // RewardRequest pays for a decision.
@@ -151,6 +153,20 @@ type RewardRequest struct {
 	// Allow, if any, is asked with the name of the event's model, also of a deleted model, empty when it is
 	// not known any more. Its error refuses the reward and is returned as it is.
 	Allow func(model string) error
+
+	// Of a list whose positions have rewards: which one Value is for, by position, by the name of the slot or of the action;
+	// or Values, one for each position. Shown, with a value or alone of a list, says how many positions were on the screen: the
+	// others teach nothing and get no default. Lists whose model has one reward for all of it take Value alone.
+	Position     *int
+	Slot, Action string
+	Values       []float64
+	Shown        *int
+}
+
+// PositionResult is the effect of the reward of one position of a list.
+type PositionResult struct {
+	Position int          `json:"position" doc:"from 0"`
+	Status   RewardStatus `json:"status" doc:"as of one reward; ignored too where the position was not shown"`
 }
 
 // RewardStatus is the effect of a reward.
@@ -169,6 +185,8 @@ type RewardResult struct {
 	// Seq is the log entry of the reward. For a duplicate that was recognised before it was written
 	// it is the sequence of the state that knew.
 	Seq uint64 `json:"seq" doc:"log entry of the reward; for a duplicate the entry that the state had reached"`
+	// Positions are there where a call rewards several of a list.
+	Positions []PositionResult `json:"positions,omitempty" doc:"of values: what came of each position"`
 }
 
 // RewardItem is one answer of RewardBatch.

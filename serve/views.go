@@ -135,11 +135,20 @@ type EventView struct {
 	Status string `json:"status" doc:"open, inactive (deferred and not activated), rewarded, or closed (the window is over)"`
 	// Value is the reward so far, while the window is open and there is one.
 	Value *float64 `json:"value,omitempty" doc:"reward so far, while the window is open and there is one"`
+	// Positions are those of a list, while the window is open. Action is then its first entry, Value the sum of the positions.
+	Positions []PositionView `json:"positions,omitempty" doc:"of a list, while the window is open: its positions"`
 	// Cost is what calls said so far that it cost, while the window is open. What the request stated is in Decision.
 	Cost *float64 `json:"cost,omitempty" doc:"what calls said so far that it cost, while the window is open"`
 	// Request is what was sent, for some of the newest decisions that this process made since its start. It is not in
 	// the log.
 	Request *RequestView `json:"request,omitempty"`
+}
+
+// PositionView is a position of a list whose window is open.
+type PositionView struct {
+	Position int      `json:"position" doc:"from 0"`
+	Shown    bool     `json:"shown" doc:"false where a call said that it was not on the screen"`
+	Value    *float64 `json:"value,omitempty" doc:"reward so far, where there is one"`
 }
 
 // Replayed compares a decision with what the code chooses now from the same state, the same

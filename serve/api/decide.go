@@ -22,6 +22,8 @@ type decideBody struct {
 	Mode            serve.Mode        `json:"mode,omitempty" enum:"online,apprentice,shadow,frozen,guarded" doc:"instead of the model's mode"`
 	DeferActivation bool              `json:"defer_activation,omitempty" doc:"the event counts only after :activate or its first reward"`
 	MinSeq          uint64            `json:"min_seq,omitempty" doc:"decide on a state that has at least this sequence number: read your writes"`
+	Choose          *int              `json:"choose,omitempty" minimum:"1" doc:"a list of so many of the actions in an order, at most 50: one event, whose positions are rewarded"`
+	Slots           []serve.Slot      `json:"slots,omitempty" doc:"a list with these positions, in the order in which they are shown; choose is short for slots without names"`
 	Explain         string            `json:"explain,omitempty" enum:"full" doc:"full: every candidate's propensity, votes and score"`
 }
 
@@ -57,6 +59,19 @@ func (b *decideBody) request(most int, field, key, caller string) (serve.DecideR
 	if err := cleanIDs(field+"actions", b.Actions, func(x serve.Action) string { return x.ID }); err != nil {
 		return serve.DecideRequest{}, err
 	}
+	for i := range b.Slots {
+		at := fmt.Sprintf("%sslots[%d]", field, i)
+		if err := CleanID(at+".id", b.Slots[i].ID); err != nil {
+			return serve.DecideRequest{}, err
+		}
+		if n := max(len(b.Slots[i].Actions), len(b.Slots[i].Exclude)); n > most {
+			return serve.DecideRequest{}, problem("too_large", at+".actions",
+				fmt.Sprintf("has %d entries, at most %d are allowed (--max-actions of the server)", n, most))
+		}
+		if err := cleanIDs(at+".actions", b.Slots[i].Actions, func(x serve.Action) string { return x.ID }); err != nil {
+			return serve.DecideRequest{}, err
+		}
+	}
 	for i, id := range b.IDs {
 		if err := CleanID(fmt.Sprintf("%sids[%d]", field, i), id); err != nil {
 			return serve.DecideRequest{}, err
@@ -77,7 +92,7 @@ func (b *decideBody) request(most int, field, key, caller string) (serve.DecideR
 		Context: b.Context, Actions: b.Actions, Packed: b.Packed, IDs: b.IDs, Available: b.Available,
 		Exclude: b.Exclude, Costs: costs, Numbers: b.Numbers,
 		Baseline: b.Baseline, Mode: b.Mode, Deferred: b.DeferActivation, MinSeq: b.MinSeq, IdempotencyKey: key,
-		Explain: b.Explain == "full", Caller: caller,
+		Explain: b.Explain == "full", Caller: caller, Choose: b.Choose, Slots: b.Slots,
 	}, nil
 }
 

@@ -45,6 +45,8 @@ var changesTried = map[string][]string{
 	"unit":             {`"context.user"`, `""`, `null`},
 	"actions":          {`[{"id":"a"}]`, `[{"id":"a","cost":0.25},{"id":"b","cost":1}]`, `[]`, `null`},
 	"entered":          {`[{"id":"a","times":3}]`, `[{"id":"a","times":1,"prior":{"mean":0.5,"events":3}}]`, `[{"id":"a","times":1,"prior":{"mean":0.5,"events":0}}]`, `[{"id":"a","times":1,"until":70}]`, `[]`, `null`},
+	"list":             {`{"reward":"list"}`, `{"reward":"positions"}`, `{"reward":"both"}`, `null`},
+	"list.reward":      {`"list"`},
 	"numbers":          {`[{"name":"price","min":1,"max":20,"step":0.5}]`, `[{"name":"a","min":1,"max":2,"log":true},{"name":"b","min":0,"max":24,"cyclic":true}]`, `[{"name":"a","min":1,"max":1}]`, `[{"name":"a","min":1}]`, `[]`, `null`},
 	"log_candidates":   {`"none"`, `"full"`, `null`},
 	"nothing":          {`1`},
@@ -70,8 +72,8 @@ func TestNothingDropped(t *testing.T) {
 			if len(changesTried[under+key]) == 0 {
 				t.Errorf("no value is tried for %s", under+key)
 			}
-			switch key {
-			case "reward", "budget", "guard", "control":
+			switch under + key {
+			case "reward", "budget", "guard", "control", "list":
 				fields(f.Type, under+key+".")
 			}
 		}

@@ -267,7 +267,7 @@ func appendFraction(b []byte, f serve.Fraction) []byte {
 
 // appendDecision appends a decision.
 func appendDecision(b []byte, d *serve.Decision) []byte {
-	if len(d.Warnings) > 0 || len(d.Explain) > 0 || d.Numbers != nil {
+	if len(d.Warnings) > 0 || len(d.Explain) > 0 || d.Numbers != nil || len(d.List) > 0 {
 		shown := *d // so that d stays on the stack
 		b = appendJSON(b, &shown)
 		return b[:len(b)-1]
@@ -299,6 +299,11 @@ func appendDecision(b []byte, d *serve.Decision) []byte {
 
 // appendReward appends the result of a reward.
 func appendReward(b []byte, r *serve.RewardResult) []byte {
+	if len(r.Positions) > 0 {
+		shown := *r // so that r stays on the stack
+		b = appendJSON(b, &shown)
+		return b[:len(b)-1]
+	}
 	b = appendString(append(b, `{"status":`...), string(r.Status))
 	return append(strconv.AppendUint(append(b, `,"seq":`...), r.Seq, 10), '}')
 }

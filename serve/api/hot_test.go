@@ -323,6 +323,7 @@ func TestHotAnswers(t *testing.T) {
 		{Repeated: true, Group: "control", Would: &serve.Would{Action: "ü", Propensity: serve.Fraction{Num: 2, Den: 3}}},
 		{Warnings: []string{"<b>"}, Would: &serve.Would{}},
 		{Explain: []serve.Explained{{Score: &score}}},
+		{List: []serve.ListEntry{{ID: "a", Slot: "<hero>", Propensity: serve.Fraction{Num: 1, Den: 3}}}},
 		{Numbers: map[string]float64{"price": 9.5}, Propensity: serve.Fraction{Num: 1, Den: 3}},
 		{Numbers: map[string]float64{"bid": .5}, Density: &serve.Density{Num: 1, Den: 3, Cell: map[string][2]float64{"bid": {.25, .5}}}},
 	} {
@@ -336,14 +337,15 @@ func TestHotAnswers(t *testing.T) {
 			t.Errorf("%+v is written %s, want %s", d, got, &want)
 		}
 	}
-	if n := reflect.TypeFor[serve.Decision]().NumField(); n != 14 {
-		t.Errorf("a decision has %d fields, appendDecision writes 14", n)
+	if n := reflect.TypeFor[serve.Decision]().NumField(); n != 15 {
+		t.Errorf("a decision has %d fields, appendDecision writes 15", n)
 	}
-	if n := reflect.TypeFor[serve.RewardResult]().NumField(); n != 2 {
-		t.Errorf("the result of a reward has %d fields, appendReward writes 2", n)
+	if n := reflect.TypeFor[serve.RewardResult]().NumField(); n != 3 {
+		t.Errorf("the result of a reward has %d fields, appendReward writes 3", n)
 	}
-	if n := reflect.TypeFor[decideBody]().NumField(); n != len(decideFields) {
-		t.Errorf("a request has %d fields, scan reads %d", n, len(decideFields))
+	const lists = 2 // choose and slots: a list takes the way of the other routes
+	if n := reflect.TypeFor[decideBody]().NumField(); n != len(decideFields)+lists {
+		t.Errorf("a request has %d fields, scan reads %d", n, len(decideFields)+lists)
 	}
 }
 

@@ -8,16 +8,26 @@ import (
 )
 
 type rewardBody struct {
-	Value *float64 `json:"value,omitempty" doc:"within the model's range; may be left out where cost is given"`
-	Cost  *float64 `json:"cost,omitempty" doc:"what the decision cost, in units of money, when it is known now; of several the rule of the rewards makes one"`
-	Key   string   `json:"key,omitempty" maxLength:"256" doc:"makes repetitions harmless under the rules sum and last"`
+	Value    *float64  `json:"value,omitempty" doc:"within the model's range; may be left out where cost is given"`
+	Cost     *float64  `json:"cost,omitempty" doc:"what the decision cost, in units of money, when it is known now; of several the rule of the rewards makes one"`
+	Key      string    `json:"key,omitempty" maxLength:"256" doc:"makes repetitions harmless under the rules sum and last"`
+	Position *int      `json:"position,omitempty" minimum:"0" doc:"of a list: the position that value is for, from 0"`
+	Slot     string    `json:"slot,omitempty" maxLength:"256" doc:"of a list: the slot that value is for"`
+	Action   string    `json:"action,omitempty" maxLength:"256" doc:"of a list: the entry that value is for, by the id of the action"`
+	Values   []float64 `json:"values,omitempty" maxItems:"50" doc:"of a list: a reward for each position, in place of value"`
+	Shown    *int      `json:"shown,omitempty" minimum:"0" doc:"of a list: how many positions were on the screen; the others teach nothing and get no default"`
 }
 
 type rewardItemBody struct {
-	EventID string   `json:"event_id" doc:"id of the event, as decide answered it"`
-	Value   *float64 `json:"value,omitempty" doc:"the reward, which must be there"`
-	Cost    *float64 `json:"cost,omitempty" doc:"what the decision cost, in units of money"`
-	Key     string   `json:"key,omitempty" maxLength:"256" doc:"idempotency key of this reward"`
+	EventID  string    `json:"event_id" doc:"id of the event, as decide answered it"`
+	Value    *float64  `json:"value,omitempty" doc:"the reward, which must be there"`
+	Cost     *float64  `json:"cost,omitempty" doc:"what the decision cost, in units of money"`
+	Key      string    `json:"key,omitempty" maxLength:"256" doc:"idempotency key of this reward"`
+	Position *int      `json:"position,omitempty" minimum:"0" doc:"of a list: the position that value is for, from 0"`
+	Slot     string    `json:"slot,omitempty" maxLength:"256" doc:"of a list: the slot that value is for"`
+	Action   string    `json:"action,omitempty" maxLength:"256" doc:"of a list: the entry that value is for, by the id of the action"`
+	Values   []float64 `json:"values,omitempty" maxItems:"50" doc:"of a list: a reward for each position, in place of value"`
+	Shown    *int      `json:"shown,omitempty" minimum:"0" doc:"of a list: how many positions were on the screen; the others teach nothing and get no default"`
 }
 
 type rewardBatchBody struct {
@@ -51,7 +61,10 @@ func (a *rewardCalls) reward(ctx context.Context, in *rewardIn) (*reply[serve.Re
 	if err := decodeJSON(in.RawBody, &b); err != nil {
 		return nil, err
 	}
-	if b.Value == nil && b.Cost == nil {
+	if b.Value != nil && b.Values != nil {
+		return nil, &fieldError{Field: "values", Want: "stands beside value, expected one of them"}
+	}
+	if b.Value == nil && b.Cost == nil && b.Values == nil && b.Shown == nil {
 		return nil, &fieldError{Field: "value", Want: "is missing, expected a number"}
 	}
 	if b.Key == "" {
@@ -61,7 +74,8 @@ func (a *rewardCalls) reward(ctx context.Context, in *rewardIn) (*reply[serve.Re
 		return nil, err
 	}
 	r, err := a.svc.Reward(ctx, serve.RewardRequest{EventID: in.Event, Value: orZero(b.Value), Cost: b.Cost,
-		OnlyCost: b.Value == nil, Key: b.Key, Caller: caller(ctx), Allow: allowsModel(ctx, Reward)})
+		OnlyCost: b.Value == nil && b.Values == nil, Key: b.Key, Caller: caller(ctx), Allow: allowsModel(ctx, Reward),
+		Position: b.Position, Slot: b.Slot, Action: b.Action, Values: b.Values, Shown: b.Shown})
 	a.metrics.reward(r.Status, err)
 	return &reply[serve.RewardResult]{r}, err
 }
@@ -89,13 +103,19 @@ func (a *rewardCalls) batch(ctx context.Context, in *bodyIn) (*reply[rewardAnswe
 	allow := allowsModel(ctx, Reward)
 	var place []int // of rs[i] in the answer
 	for i, r := range b.Rewards {
-		if r.Value == nil && r.Cost == nil {
+		if r.Value != nil && r.Values != nil {
+			out.Body.Results[i].Problem = problemOf(&fieldError{Field: fmt.Sprintf("rewards[%d].values", i),
+				Want: "stands beside value, expected one of them"})
+			continue
+		}
+		if r.Value == nil && r.Cost == nil && r.Values == nil && r.Shown == nil {
 			out.Body.Results[i].Problem = problemOf(&fieldError{Field: fmt.Sprintf("rewards[%d].value", i),
 				Want: "is missing, expected a number"})
 			continue
 		}
 		rs = append(rs, serve.RewardRequest{EventID: r.EventID, Value: orZero(r.Value), Cost: r.Cost,
-			OnlyCost: r.Value == nil, Key: r.Key, Caller: caller(ctx), Allow: allow})
+			OnlyCost: r.Value == nil && r.Values == nil, Key: r.Key, Caller: caller(ctx), Allow: allow,
+			Position: r.Position, Slot: r.Slot, Action: r.Action, Values: r.Values, Shown: r.Shown})
 		place = append(place, i)
 	}
 	if len(rs) == 0 {

@@ -31,6 +31,7 @@ var words = map[string][]string{
 	"Config.mode":           {"online", "apprentice", "shadow", "frozen", "guarded"},
 	"Config.log_candidates": {"full", "none"}, "ConfigBudget.per": {"decision", "day"},
 	"ConfigBudget.on_empty": {model.Cheapest, model.Refuse}, "ConfigReward.rule": model.RuleNames(),
+	"ConfigList.reward":   {model.RewardPositions, model.RewardList},
 	"ConfigControl.plays": {string(model.PlaysUniform), string(model.PlaysFirst)},
 }
 
@@ -142,7 +143,7 @@ func configSchema(all map[string]*huma.Schema, name string, t reflect.Type) *hum
 // parts are the structs of a configuration that have schemas of their own.
 var parts = map[reflect.Type]string{
 	reflect.TypeFor[model.Reward](): "ConfigReward", reflect.TypeFor[model.Budget](): "ConfigBudget",
-	reflect.TypeFor[model.Guard](): "ConfigGuard", reflect.TypeFor[model.Control](): "ConfigControl", reflect.TypeFor[model.Entry](): "ConfigEntry",
+	reflect.TypeFor[model.Guard](): "ConfigGuard", reflect.TypeFor[model.Control](): "ConfigControl", reflect.TypeFor[model.List](): "ConfigList", reflect.TypeFor[model.Entry](): "ConfigEntry",
 	reflect.TypeFor[model.Entered](): "ConfigEntered", reflect.TypeFor[model.Prior](): "ConfigPrior",
 	reflect.TypeFor[serve.NumberRange](): "ConfigNumber",
 }

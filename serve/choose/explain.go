@@ -33,6 +33,10 @@ type Explained struct {
 	Score *float64 `json:"score,omitempty" doc:"estimated reward, where the policy has one"`
 	// Numbers are, of a cell of numbers that are played, the middle of the cell.
 	Numbers map[string]float64 `json:"numbers,omitempty" doc:"of a cell of numbers: its step or its middle, by name; each cell has an entry of its own"`
+	// Of a list: the probability of the action at each position, of which propensity is the sum, and its expected reward
+	// there, where nothing above is rewarded or of its categories.
+	Marginals []Fraction `json:"marginals,omitempty" doc:"of a list: probability of the action at each position"`
+	Values    []float64  `json:"values,omitempty" doc:"of a list: expected reward of the action at each position"`
 }
 
 // Explain describes every candidate, after Choose.

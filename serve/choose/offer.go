@@ -141,6 +141,15 @@ func (o *Offer) Features(i int) (x []float64, atoms []byte) {
 	return slices.Clone(o.X[i*d : (i+1)*d]), nil
 }
 
+// ListFeatures returns the atoms of the context and of each candidate of a list, one behind the other.
+func (o *Offer) ListFeatures(rows []int) []byte {
+	b := feature.AppendAtoms(nil, o.sparse.context)
+	for _, i := range rows {
+		b = feature.AppendAtoms(b, o.sparse.actions[i])
+	}
+	return b
+}
+
 // MostBytes is at least as many bytes as AppendCandidates appends.
 func (o *Offer) MostBytes() int {
 	n := len(o.sparse.context)

@@ -94,7 +94,7 @@ type Chosen struct {
 // Choose makes a decision and its record, on v or on a newer version; nothing is written.
 func (d *Decider) Choose(ctx context.Context, m Model, v *choose.Version, r *Request) (c Chosen, err error) {
 	q := r.candidates()
-	leave, err := d.opt.Turns.Enter(ctx, v.ID, q.Work(v.Compiled, r.Explain))
+	leave, err := d.opt.Turns.Enter(ctx, v.ID, r.listWork(q.Work(v.Compiled, r.Explain)))
 	if err == nil {
 		defer leave()
 		err = ctx.Err()
@@ -122,6 +122,9 @@ func (d *Decider) Choose(ctx context.Context, m Model, v *choose.Version, r *Req
 	}
 	w.Until(ctx.Err)
 	defer w.Until(nil)
+	if r.IsList() {
+		return d.chooseList(ctx, m, w, r)
+	}
 	nonce, now := d.opt.Random(), d.opt.Now()
 	w.Budget(now.UnixNano())
 	w.Assign(r.unit.hash)

@@ -192,6 +192,9 @@ func (k *keys) again(use fold.KeyUse) (*Decision, error) {
 		Propensity: choose.Fraction{Num: r.Num, Den: r.Den}, Mode: model.Mode(r.Mode.String()), Seq: use.Seq,
 		BasisSeq: r.BasisSeq, Durable: true, Repeated: true,
 	}
+	if r.List != nil {
+		out.Action, out.Propensity, out.List = choose.Chosen{}, choose.Fraction{}, listEntries(r)
+	}
 	if r.Group != eventlog.NoGroup {
 		out.Group = r.Group.String()
 	}

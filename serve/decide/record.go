@@ -19,7 +19,17 @@ const roomForLaw = 6000
 
 // sizeOf returns about how many bytes the record of a decision takes.
 func sizeOf(r *eventlog.Decision) int {
-	return len(r.Full) + 8*(len(r.X)+len(r.Costs)) + len(r.Atoms) + 4*len(r.Law) + 2*len(r.Groups) + 1024
+	n := len(r.Full) + 8*(len(r.X)+len(r.Costs)) + len(r.Atoms) + 4*len(r.Law) + 2*len(r.Groups) + 1024
+	if l := r.List; l != nil {
+		n += 3*len(l.Votes) + 10*len(l.All) + len(l.Allowed) + 100*l.K()
+		for p := range l.IDs {
+			n += len(l.IDs[p])
+		}
+		for p := range l.Slots {
+			n += len(l.Slots[p])
+		}
+	}
+	return n
 }
 
 // record returns the decision that a worker drew, or in the modes apprentice and shadow the caller's, and

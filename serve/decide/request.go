@@ -58,8 +58,13 @@ type Request struct {
 	// chooses for several. It is recorded and changes nothing.
 	Slot   string
 	Caller string
+	// Choose asks for a list of so many positions, Slots for one with these: one event, with a reward for each position, or
+	// one for all where the model says so. One of the two may be there.
+	Choose *int
+	Slots  []Slot
 
-	unit unit
+	unit  unit
+	union []choose.Action // of the slots' own
 }
 
 // Decision answers a Request.
@@ -83,6 +88,8 @@ type Decision struct {
 	Would *Would `json:"would,omitempty"`
 	// Warnings say what the model could not use of this request; only the first affected decisions have them.
 	Warnings []string `json:"warnings,omitempty" doc:"what the model could not use of this request; only the first affected decisions have them"`
+	// List is the entries of a list, in place of Action and Propensity.
+	List []ListEntry `json:"list,omitempty" doc:"of a list, its entries in place of action and propensity"`
 	// Explain has one entry for each available candidate, when asked for. Repeated decisions have
 	// none.
 	Explain []choose.Explained `json:"explain,omitempty" doc:"one entry for each available action, where it was asked for"`
@@ -114,6 +121,9 @@ func (r *Request) check(l *feature.Limits) error {
 	if r.Baseline != nil && *r.Baseline < 0 { // also where no mode looks at it
 		return fault.Refused(model.Invalid("baseline", *r.Baseline, "expected the place of an action, from 0"))
 	}
+	if err := r.checkList(l); err != nil {
+		return err
+	}
 	return fault.Refused(cmp.Or(model.CheckMode(r.Mode), model.CheckText("caller", r.Caller),
 		model.CheckText("slot", r.Slot), q.Check(l), model.CheckText("idempotency_key", r.IdempotencyKey)))
 }
@@ -128,6 +138,9 @@ func (r *Request) mode(c *model.Config) model.Mode {
 
 // candidates returns the part of a request that package choose reads.
 func (r *Request) candidates() choose.Request {
+	if r.own() {
+		return choose.Request{Context: r.context(), Actions: r.ownActions(), Exclude: r.Exclude}
+	}
 	return choose.Request{Context: r.context(), Actions: r.Actions, Packed: r.Packed, IDs: r.IDs, Available: r.Available,
 		Exclude: r.Exclude, Costs: r.Costs, Numbers: r.Numbers}
 }
@@ -248,6 +261,7 @@ func (r *Request) hash() (h [16]byte) {
 	if r.unit.path != "" {
 		b = binary.LittleEndian.AppendUint64(append(b, 9), uint64(r.unit.hash))
 	}
+	b = r.appendList(b)
 	text(string(r.Mode))
 	if r.Slot != "" {
 		text(r.Slot)

@@ -11,14 +11,22 @@ import (
 // checkWork refuses a decision that takes longer than a call may, from sizes alone.
 func checkWork(limit time.Duration, v *choose.Version, r *Request) error {
 	q := r.candidates()
-	took := q.Work(v.Compiled, r.Explain)
+	took := r.listWork(q.Work(v.Compiled, r.Explain))
 	if limit <= 0 || took <= limit {
 		return nil
 	}
 	l := q.Load(v.Compiled)
 	return &fault.Error{Code: fault.TooLarge, Field: "actions", Value: took.String(),
-		Want: fmt.Sprintf("a choice among %s takes about %v of a processor, and %v are allowed (--max-work of the server); send fewer "+
-			"actions or features, or use a model with fewer members", sizes(v, l.Actions, l.Context, l.Own), round(took), limit)}
+		Want: fmt.Sprintf("a choice among %s%s takes about %v of a processor, and %v are allowed (--max-work of the server); send fewer "+
+			"actions or features, or use a model with fewer members", sizes(v, l.Actions, l.Context, l.Own), forList(r), round(took), limit)}
+}
+
+// forList says how many positions a list has.
+func forList(r *Request) string {
+	if !r.IsList() {
+		return ""
+	}
+	return fmt.Sprintf(" for each of %d positions", r.positions())
 }
 
 // sizes are those of a decision in words.
@@ -37,7 +45,7 @@ func checkWorkOf(limit time.Duration, v *choose.Version, rs []Request) error {
 	var all, most time.Duration
 	for i := range rs {
 		q := rs[i].candidates()
-		took := q.Work(v.Compiled, rs[i].Explain)
+		took := rs[i].listWork(q.Work(v.Compiled, rs[i].Explain))
 		all, most = all+took, max(most, took)
 	}
 	if all <= limit {

@@ -24,7 +24,9 @@ import (
 //	open entries: count, each: seq | hash [16] | epoch u64 | number |
 //	    events: count, each: index | model u64 | deadline i64 | state u8 | y f64 |
 //	        with bit 64 or 128 of the state its cost f64 |
-//	        keys of rewards: count, each u64 | has an idempotency key: key [16] | request [16]
+//	        keys of rewards: count, each u64 | is a list: positions u8 | shown u8 | one reward | learned |
+//	            which have a reward u64 | unless there is one: y f64 of each |
+//	        has an idempotency key: key [16] | request [16]
 //	idempotency keys of closed windows: count, each: key [16] | request [16] | event | seq | closed at i64
 //	flag 1, of a cluster: nodes: count, each: name text | clock i64 | entry | applied | readable
 //	    fingerprint of the keys u64 | for each node: count, each: fingerprint of a key u64
@@ -36,8 +38,8 @@ import (
 //
 // Models ascend by id, entries by sequence, keys by the time of closing. Equal states have equal bytes.
 
-// stateMagic has version 9. Versions up to 8 were of earlier programs.
-const stateMagic = "TRPS\x09\x00"
+// stateMagic has version 10. Versions up to 9 were of earlier programs.
+const stateMagic = "TRPS\x0a\x00"
 
 // The flags of a state.
 const (
@@ -134,6 +136,7 @@ func (w *writer) open(f *Fold, o *openEntry) {
 		for _, k := range keys {
 			w.fixed(uint64(k))
 		}
+		w.list(f.windows.list(k.event(uint32(e.index))))
 		w.bool(e.key != 0)
 		if e.key != 0 {
 			u := f.used.At(e.key - 1)
@@ -257,12 +260,16 @@ func (r *reader) open(f *Fold) {
 		case index < next || index >= eventlog.MaxEvents:
 			r.fail("an event at a place that it cannot have")
 		}
+		list := r.list()
 		event := k.event(uint32(index))
 		if r.bool() {
 			e.key = f.remember(r.key(), KeyUse{r.key(), event, seq})
 		}
 		if r.err != nil {
 			return
+		}
+		if list != nil {
+			f.openList(event, list)
 		}
 		if len(keys) > 0 {
 			f.noteKeys(event, keys...)

@@ -89,8 +89,15 @@ func (e *events) decision(r *eventlog.Decision) (Outcome, error) {
 	if keyed {
 		o.key = e.keys.remember([16]byte(r.Idempotency), KeyUse{[16]byte(r.Idempotency[16:]), key, e.at.seq})
 	}
+	if r.List != nil {
+		e.windows.openList(key, newOpenList(r.List))
+	}
 	if o.state&noLearning == 0 {
-		if err := e.teacher.decided(h, r, key); err != nil {
+		see := e.teacher.decided
+		if r.List != nil {
+			see = e.teacher.decidedList
+		}
+		if err := see(h, r, key); err != nil {
 			return None, err
 		}
 	}
@@ -122,6 +129,22 @@ func (e *events) reward(r *eventlog.Reward) (Outcome, error) {
 		h.Counts.Late++
 		return Late, nil
 	}
+	list := e.windows.list(r.Event)
+	if list != nil && r.OnlyCost {
+		if list.see(r.Shown); !r.Costed {
+			return Accepted, nil
+		}
+	}
+	switch {
+	case list == nil && len(r.Positions) > 0:
+		h.Counts.Ignored++
+		return Ignored, nil
+	case list != nil && !r.OnlyCost && !list.whole:
+		if r.Costed {
+			e.ledger.pays(h, o, r.Cost)
+		}
+		return e.rewardList(r, m, b, o, list)
+	}
 	rule := o.state.rule()
 	if r.OnlyCost && e.windows.knowsCost(o, r.Event, r.Key) || !r.OnlyCost && e.windows.knows(o, r.Event, r.Key) {
 		h.Counts.Duplicates++
@@ -136,6 +159,9 @@ func (e *events) reward(r *eventlog.Reward) (Outcome, error) {
 	}
 	o.y = rule.Fold(o.y, r.Y, o.state&rewarded == 0)
 	o.state = o.state&^inactive | rewarded
+	if list != nil {
+		list.see(r.Shown)
+	}
 	if rule.Settles() {
 		e.guards.settled(h, r.Event, o.y, true)
 	}
@@ -149,6 +175,9 @@ func (e *events) reward(r *eventlog.Reward) (Outcome, error) {
 	if !rule.Settles() {
 		return Accepted, nil
 	}
+	if list != nil {
+		return Accepted, e.teacher.learnWhole(p, r.Atoms, int(list.shown), r.Y, true, r.Event)
+	}
 	x := Features{X: r.X, Atoms: r.Atoms}
 	return Accepted, e.teacher.learn(p, x, r.Y, true, r.Event)
 }
@@ -156,6 +185,9 @@ func (e *events) reward(r *eventlog.Reward) (Outcome, error) {
 // activate notes that a deferred action was played.
 func (e *events) activate(r *eventlog.Activate) (Outcome, error) {
 	_, o := e.windows.lookup(r.Event)
+	if l := e.windows.list(r.Event); o != nil && l != nil {
+		l.see(r.Shown)
+	}
 	switch {
 	case o == nil:
 		return Late, nil
@@ -218,6 +250,14 @@ func (c *closing) end(o openEvent) error {
 	c.ledger.close(h, &o)
 	c.guards.expired(h, &o, key, c.r)
 	p := c.models.learner(m, c.entry.seq)
+	list := c.windows.list(key)
+	delete(c.windows.lists, key)
+	if list != nil && !list.whole {
+		if o.state&rewarded == 0 {
+			h.Counts.Expired++
+		}
+		return c.endList(o, list, p, key)
+	}
 	y, learns := o.y, o.state&noLearning == 0 && p != nil
 	if o.state&rewarded != 0 {
 		learns = learns && !o.state.rule().Settles()
@@ -243,6 +283,9 @@ func (c *closing) end(o openEvent) error {
 	x, err := c.features(&o)
 	if err != nil {
 		return err
+	}
+	if list != nil {
+		return c.teacher.learnWhole(p, x.Atoms, int(list.shown), y, o.state&rewarded != 0, key)
 	}
 	return c.teacher.learn(p, x, y, o.state&rewarded != 0, key)
 }

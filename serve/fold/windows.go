@@ -21,6 +21,7 @@ type windows struct {
 
 	// keys of rewards, for the rules that take more than one
 	rewardKeys map[eventlog.Event][]eventlog.ID
+	lists      map[eventlog.Event]*openList // of the events that are lists
 }
 
 // openEntry is an entry with decisions whose window is open. It takes 72 bytes.

@@ -73,6 +73,8 @@ type Decided struct {
 	// Cost is what it cost: as a call said it by the rule of rewards, otherwise as the request stated it; NaN where
 	// neither did.
 	Cost float64
+	// Positions are those of a list, nil for an action. Reward is then the sum of theirs, or the one of the list.
+	Positions []Position
 }
 
 // Became is the state of a decision, and of a pending one that which it has where the log ends.
@@ -204,8 +206,10 @@ func (j *Joiner) Apply(d eventlog.Delivery, emit func(*Decided) error) error {
 		case *eventlog.Decision:
 			err = j.decision(d, i, r, outcomes[i])
 		case *eventlog.Activate:
-			if e := j.open[r.Event]; e != nil && outcomes[i] == fold.Accepted {
-				e.active = true
+			if e := j.open[r.Event]; e != nil {
+				if e.see(j.f); outcomes[i] == fold.Accepted {
+					e.active = true
+				}
 			}
 		case *eventlog.Reward:
 			j.reward(d.Seq, r, outcomes[i])
@@ -331,6 +335,7 @@ func (j *Joiner) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision, o
 		Decided: Decided{Key: d.Key(i), Seq: d.Seq, Name: name, Record: &kept, Reward: math.NaN(), Cost: stated(r)},
 		settles: reward.Rule.Settles(), active: !r.Deferred,
 	}
+	e.list(r)
 	j.open[e.Key] = e
 	q := j.queues[name]
 	if q == nil {
@@ -358,11 +363,15 @@ func (j *Joiner) reward(seq uint64, r *eventlog.Reward, outcome fold.Outcome) {
 	if c, ok := j.f.Cost(r.Event); ok {
 		e.Cost = c
 	}
+	e.see(j.f)
 	status, y := j.f.Event(r.Event)
 	if status != fold.Rewarded {
 		return
 	}
 	e.Reward, e.rewarded, e.active = y, true, true
+	for _, one := range r.Ys { // of a list the range is that of a position
+		y = one
+	}
 	if c := &j.f.Model(e.Record.Model).Compiled.Config.Reward; c.Adapt && (y < c.Min || y > c.Max) && !j.Widened &&
 		!j.o.All {
 		j.Widened = true
@@ -378,7 +387,10 @@ func (j *Joiner) expire(r *eventlog.Expire) {
 		if e == nil || e.closed || e.Record.Model != r.Model {
 			continue
 		}
-		if e.closed = true; !e.rewarded && r.Default {
+		e.closed = true
+		if e.split() {
+			e.close(r)
+		} else if !e.rewarded && r.Default {
 			e.Reward, e.fallback = r.Y, true
 		}
 	}
@@ -390,7 +402,7 @@ func (j *Joiner) settle(emit func(*Decided) error) error {
 	for _, q := range j.queues {
 		n := 0
 		for _, e := range *q {
-			if !e.closed && !(e.settles && e.rewarded && e.Record.Deadline <= j.clock) {
+			if !e.closed && !(e.settles && e.final() && e.Record.Deadline <= j.clock) {
 				break
 			}
 			n++
@@ -457,7 +469,7 @@ func (j *Joiner) ended(q []*decision) (early int) {
 	end := false
 	for _, e := range q {
 		e.AtEnd = ""
-		paid := e.settles && e.rewarded
+		paid := e.settles && e.final()
 		switch {
 		case !end && (e.closed || paid):
 			e.AtEnd = e.became()
@@ -562,6 +574,9 @@ func (j *Joiner) Event(e *Decided) (*logged.Event, error) {
 // Event returns a decision as a logged event without an id. A missing reward is 0.
 func Event(e *Decided) (*logged.Event, error) {
 	r := e.Record
+	if r.List != nil {
+		return listEvent(e)
+	}
 	out := &logged.Event{Time: time.Unix(0, r.Time).UTC(), K: int(r.Offered), Chosen: int(r.Index), Reward: e.Reward,
 		Propensity: float64(r.Num) / float64(r.Den), Position: logged.NoPosition}
 	if e.Reward-e.Reward != 0 {

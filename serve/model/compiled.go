@@ -119,6 +119,8 @@ func (c *Compiled) SameShape(n *Compiled) error {
 		return Invalid("config.reward", "", "the range cannot change from %s%s", c.Config.Reward.span(), way("config.reward"))
 	case len(c.Config.Numbers) > 0 && !slices.Equal(c.Config.Numbers, n.Config.Numbers):
 		return Invalid("config.numbers", short(n.Config.Numbers), "cannot change: the state depends on it%s", way("config.numbers"))
+	case c.Config.List.Whole() != n.Config.List.Whole():
+		return Invalid("config.list.reward", n.Config.List.Reward, "cannot change: the state depends on it%s", way("config.list"))
 	case c.Problem(rng.Key{}).Sigma != n.Problem(rng.Key{}).Sigma:
 		return Invalid("config.sigma", n.Config.Sigma,
 			"cannot change (it is half the range of rewards unless it is set)%s", way("config.sigma"))

@@ -28,6 +28,7 @@ type Config struct {
 	Mode          string      `key:"mode" doc:"online, apprentice, shadow, frozen or guarded"`
 	Guard         Guard       `key:"guard" doc:"{ margin = 0.02, confidence = 0.95 }, for mode guarded: the baseline is played until the policy can no longer earn less by more than the margin a decision"`
 	Control       Control     `key:"control" doc:"{ share = 0.05, plays = \"uniform\" }: a share of the decisions in which the model does not choose, to compare with"`
+	List          List        `key:"list" doc:"{ reward = \"list\" }: of decisions that are lists, one reward comes for the whole list; otherwise each position has its own"`
 	Unit          string      `key:"unit" doc:"a path of the context, such as context.user.id: decisions with one value there play one member of the policy for a span. The log has a keyed hash of the value"`
 	Actions       []Entry     `key:"actions" doc:"catalogue of actions with stable ids"`
 	Numbers       Ranges      `key:"numbers" doc:"numbers that decisions play, at most 3: [{ name, min, max, step, cyclic, log }]; the first request that declares them fixes them"`

@@ -70,6 +70,9 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	if !c.Guard.IsZero() {
 		out["guard"] = map[string]any{"margin": c.Guard.Margin, "confidence": c.Guard.Confidence}
 	}
+	if !c.List.IsZero() {
+		out["list"] = map[string]any{"reward": c.List.Reward}
+	}
 	if !c.Control.IsZero() {
 		out["control"] = map[string]any{"share": c.Control.Share, "plays": c.Control.Plays}
 	}

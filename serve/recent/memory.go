@@ -56,6 +56,7 @@ type row struct {
 	slot     uint32 // bytes
 	atoms    uint32 // bytes
 	x        uint32 // coordinates
+	list     uint32 // bytes of what is known of a list, behind the coordinates
 }
 
 type chunk struct {
@@ -65,10 +66,10 @@ type chunk struct {
 
 const (
 	chunkBytes = 16 << 10
-	rowBytes   = 72 + 12 // of a row, and of its places in index and order
+	rowBytes   = 80 + 12 // of a row, and of its places in index and order
 )
 
-func (r *row) size() int { return int(r.slot) + int(r.atoms) + 8*int(r.x) }
+func (r *row) size() int { return int(r.slot) + int(r.atoms) + 8*int(r.x) + int(r.list) }
 
 func hashOf(k eventlog.Event) uint64 {
 	h := (uint64(k.Epoch) ^ k.Batch*golden + uint64(k.Index)) * golden
@@ -93,14 +94,16 @@ func (c *part) add(key eventlog.Event, k Known) {
 	if c.order.Len() == 0 {
 		c.index = compact.NewIndex(func(at uint32) uint64 { return hashOf(c.rows.At(at).key) })
 	}
+	list := k.List.append(nil)
 	at, r := c.rows.New()
 	*r = row{key: key, deferred: k.Deferred, seq: k.Seq, model: k.Model, slot: uint32(len(k.Slot)), atoms: uint32(len(k.Atoms)),
-		x: uint32(len(k.X))}
+		x: uint32(len(k.X)), list: uint32(len(list))}
 	to := c.room(r)
 	to = append(append(to, k.Slot...), k.Atoms...)
 	for _, x := range k.X {
 		to = binary.LittleEndian.AppendUint64(to, math.Float64bits(x))
 	}
+	to = append(to, list...)
 	last := c.chunks.At(c.chunks.Len() - 1)
 	last.b, last.rows = to, last.rows+1
 	c.index.Add(at)
@@ -167,7 +170,47 @@ func (c *part) known(r *row) Known {
 			k.X[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
 		}
 	}
+	k.List = listOf(b[8*r.x:])
 	return k
+}
+
+// append appends what is known of a list, nothing of nil.
+func (l *KnownList) append(b []byte) []byte {
+	if l == nil {
+		return b
+	}
+	flags := byte(0)
+	if l.Whole {
+		flags |= 1
+	}
+	if len(l.Slots) > 0 {
+		flags |= 2
+	}
+	b = append(b, flags)
+	for _, names := range [][]string{l.IDs, l.Slots} {
+		for _, s := range names {
+			b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
+		}
+	}
+	return b
+}
+
+// listOf is the inverse of append.
+func listOf(b []byte) *KnownList {
+	if len(b) == 0 {
+		return nil
+	}
+	l := &KnownList{Whole: b[0]&1 > 0}
+	named := b[0]&2 > 0
+	for b = b[1:]; len(b) > 0; {
+		n, k := binary.Uvarint(b)
+		l.IDs, b = append(l.IDs, string(b[k:k+int(n)])), b[k+int(n):]
+	}
+	if named {
+		half := len(l.IDs) / 2
+		l.IDs, l.Slots = l.IDs[:half:half], l.IDs[half:]
+	}
+	return l
 }
 
 // keep forgets the decisions of all models but some.
