@@ -134,6 +134,8 @@ expect(status == 200 and r["propensity"]["num"] <= r["propensity"]["den"], (stat
 expect(call("POST", "/v1/events/%s:reward" % r["event_id"], {"value": 1})[0] == 200, "reward")
 status, r, _ = call("GET", "/v1/models/paid/coin")
 expect(status == 200, (status, r))
+status, r, _ = call("GET", "/v1/models/paid/control")
+expect(status == 200, (status, r))
 status, r, _ = call("POST", "/v1/models/paid/actions:leave", {"id": "new"})
 expect(status == 200 and r["config"]["entered"][0]["left"], (status, r))
 
