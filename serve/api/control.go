@@ -222,6 +222,8 @@ type controlPage struct {
 	Sentence string
 	Notes    []string
 	Rows     []controlRow
+
+	result *ope.ControlResult
 }
 
 type controlRow struct{ Name, Mean, Every, AtEnd string }
@@ -239,7 +241,7 @@ func (a *controlCalls) page(ctx context.Context, m *serve.Model, h *modelHistory
 		return &controlPage{Sentence: "Whether the model earns more than its control group cannot be said yet: " + v.Why + "."}
 	}
 	c := v.Control
-	p := &controlPage{Sentence: c.Sentence}
+	p := &controlPage{Sentence: c.Sentence, result: c}
 	row := func(name string, x ope.ControlValue) {
 		r := controlRow{name, short(x.Mean), short(x.Every[0]) + " to " + short(x.Every[1]), "–"}
 		if x.AtEnd != nil {

@@ -58,8 +58,11 @@ type modelView struct {
 	Read                    string // which part of the log
 	Broken                  string
 	Losses                  []string
+	Head                    string
 	Curve                   *curve
+	CurveLead               string
 	CurveText               []string
+	earns                   earned
 	Coins                   []coinPage
 	Control                 *controlPage
 	Actions                 []actionRow
@@ -297,12 +300,10 @@ func (a *modelPages) viewOf(ctx context.Context, m *serve.Model, h *modelHistory
 	t := termsOf(m)
 	v.curve(h, &t, func() *againstUniform { return h.against(ctx, m, &t) })
 	v.Coins = a.coins.pages(ctx, m, h)
-	if v.Control = a.pays.page(ctx, m, h); v.Control != nil {
-		v.Lead = append(v.Lead, v.Control.Sentence)
-	}
+	v.Control = a.pays.page(ctx, m, h)
 	v.Actions, v.MoreActions = actionsOf(h, &t)
 	v.Histogram = histogramOf(h)
-	v.Decisions = newestDecisions(h)
+	v.Decisions = newestDecisions(h, m.Requests)
 	v.Requests = newestRequests(h, m.Requests)
 	if ds := h.decisions; len(ds) >= someDecisions && !slices.ContainsFunc(ds,
 		func(d *past) bool { return d.context != ds[0].context }) {
@@ -319,6 +320,7 @@ func (a *modelPages) viewOf(ctx context.Context, m *serve.Model, h *modelHistory
 		v.ChangesText += " Changes between the creation and entry " + grouped(h.from) +
 			" are not listed, but for the last one; the export of the log has all."
 	}
+	v.Head = modelHeadline(m, &v.earns, v.Control)
 	v.Lead = append(v.Lead, stateOf(m))
 	if len(v.Warnings) == 0 && m.Counts.Decisions > 0 {
 		v.Lead = append(v.Lead, "Nothing in its counts or its newest decisions calls for a warning.")
@@ -385,7 +387,7 @@ func (v *modelView) curve(h *modelHistory, t *terms, against func() *againstUnif
 	es, outside := estimate(h, t)
 	say := v.say
 	if len(es) == 0 {
-		say("No decision among those read has a final reward yet.")
+		v.CurveLead = "No decision among those read has a final reward yet."
 		if t.unsettling {
 			say("A reward is final when the window of its decision is over.")
 		}
@@ -408,7 +410,8 @@ func (v *modelView) curve(h *modelHistory, t *terms, against func() *againstUnif
 		say("The rewards changed between about event %s and event %s, when it was noticed (posterior %.2f).", grouped(c.At),
 			grouped(c.Seen), c.Posterior)
 	}
-	say("The line is the mean of the %s decisions before each place; the newest have %s.",
+	v.earns = earned{known: true, mean: last.played.Mean, weighed: last.supports() && outside == 0 && last.shown()}
+	v.CurveLead = fmt.Sprintf("The line is the mean of the %s decisions before each place; the newest have %s.",
 		grouped(uint64(recentOf(last.n))), short(last.recent))
 	mean := fmt.Sprintf("Mean reward %s over %s decisions with a final reward", short(last.played.Mean),
 		grouped(uint64(last.n)))
@@ -461,6 +464,7 @@ func (v *modelView) versusUniform(h *modelHistory, t *terms, es []estimates, out
 		u := against()
 		switch {
 		case u != nil:
+			v.earns.more = &u.more
 			say("%s", u.text())
 		case last.played.Low > last.uniform.High:
 			say("The model is better than uniform play.")

@@ -401,14 +401,39 @@ func histogramOf(h *modelHistory) *histogram {
 }
 
 // decisionRow is one of the newest decisions.
-type decisionRow struct{ ID, Short, Time, Action, Context, Candidates, Votes, Propensity, Reward, State string }
+type decisionRow struct{ ID, Short, Time, Action, Context, Candidates, Votes, Propensity, Exact, Reward, State string }
 
 const maxDecisionRows = 20
 
-func newestDecisions(h *modelHistory) []decisionRow {
+// newestDecisions are the newest decisions, with the context as it was sent where the server remembers the request, and its
+// hash otherwise.
+func newestDecisions(h *modelHistory, requests []serve.RequestView) []decisionRow {
 	newest := slices.Clone(h.decisions[max(0, len(h.decisions)-maxDecisionRows):])
 	slices.Reverse(newest)
-	return rowsOf(newest)
+	rows := rowsOf(newest)
+	for i := range rows {
+		row := &rows[i]
+		if k := slices.IndexFunc(requests, func(r serve.RequestView) bool { return r.EventID == row.ID }); k >= 0 && requests[k].Context != "" {
+			row.Context = clipped(requests[k].Context, 120)
+		} else if row.Context != "none" {
+			row.Context = "hash " + row.Context
+		}
+	}
+	return rows
+}
+
+// probability writes a probability with three decimals, and never 0 or 1 for one that is not.
+func probability(num, den uint64) string {
+	switch p := float64(num) / float64(den); {
+	case num == 0 || num == den:
+		return strconv.FormatFloat(p, 'f', 0, 64)
+	case p > .9995:
+		return ">0.999"
+	case p < .0005:
+		return "<0.001"
+	default:
+		return strconv.FormatFloat(p, 'f', 3, 64)
+	}
 }
 
 // newestRequests returns the decisions whose requests the server remembers, the newest first.
@@ -436,8 +461,8 @@ func rowsOf(list []*past) (out []decisionRow) {
 		row := decisionRow{
 			ID: d.id, Short: "…" + d.id[max(0, len(d.id)-8):], Time: when(d.time), Action: clipped(d.action, 60),
 			Context:    d.context.String(),
-			Candidates: fmt.Sprintf("%d, %v", d.offered, d.candidates), Votes: "–",
-			Propensity: fmt.Sprintf("%d/%d", d.num, d.den), Reward: "–",
+			Candidates: grouped(uint64(d.offered)), Votes: "–",
+			Propensity: probability(d.num, d.den), Exact: fmt.Sprintf("%d/%d", d.num, d.den), Reward: "–",
 		}
 		if d.context == 0 {
 			row.Context = "none"

@@ -13,6 +13,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/ope"
 	"troupe/serve"
 	"troupe/timing"
 )
@@ -93,8 +94,11 @@ func TestModelPage(t *testing.T) {
 	again.want(t, "no requests", 200, "None has come yet.")
 	requests := regexp.MustCompile(`(?s)<section aria-labelledby="requests".*?</section>`)
 	form := regexp.MustCompile(`(?s)<textarea.*?</textarea>`) // begins with one of them
+	contexts := regexp.MustCompile(`data-name="Context" class="mono wide">[^<]*<`)
+	a.want(t, "contexts", 200, `data-name="Context" class="mono wide">{&#34;city&#34;: &#34;Oslo&#34;}<`)
+	again.want(t, "hashes", 200, `data-name="Context" class="mono wide">hash `)
 	without := func(page string) string {
-		return form.ReplaceAllString(requests.ReplaceAllString(seen.ReplaceAllString(page, ""), ""), "")
+		return contexts.ReplaceAllString(form.ReplaceAllString(requests.ReplaceAllString(seen.ReplaceAllString(page, ""), ""), ""), "")
 	}
 	if x, y := without(a.body), without(again.body); x != y {
 		t.Errorf("after a restart the page differs:\n%s", firstDifference(x, y))
@@ -373,4 +377,51 @@ func must2[A, B any](a A, b B, err error) (A, B) {
 		panic(err)
 	}
 	return a, b
+}
+
+// TestModelHeadline: the first line of a model's page says whether it pays, by the intervals below it.
+func TestModelHeadline(t *testing.T) {
+	counts := serve.Counts{Decisions: 1200, Rewards: 1000, Learned: 1000}
+	pair := func(lo, hi float64) *ope.Pair { return &ope.Pair{lo, hi} }
+	group := func(mean, lo, hi float64, end *ope.Pair) *controlPage {
+		return &controlPage{result: &ope.ControlResult{Difference: ope.ControlValue{Mean: mean, Every: ope.Pair{lo, hi}, AtEnd: end}}}
+	}
+	for _, c := range []struct {
+		m    serve.Model
+		e    earned
+		c    *controlPage
+		want string
+	}{
+		{serve.Model{Failed: "V is singular", Counts: counts}, earned{}, nil, "m cannot decide: V is singular."},
+		{serve.Model{Paused: true, Counts: counts}, earned{}, nil, "m is paused: decisions are refused until it is resumed."},
+		{serve.Model{}, earned{}, nil, "m is ready and has not been asked yet."},
+		{serve.Model{Counts: serve.Counts{Decisions: 1}}, earned{}, nil, "m has chosen once and has heard nothing back yet."},
+		{serve.Model{Counts: serve.Counts{Decisions: 2400}}, earned{}, nil, "m has chosen 2,400 times and has heard nothing back yet."},
+		{serve.Model{Counts: counts, Noticed: &serve.NoticedView{At: 700, Seen: 900}}, earned{known: true, mean: .5}, nil, "The world changed at about decision 700; m has begun to learn it again."},
+		{serve.Model{Counts: serve.Counts{Decisions: 9000, Rewards: 9000, Learned: 9000}, Noticed: &serve.NoticedView{At: 700, Seen: 900}}, earned{known: true, mean: .5}, nil,
+			"m earns 0.5 a decision. What choosing at random would earn is not known yet."},
+		{serve.Model{Counts: counts}, earned{}, nil, "m has no final reward yet."},
+		{serve.Model{Counts: counts}, earned{known: true, mean: .5, weighed: true, more: pair(-.1, .2)}, nil, "m earns 0.5 a decision. Against choosing at random it is too close to call."},
+		{serve.Model{Counts: counts}, earned{known: true, mean: .5, weighed: true, more: pair(.1, .2)}, nil, "m earns 0.5 a decision, at least 0.1 more than choosing at random."},
+		{serve.Model{Counts: counts}, earned{known: true, mean: .5, weighed: true, more: pair(-.2, -.1)}, nil, "m earns 0.5 a decision, at least 0.1 less than choosing at random."},
+		{serve.Model{Counts: counts}, earned{known: true, mean: .5}, &controlPage{}, "m earns 0.5 a decision. What its control group earns is not known yet."},
+		{serve.Model{Counts: counts}, earned{known: true, mean: .5}, group(.2, .1, .3, nil), "m earns 0.5 a decision, 0.2 more than its control group."},
+		{serve.Model{Counts: counts}, earned{known: true, mean: .5}, group(-.2, -.3, -.1, nil), "m earns 0.5 a decision, 0.2 less than its control group."},
+		{serve.Model{Counts: counts}, earned{known: true, mean: .5}, group(.2, -.1, .3, pair(.05, .3)), "m earns 0.5 a decision, probably more than its control group."},
+		{serve.Model{Counts: counts}, earned{known: true, mean: .5}, group(-.2, -.3, .1, pair(-.3, -.05)), "m earns 0.5 a decision, probably less than its control group."},
+		{serve.Model{Counts: counts}, earned{known: true, mean: .5}, group(.1, -.3, .3, pair(-.3, .2)), "m earns 0.5 a decision. Against its control group it is too close to call."},
+	} {
+		c.m.Name = "m"
+		if got := modelHeadline(&c.m, &c.e, c.c); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		num, den uint64
+		want     string
+	}{{0, 5, "0"}, {5, 5, "1"}, {534144, 576000, "0.927"}, {99999, 100000, ">0.999"}, {1, 100000, "<0.001"}, {1, 1000, "0.001"}} {
+		if got := probability(c.num, c.den); got != c.want {
+			t.Errorf("%d/%d is shown as %s, want %s", c.num, c.den, got, c.want)
+		}
+	}
 }

@@ -17,7 +17,11 @@
 				const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
 				for (const part of document.querySelectorAll("[data-live]")) {
 					const now = fresh.getElementById(part.id);
-					if (now && now.innerHTML !== part.innerHTML && !part.contains(document.activeElement)) part.innerHTML = now.innerHTML;
+					if (now && now.innerHTML !== part.innerHTML && !part.contains(document.activeElement)) {
+						const open = [...part.querySelectorAll("details")].map(d => d.open);
+						part.innerHTML = now.innerHTML;
+						part.querySelectorAll("details").forEach((d, i) => { d.open = open[i] ?? d.open; });
+					}
 				}
 			}
 		} catch (e) { // the server restarts: the next event tries again
