@@ -19,15 +19,22 @@ type aside struct {
 	*state
 	shelf  *shelf.Shelf // of the fold, nil without a data directory
 	limit  int64
+	crowd  int64 // crowded
 	logger *slog.Logger
 	recent *recent.Decisions
 	freed  func(bytes int64) // nil for none
 }
 
+// crowded is how many bytes the models that are not laid aside may take before those that are not used are laid aside four times as
+// soon. To build a model again that takes 60 kB costs a millisecond of a processor.
+const crowded = 32 << 20
+
 // asideLoop lays models aside that are not used, and forgets their newest decisions.
 func (s *aside) asideLoop(ctx context.Context, every time.Duration) {
 	tick := s.time.Ticker(every)
 	defer tick.Stop()
+	soon := s.time.Ticker(max(every/4, 1))
+	defer soon.Stop()
 	look := make(<-chan time.Time) // at the bound
 	if s.limit > 0 {
 		t := s.time.Ticker(min(every, time.Second))
@@ -41,6 +48,8 @@ func (s *aside) asideLoop(ctx context.Context, every time.Duration) {
 			return
 		case <-tick.C:
 			_, err = s.layAside()
+		case <-soon.C:
+			_, err = s.layAsideSoon()
 		case <-look:
 			_, err = s.layAsideTo(s.limit)
 		}
@@ -81,6 +90,27 @@ func (s *aside) layAside() (int, error) {
 		s.freed(bytes)
 	}
 	return len(idle), err
+}
+
+// layAsideSoon is layAside while models take more than crowded.
+func (s *aside) layAsideSoon() (int, error) {
+	if s.spare() <= s.crowd {
+		return 0, nil
+	}
+	return s.layAside()
+}
+
+// spare returns about how many bytes it would free to lay all models aside.
+func (s *aside) spare() (bytes int64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for m := range s.fold.Models() {
+		if m.Awake() {
+			size := m.Size()
+			bytes += size.Used - size.Aside
+		}
+	}
+	return bytes
 }
 
 // awakeNow returns whether a model was awake when it was called.

@@ -33,6 +33,26 @@ func sized() map[string]func(name string) ModelConfig {
 	}
 }
 
+// TestCrowdedModels: while the models that are not laid aside take more than the bound, one that was not used since the last look is
+// laid aside by the looks between those for all; below the bound it stays.
+func TestCrowdedModels(t *testing.T) {
+	for crowded, want := range map[int64][]int{1: {1, 0, 0}, 1 << 40: {1, 1, 1}} {
+		s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}, func(o *Options) {
+			o.LayAside, o.crowded = -1, crowded
+		})
+		must(s.CreateModel(t.Context(), DefaultConfig("m"), ""))
+		d := must(s.Decide(t.Context(), "m", DecideRequest{Actions: actions(1, 2, 3)}))
+		must(s.Reward(t.Context(), RewardRequest{EventID: d.EventID, Value: 1}))
+		for i, n := range want {
+			if _, err := s.aside.layAsideSoon(); err != nil || s.Health().Awake != n {
+				t.Errorf("bound %d, look %d: %d models are awake, expected %d; error %v", crowded, i, s.Health().Awake, n, err)
+			}
+		}
+		must(s.Decide(t.Context(), "m", DecideRequest{Actions: actions(1, 2, 3)}))
+		must(s.Reward(t.Context(), RewardRequest{EventID: d.EventID, Value: 1}))
+	}
+}
+
 // TestModelSize: null: what a model is said to take is what the heap takes for it, within a factor of 2.5, used and laid aside.
 func TestModelSize(t *testing.T) {
 	const n = 24
@@ -63,6 +83,7 @@ func TestModelSize(t *testing.T) {
 			}
 			compare := func(what string, say int64) {
 				t.Helper()
+				s.recent.Forget() // decisions are not of the model
 				took := heapNow() - before
 				if h := s.Health(); what == "used" && (h.Awake != n || h.ModelBytes < say) {
 					t.Errorf("%d models of %d bytes are awake, want %d of %d", h.Awake, h.ModelBytes, n, say)

@@ -72,8 +72,9 @@ type Options struct {
 	// only when Expire is called.
 	ExpireEvery time.Duration
 	// LayAside is how long a model is not asked, or does not learn, before its policy is given up, at most twice as
-	// long; default 1 minute; negative: never. Its snapshot stays, in a file without a name in Dir, in memory without
-	// Dir; the next call builds the policy again.
+	// long, and a quarter of that while the models that are not laid aside take more than 32 MiB; default 1 minute;
+	// negative: never. Its snapshot stays, in a file without a name in Dir, in memory without Dir; the next call builds
+	// the policy again.
 	LayAside time.Duration
 	// LaidAside, if not nil, is called after models were laid aside, with about how many bytes of the heap that freed.
 	LaidAside func(bytes int64)
@@ -88,6 +89,7 @@ type Options struct {
 
 	future   uint16 // in tests the log version of a program to come
 	keysKept int    // in tests: fold.History.KeysKept
+	crowded  int64  // in tests: in place of crowded
 }
 
 // model returns the limits of a configuration.

@@ -146,7 +146,7 @@ func newServer(o Options) *Server {
 // wire makes the parts that answer calls, after the state was recovered.
 func (s *Server) wire() {
 	o, admin := s.opt, &sync.Mutex{}
-	s.aside = &aside{state: s.state, shelf: s.snapshots.shelf, limit: o.Limits.ModelBytes, logger: o.Logger,
+	s.aside = &aside{state: s.state, shelf: s.snapshots.shelf, limit: o.Limits.ModelBytes, crowd: cmp.Or(o.crowded, crowded), logger: o.Logger,
 		recent: s.recent, freed: o.LaidAside}
 	s.control = &control{state: s.state, writer: s.writer, admin: admin, aside: s.aside}
 	s.reading = &reading{state: s.state, writer: s.writer, keys: s.keys, recent: s.recent}
