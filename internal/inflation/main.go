@@ -69,13 +69,13 @@ func write(dir, out string) error {
 	if err != nil {
 		return err
 	}
-	err = figure(runs).WriteSVG(f, looks, chart.Sizes[0])
+	err = figure(runs).WriteSVG(f, looks, chart.Sizes[2])
 	return errors.Join(err, f.Close())
 }
 
 // looks are those of lines, from light to dark, and of the policies of the third panel.
 var looks = []chart.Look{chart.BlueRamp(0, 4), chart.BlueRamp(1, 4), chart.BlueRamp(2, 4), chart.BlueRamp(3, 4), chart.Rivals[0], chart.Rivals[1],
-	chart.Rivals[2], chart.Rivals[3], chart.Baseline}
+	chart.Rivals[2], chart.Rivals[3], chart.Baseline, chart.Teals[1]}
 
 // sample returns the regrets of a policy in an environment after t rounds, by replication that is there, 0 for the horizon; nil without one.
 func sample(run *report.Run, env, policy string, t int) (x []float64, reps []int) {
@@ -211,12 +211,12 @@ var kinds = []struct {
 	look         int
 	law          func(w theory.ThreeArms, t float64) float64
 }{
-	{"TS", "ts(scale=%g)", 3, func(w theory.ThreeArms, t float64) float64 { return w.Thompson(t) }},
-	{"frozen 16", "frozen(m=16, scale=%g)", 4, func(w theory.ThreeArms, _ float64) float64 { return w.Frozen(16) }},
-	{"frozen 64", "frozen(m=64, scale=%g)", 5, func(w theory.ThreeArms, _ float64) float64 { return w.Frozen(64) }},
-	{"frozen 256", "frozen(m=256, scale=%g)", 6, func(w theory.ThreeArms, _ float64) float64 { return w.Frozen(256) }},
-	{"EATS 16", "ats(scale=%g)", 7, func(w theory.ThreeArms, t float64) float64 { return w.Absolute(16, t) }},
-	{"LinUCB", "linucb(scale=%g)", 8, nil},
+	{"TS", "ts(scale=%g)", 9, func(w theory.ThreeArms, t float64) float64 { return w.Thompson(t) }},
+	{"m = 16", "frozen(m=16, scale=%g)", 4, func(w theory.ThreeArms, _ float64) float64 { return w.Frozen(16) }},
+	{"m = 64", "frozen(m=64, scale=%g)", 5, func(w theory.ThreeArms, _ float64) float64 { return w.Frozen(64) }},
+	{"m = 256", "frozen(m=256, scale=%g)", 6, func(w theory.ThreeArms, _ float64) float64 { return w.Frozen(256) }},
+	{"EATS", "ats(scale=%g)", 7, func(w theory.ThreeArms, t float64) float64 { return w.Absolute(16, t) }},
+	{"UCB", "linucb(scale=%g)", 8, nil},
 }
 
 var scales = []float64{1, 1.5, 2, 3, 4, 5, 6}
@@ -316,8 +316,17 @@ func verdicts(w *bufio.Writer, runs map[string]*report.Run) {
 
 // figure is the page's figure: three panels.
 func figure(runs map[string]*report.Run) *chart.Figure {
-	return &chart.Figure{ID: "inflation", Title: "How much inflation, how many members", Panels: []*chart.Panel{
+	last := runs["inflation"].Manifest.Horizon
+	f := &chart.Figure{ID: "inflation", Title: "How much inflation, how many members", Panels: []*chart.Panel{
 		scalePanel(runs["inflation"]), membersPanel(runs["inflation"]), armsPanel(runs["inflation-arms"])}}
+	for i, label := range []string{"d = 4 · T = " + chart.PowerLabel(float64(last/100)), "8 · " + chart.PowerLabel(float64(last/10)),
+		"16 · " + chart.PowerLabel(float64(last)), "32"} {
+		f.Legend = append(f.Legend, chart.RowLabel{Look: i, Label: label})
+	}
+	for _, k := range kinds {
+		f.Legend = append(f.Legend, chart.RowLabel{Look: k.look, Label: k.name})
+	}
+	return f
 }
 
 func ticks(at ...float64) (t []chart.Tick) {
@@ -329,7 +338,7 @@ func ticks(at ...float64) (t []chart.Tick) {
 
 // scalePanel is set A: regret of Thompson sampling over (d − 1)√T against r, and the law √((1 + r²)/2).
 func scalePanel(run *report.Run) *chart.Panel {
-	p := &chart.Panel{Title: "Ball, TS", Look: -1, X: chart.Axis{Caption: "scale r", Log: true, Lo: 0.45, Hi: 4.5, Ticks: ticks(0.5, 1, 2, 4)},
+	p := &chart.Panel{Title: "TS: regret / ((d−1)√T)", Look: -1, X: chart.Axis{Caption: "scale r", Log: true, Lo: 0.45, Hi: 4.5, Ticks: ticks(0.5, 1, 2, 4)},
 		Y: chart.Axis{Caption: "regret / ((d−1)√T)", Log: true, Lo: 0.7, Hi: 5, Ticks: ticks(0.7, 1, 2, 3, 5)}}
 	r := []float64{0.5, 1, 2, 4}
 	for i, d := range []int{4, 8, 16, 32} {
@@ -343,7 +352,6 @@ func scalePanel(run *report.Run) *chart.Panel {
 			in.Lo, in.Hi = append(in.Lo, v-e), append(in.Hi, v+e)
 		}
 		p.Marks = append(p.Marks, m, in)
-		p.Ends = append(p.Ends, chart.End{Look: i, Y: m.Y[len(r)-1], Label: fmt.Sprintf("d = %d", d)})
 	}
 	law := chart.Mark{Kind: chart.Guide, Look: -1, Name: "law"}
 	for x := 0.45; x < 4.5; x *= 1.1 {
@@ -356,7 +364,7 @@ func scalePanel(run *report.Run) *chart.Panel {
 // membersPanel is set A, d = 16, r = 1: regret over that of Thompson sampling against m/d, and the law of m < d.
 func membersPanel(run *report.Run) *chart.Panel {
 	const d = 16
-	p := &chart.Panel{Title: "Ball, d = 16, r = 1", Look: -1, X: chart.Axis{Caption: "members m/d", Log: true, Lo: 0.055, Hi: 18, Ticks: ticks(0.1, 0.5, 1, 2, 8)},
+	p := &chart.Panel{Title: "m members / TS, d = 16", Look: -1, X: chart.Axis{Caption: "members m/d", Log: true, Lo: 0.055, Hi: 18, Ticks: ticks(0.1, 0.5, 1, 2, 8)},
 		Y: chart.Axis{Caption: "regret / regret of TS", Log: true, Lo: 0.7, Hi: 40, Ticks: ticks(1, 2, 5, 10, 20)}}
 	last := run.Manifest.Horizon
 	for i, T := range []int{last / 100, last / 10, last} {
@@ -379,14 +387,13 @@ func membersPanel(run *report.Run) *chart.Panel {
 		law.X, law.Y = append(law.X, float64(k)/d), append(law.Y, math.Max(0.7, theory.SpanLoss(k, d)*float64(last)/stats.Mean(ts)))
 	}
 	p.Marks = append(p.Marks, law, chart.Mark{Kind: chart.Zero, Look: -1, Y: []float64{1}})
-	p.Note = "T = " + chart.Count(last/100) + ", " + chart.Count(last/10) + ", " + chart.Count(last)
 	return p
 }
 
 // armsPanel is set B at M = 16: the share of lost runs against r√10/M.
 func armsPanel(run *report.Run) *chart.Panel {
 	const m = 16.0
-	p := &chart.Panel{Title: "Three arms, M = 16", Look: -1, X: chart.Axis{Caption: "r√10/M", Log: true, Lo: 0.18, Hi: 1.3, Ticks: ticks(0.2, 0.4, 0.6, 1)},
+	p := &chart.Panel{Title: "Three arms: lost runs", Look: -1, X: chart.Axis{Caption: "r√10/M", Log: true, Lo: 0.18, Hi: 1.3, Ticks: ticks(0.2, 0.4, 0.6, 1)},
 		Y: chart.Axis{Caption: "share of lost runs", Lo: 0, Hi: 1, Ticks: ticks(0, 0.25, 0.5, 0.75, 1)}}
 	unit := math.Sqrt(10) / m
 	half := float64(run.Manifest.Horizon) / 2
