@@ -290,7 +290,19 @@ func TestEvaluateEstimate(t *testing.T) {
 			t.Errorf("exit %d, no %q in\n%s%s", code, want, out, errs)
 		}
 	}
+	page, err := os.ReadFile(filepath.Join(dir, "page", "evaluate.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	got := answer(t, log, "--actions", "2", "--target", law, "--propensities", "estimate")
+	for _, d := range got.Propensities.Deciles { // the page has the ten rows of the terminal
+		if row := fmt.Sprintf("<td>%.3f</td><td>%.3f</td>", d.Mean, d.Played); !strings.Contains(string(page), row) {
+			t.Errorf("the page lacks %s", row)
+		}
+	}
+	if !strings.Contains(string(page), "Do the estimated propensities fit?") || !strings.Contains(string(page), "changes the odds of an action by Γ = ") {
+		t.Error("the page does not say how far the estimated propensities can be trusted")
+	}
 	if got.Propensities == nil || got.Propensities.Rows != 1500 || got.Targets[0].Uplift.Sequence != nil || got.Targets[0].Sensitivity.Gamma == nil {
 		t.Errorf("%+v", got.Targets[0])
 	}

@@ -112,6 +112,7 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 		Command          string
 		Coins            []coinView
 		Control          *controlView
+		Logger           *loggerView
 	}{shell: newShell("evaluation", forest.Looks, 0, 0), Command: meta.Command,
 		Sequence: r.Assumptions.Sequence, AtEnd: r.Assumptions.AtEnd,
 		Normal: r.Assumptions.Normal, Warnings: r.Warnings, Level: fmt.Sprintf("%g", math.Round(1e4*r.Level)/100)}
@@ -121,6 +122,7 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 			"Everything that is weighed rests on it, and on a logger that chose by what is in the log.", chart.Count(f.Rows))}, view.Warnings...)
 	}
 	dec := evaluateDecimals(r)
+	view.Logger = loggerViewOf(r)
 	for i, t := range r.Targets {
 		view.Targets = append(view.Targets, evaluateView(r, t, i, dec))
 	}
@@ -221,6 +223,37 @@ func evaluatedLead(r *ope.Result, t *ope.Evaluated, h *headline.Target, dec int)
 	}
 	return "Whenever you look, the difference is " + between(u.Sequence) + " a decision. For this question " + chart.Count(r.Log.Events) +
 		" decisions are worth " + chart.Number(t.Diagnostics.ESS, 0) + "."
+}
+
+// loggerView is the model of the logger where propensities are estimated, and what it rests on.
+type loggerView struct {
+	Note   string
+	Rows   [][]string
+	Hidden []string
+}
+
+func loggerViewOf(r *ope.Result) *loggerView {
+	f := r.Propensities
+	if f == nil {
+		return nil
+	}
+	v := &loggerView{Note: "Each row is a tenth of the estimated propensities, and how often these actions were played. Chance explains the differences."}
+	if !f.Fits {
+		v.Note = fmt.Sprintf("Each row is a tenth of the estimated propensities, and how often these actions were played. Chance does not explain the "+
+			"differences (largest |z| %.1f), so the intervals stand in brackets.", max(f.Worst, f.Curved))
+	}
+	v.Note += fmt.Sprintf(" The smallest propensity of an action that was played is %s.", decimal.Short(f.Least, 2))
+	for _, d := range f.Deciles {
+		v.Rows = append(v.Rows, []string{fmt.Sprintf("%.3f to %.3f", d.From, d.To), fmt.Sprintf("%.3f", d.Mean), fmt.Sprintf("%.3f", d.Played),
+			strings.Replace(fmt.Sprintf("%.1f", d.Z), "-", "−", 1)})
+	}
+	for _, t := range r.Targets {
+		if s := t.Sensitivity; s != nil && s.Gamma != nil {
+			v.Hidden = append(v.Hidden, fmt.Sprintf("%s: the sign of the difference turns if something that is not in the log changes the odds of an action by "+
+				"Γ = %s. 1.3 is little, 5 is much.", t.Name, decimal.Short(*s.Gamma, 3)))
+		}
+	}
+	return v
 }
 
 // controlView is whether a model pays, against its control group.
