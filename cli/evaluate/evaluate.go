@@ -86,23 +86,25 @@ func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "evaluate LOG",
 		Short: "Estimate from a log of decisions what another policy would have earned",
-		Long: `Answers whether another policy would have done better than the one that ran, from a log of its
-decisions with their propensities and rewards. The difference comes first, paired on the same events,
-with an interval that holds for loggers and targets that learn, at every look ("95% sure"), and one
-that is right when n is large and no weight dominates, in brackets where that is not so. With too little
-overlap it prints the intervals that hold and no estimates; where these say nothing either, it exits with 3.
+		Long: `Answers whether another policy would have earned more than the one that ran, from a log of its
+decisions with their propensities and rewards. The difference comes first, on the same events. One
+interval holds for policies that learn and whenever you look ("95% sure"). The other needs a large n and
+no dominating weights, and stands in brackets where it is too narrow. With too little overlap there are
+no plain estimates; if the sure intervals say nothing either, the exit code is 3.
 
-LOG is a file in any format of troupe convert, recognised by content, the data directory of a server
-that is stopped, or the address of one that runs. A target is uniform, column (the log has its law), greedy
-(argmax of q), or a TOML file: kind = "fixed" with p, kind = "bts" with alpha and beta, or any policy of
-troupe list policies, with start = "model.snapshot". NAME@SEQ is a served model as it was after entry SEQ,
-on the decisions that came after; a file of troupe train or of state?format=model is the model in it.
+LOG is a file in any format of troupe convert, recognised by content, the data directory of a stopped
+server, or the address of a running one.
+
+A target is uniform, column (the log has its probabilities), greedy (argmax of q), or a TOML file. The
+file has kind = "fixed" with p, kind = "bts" with alpha and beta, or any policy of troupe list policies,
+with start = "model.snapshot". NAME@SEQ is a served model as it was after entry SEQ, on later decisions.
+A file of troupe train or of state?format=model is the model in it.
 
 With several targets it prints the set that may still be best, and why each other one left it; with --by
-the difference for each segment. --plan says before there are rewards how many decisions would settle
-a difference: from the laws of LOG and --target, or without LOG from --actions, --floor and --rate.
+the difference for each segment. --plan says before there are rewards how many decisions would settle a
+difference. It reads the probabilities of LOG and --target, or without LOG --actions, --floor and --rate.
 
-The log of a model with a control group is answered from it first: what the model earns, what the control group
+If the model has a control group, its answer comes first: what the model earns, what the control group
 earns, and the difference.
 
 With --knob the action is a number that the logger drew from a density, LOG a table with a header, and a
@@ -169,17 +171,17 @@ func (e *evaluation) flags(f *pflag.FlagSet) {
 		"events)")
 	f.StringVar(&e.q, "q", "", "reward model: "+strings.Join(ope.Models,
 		", ")+"; default: column where the log has it, else ridge")
-	f.IntVar(&e.crossfit, "crossfit", 0, "fit the reward model on the other folds of so many, for independent "+
+	f.IntVar(&e.crossfit, "crossfit", 0, "number of folds: the reward model is fitted on the others, for independent "+
 		"events; loses the sequence of dr")
 	f.StringVar(&e.estimators, "estimators", strings.Join(ope.Defaults, ","), "estimators, or all")
 	f.StringVar(&e.set, "set", "", "parameters of estimators: dros=16,ls=0.25")
 	f.StringVar(&e.grid, "grid", "", "what SLOPE++ chooses from: dros=1:4:16,ls=1:0.5")
 	f.StringVar(&e.examined, "examination", "", "of lists, for pbm: how often each position is examined, as 1,0.6,0.3; default: learned from the log")
-	f.StringVar(&e.law, "law", "recorded", "recorded, or marginal: beside it, for the data directory of a model with "+
-		"key = \"decision\", estimates with the law of the decision without the members that were drawn for it")
-	f.IntVar(&e.redraws, "redraws", 1024, "how often --law marginal draws each decision anew")
+	f.StringVar(&e.law, "law", "recorded", "recorded, or marginal, which adds estimates with the law of a decision without the members drawn "+
+		"for it. It needs the data directory of a model with key = \"decision\"")
+	f.IntVar(&e.redraws, "redraws", 1024, "how often --law marginal draws each decision again")
 	f.Float64Var(&e.level, "level", 0.95, "level of the intervals")
-	f.BoolVar(&e.atEnd, "at-end", false, "the number of decisions was fixed beforehand and the world does not change: narrower "+
+	f.BoolVar(&e.atEnd, "at-end", false, "the number of decisions was fixed beforehand and the world does not change. This gives narrower "+
 		"intervals for this n, and the verdict from them; those that hold at every look stay beside them")
 	f.StringVar(&e.guess, "propensities", "logged", "logged, or estimate: for a log without propensities, a model of the logger; it has no interval "+
 		"that holds, and no verdict is sure")

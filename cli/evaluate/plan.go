@@ -35,7 +35,7 @@ func (p *planningFlags) add(f *pflag.FlagSet) {
 		"with this share; the target plays another one")
 	f.StringVar(&p.control, "control", "", "with --plan and no log: a control group of this share that plays a uniform action, or "+
 		"with 0.05,first the first one; it earns --rate")
-	f.Float64Var(&p.chance, "chance", 0.8, "with --plan: chance that so many decisions settle it")
+	f.Float64Var(&p.chance, "chance", 0.8, "with --plan: chance that this number of decisions settles it")
 }
 
 // check refuses the flags of a plan without one.
