@@ -250,9 +250,9 @@ func compose(run *Run, opts Options) *document {
 			d.why = append(d.why, f)
 		}
 	}
+	d.ranges = Ranges(run, "ranges")
 	if len(d.envs) > 1 {
 		d.overview = overview(run, d.analyses())
-		d.ranges = Ranges(run, "ranges")
 		if s, _ := Scores(run); s != nil {
 			d.score, d.quote = s.Table(&run.Manifest), s.Quote(s.Rows[0], m.Troupe)
 		}

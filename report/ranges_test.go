@@ -74,13 +74,18 @@ func TestRanges(t *testing.T) {
 	if page := pageOf(t, run); !strings.Contains(page, "Ranges stated in the spec") || !strings.Contains(page, "tables/ranges.csv") {
 		t.Error("the page has no table of ranges")
 	}
+	alone := asked(t, rangePlayers(), 30, "", claims[0])
+	alone.Manifest.Environments, alone.Envs = alone.Manifest.Environments[:1], alone.Envs[:1]
+	if page := pageOf(t, alone); !strings.Contains(page, "tables/ranges.csv") {
+		t.Error("the page of one environment has no table of ranges")
+	}
 	few := asked(t, rangePlayers(), 19, "", claims...)
 	if c := few.Claims(); c[0].Answer != tooFewRuns || c[5].Answer != tooFewRuns || !math.IsNaN(c[5].Ranges[0].Lo) {
 		t.Errorf("19 replications: %s, %s", c[0].Answer, c[5].Answer)
 	}
 	mixed := asked(t, rangePlayers(), 100, "", sim.Claim{Less: "a", Than: "b"}, claims[0])
-	alone := asked(t, rangePlayers(), 100, "", sim.Claim{Less: "a", Than: "b"})
-	if x, y := mixed.Claims()[0].Each[0].Interval, alone.Claims()[0].Each[0].Interval; !(x.Hi-x.Lo > y.Hi-y.Lo) {
+	single := asked(t, rangePlayers(), 100, "", sim.Claim{Less: "a", Than: "b"})
+	if x, y := mixed.Claims()[0].Each[0].Interval, single.Claims()[0].Each[0].Interval; !(x.Hi-x.Lo > y.Hi-y.Lo) {
 		t.Error("a comparison beside a range has the interval that it has alone: they do not share the error")
 	}
 }
