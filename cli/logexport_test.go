@@ -82,6 +82,17 @@ const wantSchema = `message decisionRow {
 	required boolean expired;
 	optional double default;
 	optional double reward;
+	optional group numbers (LIST) {
+		repeated group list {
+			required group element {
+				required binary name (STRING);
+				required double value;
+				required double low;
+				required double high;
+			}
+		}
+	}
+	optional double density;
 	optional group costs (LIST) {
 		repeated group list {
 			required double element;

@@ -154,15 +154,33 @@ type Action struct {
 	Features any    `json:"features,omitempty"`
 	// Cost is what it costs to play the action, in units of money, nil where it is not stated.
 	Cost *float64 `json:"cost,omitempty"`
+	// Numbers names the numbers of the model that the action plays: nil for all, empty for none.
+	Numbers []string `json:"numbers,omitzero"`
+}
+
+// Number is a number to play, such as a price: the first request with it fixes its range, later ones may narrow it.
+type Number struct {
+	Name   string   `json:"name"`
+	Min    *float64 `json:"min,omitempty"`
+	Max    *float64 `json:"max,omitempty"`
+	Step   float64  `json:"step,omitempty"`   // only min, min + step, … are played; 0: any number of the range
+	Cyclic bool     `json:"cyclic,omitempty"` // max is min again: an hour
+	Log    bool     `json:"log,omitempty"`    // the range is divided evenly in logarithms
+}
+
+// Play returns a number with a range.
+func Play(name string, lo, hi, step float64) Number {
+	return Number{Name: name, Min: &lo, Max: &hi, Step: step}
 }
 
 // DecideRequest asks for an action.
 type DecideRequest struct {
 	Context   any       `json:"context,omitempty"`
 	Actions   []Action  `json:"actions,omitempty"`
-	Packed    *Packed   `json:"packed,omitempty"` // instead of Actions: a row for each
-	IDs       []string  `json:"ids,omitempty"`    // of the rows of Packed
-	Costs     []float64 `json:"costs,omitempty"`  // of the rows of Packed, or of the catalogue
+	Packed    *Packed   `json:"packed,omitempty"`  // instead of Actions: a row for each
+	IDs       []string  `json:"ids,omitempty"`     // of the rows of Packed
+	Costs     []float64 `json:"costs,omitempty"`   // of the rows of Packed, or of the catalogue
+	Numbers   []Number  `json:"numbers,omitempty"` // to play, alone or with actions
 	Available []bool    `json:"available,omitempty"`
 	Exclude   []string  `json:"exclude,omitempty"`
 	Baseline  *int      `json:"baseline,omitempty"`
@@ -225,17 +243,37 @@ type Chosen struct {
 type Decision struct {
 	EventID    string   `json:"event_id"`
 	Action     Chosen   `json:"action"`
-	Propensity Fraction `json:"propensity"`
-	Mode       string   `json:"mode"`
-	Seq        uint64   `json:"seq"`
-	BasisSeq   uint64   `json:"basis_seq"`
-	Durable    bool     `json:"durable"`
-	Repeated   bool     `json:"repeated"`
-	Group      string   `json:"group"` // model or control, of a model with a control group
+	Propensity Fraction `json:"propensity"` // zero where Density is there
+	// Numbers are those that are played. Where one of them has no steps, Density has the probability of its cell.
+	Numbers  map[string]float64 `json:"numbers"`
+	Density  *Density           `json:"density"`
+	Mode     string             `json:"mode"`
+	Seq      uint64             `json:"seq"`
+	BasisSeq uint64             `json:"basis_seq"`
+	Durable  bool               `json:"durable"`
+	Repeated bool               `json:"repeated"`
+	Group    string             `json:"group"` // model or control, of a model with a control group
 	// what the model could not use of the request; the first affected decisions have it
 	Warnings []string    `json:"warnings"`
 	Would    *Would      `json:"would"`
 	Explain  []Explained `json:"explain"`
+}
+
+// Density is the probability Num/Den of the cell in which numbers without steps lie, and the bounds of the cell. The density at
+// the numbers is Num/Den divided by the product of the widths.
+type Density struct {
+	Num  uint64                `json:"num"`
+	Den  uint64                `json:"den"`
+	Cell map[string][2]float64 `json:"cell"`
+}
+
+// At returns the density.
+func (d *Density) At() float64 {
+	p := float64(d.Num) / float64(d.Den)
+	for _, c := range d.Cell {
+		p /= c[1] - c[0]
+	}
+	return p
 }
 
 // Would is what the policy would have played instead of the baseline.

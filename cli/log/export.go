@@ -71,6 +71,12 @@ type decisionRow struct {
 	Default *float64 `json:"default" parquet:"default,optional"`
 	// what counts by the model's rule
 	Reward *float64 `json:"reward" parquet:"reward,optional"`
+	// numbers that were played, by name; then offered counts the cells of all actions, and row is that of the cell
+	Numbers map[string]float64 `json:"numbers,omitempty" parquet:"-"`
+	Played  []joined.Number    `json:"-" parquet:"numbers,list,optional"`
+	// density at the numbers, and the cell in which they are uniform, where one has no steps
+	Density *float64              `json:"density,omitempty" parquet:"density,optional"`
+	Cell    map[string][2]float64 `json:"cell,omitempty" parquet:"-"`
 	// what each of those that were available costs; absent: not stated
 	Costs []float64 `json:"costs,omitempty" parquet:"costs,list,optional"`
 	// what it cost: as a call said it, otherwise as it was stated
@@ -435,6 +441,7 @@ func exportRow(d eventlog.Delivery, i uint32, r *eventlog.Decision, labels serve
 	row.Law, row.Costs = joined.Law(r), r.Costs
 	row.Price, row.Stopped = joined.Budget(r)
 	row.Group, row.Control, row.ControlPlays = joined.GroupColumns(r)
+	row.Numbers, row.Played, row.Density, row.Cell = joined.NumberColumns(r)
 	if r.Unit != 0 {
 		row.Unit = r.Unit.String()
 	}

@@ -35,7 +35,8 @@ type NumberWorld struct {
 	Bare     int      // so many of the first actions have no numbers
 	Contexts []Object // of each decision
 	Cells    []int    // of each decision, for a player that is told which of its contexts have the same means
-	Levels   int      // Cells are below it
+	Levels   int      // Cells are below it; 0 where the means depend on a number of the context
+	Most     float64  // the largest value of that number
 
 	mean func(t, offer int, a []float64) float64
 	pay  func(r *rand.Rand, t, offer int, a []float64) float64
@@ -265,6 +266,7 @@ func doseWorld(g *gen, w *NumberWorld) {
 		al, be = 1-al, -be
 	}
 	x := make([]float64, len(w.Contexts))
+	w.Most = 1
 	for t := range x {
 		x[t] = g.Float64()
 		w.Contexts[t] = Object{F("weight", Num(x[t]))}
@@ -341,6 +343,7 @@ func stockWorld(g *gen, w *NumberWorld) {
 	a0, a1 := g.between(5, 12), g.between(.5, .9)
 	margin, waste := g.between(.6, 1), g.between(.3, .6)
 	x := make([]float64, len(w.Contexts))
+	w.Most = 50
 	for t := range x {
 		x[t] = math.Round(g.between(0, 50))
 		w.Contexts[t] = Object{F("bookings", Num(x[t])), F("weekday", level("d", g.IntN(7)))}

@@ -113,35 +113,39 @@ func rowOf(r serve.LogRecord) logRow {
 
 // joinedRow is a decision with what became of it: columns of troupe log export.
 type joinedRow struct {
-	Event       string         `json:"event" parquet:"event" doc:"key in the log, epoch/batch/index"`
-	EventID     string         `json:"event_id" parquet:"event_id" doc:"the id that its caller got"`
-	Seq         uint64         `json:"seq" parquet:"seq" doc:"log entry"`
-	Time        time.Time      `json:"time" parquet:"time,timestamp(nanosecond)" doc:"by the server's clock"`
-	Model       string         `json:"model" parquet:"model,dict" doc:"name of the model"`
-	Mode        string         `json:"mode" parquet:"mode,dict" doc:"how the action was chosen"`
-	Action      string         `json:"action" parquet:"action,dict" doc:"what was played"`
-	Row         uint32         `json:"row" parquet:"row" doc:"its place among the available candidates"`
-	Offered     uint32         `json:"offered" parquet:"offered" doc:"how many were available"`
-	Num         uint64         `json:"num" parquet:"num" doc:"the propensity is num/den"`
-	Den         uint64         `json:"den" parquet:"den" doc:"denominator of the propensity"`
-	Propensity  float64        `json:"propensity" parquet:"propensity" doc:"the quotient, rounded"`
-	BasisSeq    uint64         `json:"basis_seq" parquet:"basis_seq" doc:"the state that decided"`
-	Law         []float64      `json:"law" parquet:"law,list,optional" doc:"probabilities of the available candidates; null: not recorded"`
-	Candidates  []joined.Dense `json:"candidates" parquet:"candidates,list,optional" doc:"their vectors; null: not kept, or hashed"`
-	SparseRow   []int32        `json:"sparse_row" parquet:"sparse_row,list,optional" doc:"hashed features in coordinate form: of the context (row -1) and of each candidate"`
-	SparseHash  []joined.Hash  `json:"sparse_hash" parquet:"sparse_hash,list,optional" doc:"hash of each feature in sparse_row"`
-	SparseValue []float64      `json:"sparse_value" parquet:"sparse_value,list,optional" doc:"number of each feature in sparse_row"`
-	Active      bool           `json:"active" parquet:"active" doc:"not deferred, or activated, or rewarded"`
-	Reward      *float64       `json:"reward" parquet:"reward,optional" doc:"what counts by the model's rule"`
-	Costs       []float64      `json:"costs,omitempty" parquet:"costs,list,optional" doc:"what each available candidate costs, in units of money; absent: not stated"`
-	Cost        *float64       `json:"cost,omitempty" parquet:"cost,optional" doc:"what the decision cost: as a call said it, otherwise as it was stated"`
-	Price       *float64       `json:"price,omitempty" parquet:"price,optional" doc:"under a budget: what a unit of money cost, in units of reward"`
-	Stopped     *bool          `json:"stopped,omitempty" parquet:"stopped,optional" doc:"under a budget: the hard stop took actions away; law is that of what was left"`
-	Unit        string         `json:"unit,omitempty" parquet:"unit,optional" doc:"keyed hash of the value at the model's unit; absent: it has none"`
-	Group       string         `json:"group,omitempty" parquet:"group,optional,dict" enum:"model,control" doc:"of a model with a control group: whether the model chose, or the control group; num, den and law are those of both together"`
-	Control     *float64       `json:"control,omitempty" parquet:"control,optional" doc:"share of the control group"`
-	Plays       string         `json:"control_plays,omitempty" parquet:"control_plays,optional,dict" enum:"uniform,first" doc:"what the control group plays"`
-	State       string         `json:"reward_state" parquet:"reward_state,dict" enum:"paid,default,none,pending,inactive,early" doc:"early: with ended=true, a first reward that is final before its window is over"`
+	Event       string                `json:"event" parquet:"event" doc:"key in the log, epoch/batch/index"`
+	EventID     string                `json:"event_id" parquet:"event_id" doc:"the id that its caller got"`
+	Seq         uint64                `json:"seq" parquet:"seq" doc:"log entry"`
+	Time        time.Time             `json:"time" parquet:"time,timestamp(nanosecond)" doc:"by the server's clock"`
+	Model       string                `json:"model" parquet:"model,dict" doc:"name of the model"`
+	Mode        string                `json:"mode" parquet:"mode,dict" doc:"how the action was chosen"`
+	Action      string                `json:"action" parquet:"action,dict" doc:"what was played"`
+	Row         uint32                `json:"row" parquet:"row" doc:"its place among the available candidates"`
+	Offered     uint32                `json:"offered" parquet:"offered" doc:"how many were available"`
+	Num         uint64                `json:"num" parquet:"num" doc:"the propensity is num/den"`
+	Den         uint64                `json:"den" parquet:"den" doc:"denominator of the propensity"`
+	Propensity  float64               `json:"propensity" parquet:"propensity" doc:"the quotient, rounded"`
+	BasisSeq    uint64                `json:"basis_seq" parquet:"basis_seq" doc:"the state that decided"`
+	Law         []float64             `json:"law" parquet:"law,list,optional" doc:"probabilities of the available candidates; null: not recorded"`
+	Candidates  []joined.Dense        `json:"candidates" parquet:"candidates,list,optional" doc:"their vectors; null: not kept, or hashed"`
+	SparseRow   []int32               `json:"sparse_row" parquet:"sparse_row,list,optional" doc:"hashed features in coordinate form: of the context (row -1) and of each candidate"`
+	SparseHash  []joined.Hash         `json:"sparse_hash" parquet:"sparse_hash,list,optional" doc:"hash of each feature in sparse_row"`
+	SparseValue []float64             `json:"sparse_value" parquet:"sparse_value,list,optional" doc:"number of each feature in sparse_row"`
+	Active      bool                  `json:"active" parquet:"active" doc:"not deferred, or activated, or rewarded"`
+	Reward      *float64              `json:"reward" parquet:"reward,optional" doc:"what counts by the model's rule"`
+	Costs       []float64             `json:"costs,omitempty" parquet:"costs,list,optional" doc:"what each available candidate costs, in units of money; absent: not stated"`
+	Cost        *float64              `json:"cost,omitempty" parquet:"cost,optional" doc:"what the decision cost: as a call said it, otherwise as it was stated"`
+	Price       *float64              `json:"price,omitempty" parquet:"price,optional" doc:"under a budget: what a unit of money cost, in units of reward"`
+	Stopped     *bool                 `json:"stopped,omitempty" parquet:"stopped,optional" doc:"under a budget: the hard stop took actions away; law is that of what was left"`
+	Unit        string                `json:"unit,omitempty" parquet:"unit,optional" doc:"keyed hash of the value at the model's unit; absent: it has none"`
+	Group       string                `json:"group,omitempty" parquet:"group,optional,dict" enum:"model,control" doc:"of a model with a control group: whether the model chose, or the control group; num, den and law are those of both together"`
+	Control     *float64              `json:"control,omitempty" parquet:"control,optional" doc:"share of the control group"`
+	Plays       string                `json:"control_plays,omitempty" parquet:"control_plays,optional,dict" enum:"uniform,first" doc:"what the control group plays"`
+	Numbers     map[string]float64    `json:"numbers,omitempty" parquet:"-" doc:"numbers that were played, by name; then offered counts the cells of all actions, and row is that of the cell"`
+	Played      []joined.Number       `json:"-" parquet:"numbers,list,optional"`
+	Density     *float64              `json:"density,omitempty" parquet:"density,optional" doc:"density at the numbers, where one of them has no steps"`
+	Cell        map[string][2]float64 `json:"cell,omitempty" parquet:"-" doc:"bounds of the cell of each number without steps; it is uniform there"`
+	State       string                `json:"reward_state" parquet:"reward_state,dict" enum:"paid,default,none,pending,inactive,early" doc:"early: with ended=true, a first reward that is final before its window is over"`
 }
 
 // endedLine is the last line of an answer with ended=true.
@@ -178,6 +182,7 @@ func joinedRowOf(d serve.JoinedDecision) (joinedRow, error) {
 	row.Costs = r.Costs
 	row.Price, row.Stopped = joined.Budget(r)
 	row.Group, row.Control, row.Plays = joined.GroupColumns(r)
+	row.Numbers, row.Played, row.Density, row.Cell = joined.NumberColumns(r)
 	if r.Unit != 0 {
 		row.Unit = r.Unit.String()
 	}

@@ -56,5 +56,14 @@ func Candidates(full []byte) (dense []Dense, sparse Sparse, places []int, err er
 	for i, a := range set.Actions {
 		add(i, a)
 	}
+	if set.Grid != nil { // the candidates are cells of the actions
+		places = make([]int, len(set.Of))
+		for i := range places {
+			if places[i], err = set.Place(i); err != nil {
+				return nil, sparse, nil, err
+			}
+		}
+		return dense, sparse, places, nil
+	}
 	return dense, sparse, set.Places, nil
 }

@@ -168,6 +168,28 @@ class TestClient(unittest.TestCase):
             self.assertGreater(following, 0)
             self.assertEqual(client.model("news")["name"], "news")
 
+    def test_numbers(self):
+        with troupe.Client(self.server.url) as client:
+            client.create_model("shop")
+            price = troupe.Number("price", 1, 20, step=.5)
+            for _ in range(20):
+                decision = client.decide("shop", {"segment": "new"}, numbers=[price])
+                self.assertEqual(decision.numbers["price"] % .5, 0)
+                self.assertEqual((decision.action, decision.density), ("", None))
+                self.assertEqual(client.reward(decision.event_id, 20 - decision.numbers["price"]).status, "accepted")
+            client.create_model("ads")
+            bid = troupe.Number("bid", .01, 5, log=True)
+            decision = client.decide("ads", {}, [{"id": "a"}, {"id": "b", "numbers": []}, {"id": "c"}], numbers=[bid])
+            if decision.action == "b":
+                self.assertEqual((decision.numbers, decision.density), ({}, None))
+            else:
+                self.assertTrue(.01 <= decision.numbers["bid"] <= 5 and decision.density > 0, decision)
+            with self.assertRaises(troupe.Problem) as caught:
+                client.decide("shop", {}, numbers=[troupe.Number("price", 0, 20)])
+            self.assertEqual((caught.exception.status, caught.exception.field), (422, "numbers[0].min"))
+            with self.assertRaises(ValueError):
+                client.decide("shop", {}, numbers=[troupe.Number("price", float("nan"), 20)])
+
     def test_problems(self):
         client = troupe.Client(self.server.url)
         self.addCleanup(client.close)

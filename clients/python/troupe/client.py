@@ -52,25 +52,60 @@ class Unreachable(Exception):
 
 
 @dataclass(frozen=True)
+class Number:
+    """A number to play, such as a price: the first request with it fixes its range, later ones may narrow it.
+
+    With a step only lo, lo + step, ... are played. cyclic: hi is lo again, as of an hour. log: the range is divided evenly
+    in logarithms.
+    """
+
+    name: str
+    lo: float
+    hi: float
+    step: Optional[float] = None
+    cyclic: bool = False
+    log: bool = False
+
+    def json(self) -> Json:
+        out: Json = {"name": self.name, "min": _number(self.lo), "max": _number(self.hi)}
+        if self.step is not None:
+            out["step"] = _number(self.step)
+        if self.cyclic:
+            out["cyclic"] = True
+        if self.log:
+            out["log"] = True
+        return out
+
+
+@dataclass(frozen=True)
 class Decision:
     """A decision, on the disk of the server."""
 
     event_id: str  #: send the reward to this id
-    action: str
+    action: str  #: empty where numbers alone are played
     index: int
-    propensity: Fraction  #: the exact probability of the action
+    propensity: Fraction  #: the exact probability of the action; of numbers without steps, that of their cell
     mode: str
     seq: int
     repeated: bool = False
     warnings: Tuple[str, ...] = ()
     group: str = ""  #: model or control, of a model with a control group
+    numbers: Dict[str, float] = field(default_factory=dict)  #: the numbers that are played, by name
+    #: the density at the numbers, where one of them has no steps
+    density: Optional[float] = None
     raw: Json = field(default_factory=dict, compare=False, repr=False)  #: all that the server answered
 
     @classmethod
     def of(cls, raw: Json) -> "Decision":
-        p = raw["propensity"]
-        return cls(raw["event_id"], raw["action"]["id"], raw["action"]["index"], Fraction(p["num"], p["den"]),
-                   raw["mode"], raw["seq"], raw.get("repeated", False), tuple(raw.get("warnings") or ()), raw.get("group", ""), raw)
+        p, action = raw.get("propensity") or raw["density"], raw.get("action") or {"id": "", "index": 0}
+        share, density = Fraction(p["num"], p["den"]), None
+        if "density" in raw:
+            density = float(share)
+            for low, high in p["cell"].values():
+                density /= high - low
+        return cls(raw["event_id"], action["id"], action["index"], share, raw["mode"], raw["seq"],
+                   raw.get("repeated", False), tuple(raw.get("warnings") or ()), raw.get("group", ""),
+                   dict(raw.get("numbers") or {}), density, raw)
 
 
 @dataclass(frozen=True)
@@ -101,7 +136,7 @@ class Client:
     def decide(self, model: str, context: Any = None, actions: Optional[Iterable[Candidate]] = None, *,
                key: Optional[str] = None, **more: Any) -> Decision:
         """Choose an action. actions are ids or objects with id, features and cost; without them the model's catalogue is
-        used. more is passed on: exclude, baseline, mode, explain, min_seq, available, packed, ids, costs. key is the
+        used. numbers is a list of Number, with actions or without. more is passed on: exclude, baseline, mode, explain, min_seq, available, packed, ids, costs. key is the
         idempotency key; one is made where there is none."""
         body = _request(context, actions, more)
         headers = {"Idempotency-Key": key or secrets.token_hex(16)}
@@ -336,6 +371,8 @@ def _model(name: str) -> str:
 
 def _request(context: Any, actions: Optional[Iterable[Candidate]], more: Json) -> Json:
     body = {k: v for k, v in more.items() if v is not None}
+    if body.get("numbers") is not None:
+        body["numbers"] = [n.json() if isinstance(n, Number) else n for n in body["numbers"]]
     if context is not None:
         body["context"] = context
     if actions is not None:

@@ -17,5 +17,5 @@ export async function loop(client: Client): Promise<number> {
   await client.decide("m", { contxt: {} });
   // @ts-expect-error: a new model has no null
   await client.createModel({ id: "m", floor: null });
-  return kind.length + d.propensity.num / d.propensity.den;
+  return kind.length + (d.propensity ? d.propensity.num / d.propensity.den : 0);
 }

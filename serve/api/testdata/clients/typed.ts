@@ -13,7 +13,8 @@ export async function loop(model: string): Promise<string> {
     body: { context: { city: "Oslo" }, actions: [{ id: "a", features: { price: 0.4 } }, { id: "b" }] },
   });
   if (error) throw new Error(`${error.code}: ${error.detail}`);
-  const propensity: number = data.propensity.num / data.propensity.den;
+  const p = data.propensity; // absent where numbers without steps are played
+  const propensity: number = p ? p.num / p.den : 1;
   const reward = await client.POST("/v1/events/{event}:reward", { params: { path: { event: data.event_id } }, body: { value: propensity > 0.5 ? 1 : 0 } });
   const status: string | undefined = reward.data?.status;
   await client.PATCH("/v1/models/{model}", { params: { ...params, header: { "If-Match": "*" } }, body: { floor: 0.05 } });
