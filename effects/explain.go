@@ -73,6 +73,10 @@ func (m *Model) partsOf() (parts []Part, at []int) {
 			k = key{}
 		case g.kind == ofIDs: // b tells values from ranges
 			k = key{0, g.a.number()}
+		case g.kind == ofWaves: // b is the octave
+			k.b = 0
+		case g.kind == ofIDWaves, g.kind == ofIDCrossed:
+			k = key{0, g.a.number()}
 		case g.a&compared != 0:
 			k.a, k.b = m.s.lay.compared(g.a)
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"troupe/feature"
 	"troupe/policy"
 	"troupe/serve/fold"
 )
@@ -24,6 +25,14 @@ func explainedOf(m *fold.Model, seen *observed) *ExplainedView {
 	var names map[uint32]string
 	if seen != nil {
 		names = seen.fields()
+	}
+	if list := m.Compiled.Config.Numbers; len(list) > 0 {
+		if names == nil {
+			names = map[uint32]string{}
+		}
+		for i := range list {
+			names[feature.PlayedField(list[i].Name)] = "numbers." + list[i].Name
+		}
 	}
 	name := func(n uint32) string {
 		if s := names[n]; s != "" {

@@ -214,6 +214,9 @@ func TestNumberRefusals(t *testing.T) {
 	}
 	_, err = s.Decide(ctx, "shop", DecideRequest{Actions: []Action{{ID: "a", Numbers: []string{"cost"}}}})
 	wantCode(t, err, Invalid, "actions[0].numbers[0]", "which has price")
+	two := 2
+	_, err = s.Decide(ctx, "shop", DecideRequest{Choose: &two, Actions: []Action{{ID: "a"}, {ID: "b"}}})
+	wantCode(t, err, Invalid, "choose", "plays numbers")
 	_, err = s.Decide(ctx, "shop", DecideRequest{Mode: "apprentice"})
 	wantCode(t, err, Invalid, "baseline")
 	c := must(s.GetModel(ctx, "shop")).Config

@@ -93,6 +93,7 @@ finished is reported. Exit code 1 when a call failed.`,
   troupe load --url http://127.0.0.1:8081,http://127.0.0.1:8082,http://127.0.0.1:8083
   troupe load --data pendigits.arff --model digits
   troupe load --stream segments --rounds 3000 --worlds 5 --model first
+  troupe load --stream prices --worlds 3 --model shop
   troupe load --stream clicks7 --client ones --window 5s --model successes`,
 		Args: term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -106,6 +107,9 @@ finished is reported. Exit code 1 when a call failed.`,
 				}
 				return stream(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &f)
 			case f.stream.kind != "":
+				if kind, ok := f.stream.numberKind(); ok {
+					return loadNumbers(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &f, kind)
+				}
 				return loadWorlds(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &f)
 			}
 			return load(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), f)

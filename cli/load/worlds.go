@@ -103,6 +103,9 @@ func streamNames() string {
 	for _, k := range worlds.Kinds() {
 		names = append(names, k.Name)
 	}
+	for _, k := range worlds.NumberKinds() {
+		names = append(names, k.Name)
+	}
 	return strings.Join(names, ", ")
 }
 
@@ -110,6 +113,10 @@ func streamNames() string {
 func streamList() string {
 	var b strings.Builder
 	for _, k := range worlds.Kinds() {
+		fmt.Fprintf(&b, "\n  %-17s %s", k.Name, k.Doc)
+	}
+	b.WriteString("\nStreams whose decisions play numbers, beside a table of ten bins:")
+	for _, k := range worlds.NumberKinds() {
 		fmt.Fprintf(&b, "\n  %-17s %s", k.Name, k.Doc)
 	}
 	return b.String()

@@ -142,7 +142,7 @@ func (k NumberKind) New(seed uint64, T int) (*NumberWorld, error) {
 }
 
 var numberKinds = []NumberKind{
-	{"price", "profit (price − cost) × bought, logistic demand, 4 segments", false, pricesWorld},
+	{"prices", "profit (price − cost) × bought, logistic demand, 4 segments", false, pricesWorld},
 	{"narrow", "a peak of width 6 % of the range, 3 segments", false, narrowWorld},
 	{"broad", "a parabola, 3 segments", false, broadWorld},
 	{"cliff", "the more the better until a threshold, behind it nothing; clicks", false, cliffWorld},

@@ -67,6 +67,7 @@ type modelView struct {
 	Control                 *controlPage
 	Actions                 []actionRow
 	MoreActions             int
+	Numbers                 []numberPage
 	Histogram               *histogram
 	Decisions               []decisionRow
 	DecisionsText           string
@@ -302,6 +303,7 @@ func (a *modelPages) viewOf(ctx context.Context, m *serve.Model, h *modelHistory
 	v.Coins = a.coins.pages(ctx, m, h)
 	v.Control = a.pays.page(ctx, m, h)
 	v.Actions, v.MoreActions = actionsOf(h, &t)
+	v.Numbers = numbersOf(h, m, &t)
 	v.Histogram = histogramOf(h)
 	v.Decisions = newestDecisions(h, m.Requests)
 	v.Requests = newestRequests(h, m.Requests)

@@ -459,7 +459,7 @@ func newestRequests(h *modelHistory, requests []serve.RequestView) (out []decisi
 func rowsOf(list []*past) (out []decisionRow) {
 	for _, d := range list {
 		row := decisionRow{
-			ID: d.id, Short: "…" + d.id[max(0, len(d.id)-8):], Time: when(d.time), Action: clipped(d.action, 60),
+			ID: d.id, Short: "…" + d.id[max(0, len(d.id)-8):], Time: when(d.time), Action: clipped(d.what(), 60),
 			Context:    d.context.String(),
 			Candidates: grouped(uint64(d.offered)), Votes: "–",
 			Propensity: probability(d.num, d.den), Exact: fmt.Sprintf("%d/%d", d.num, d.den), Reward: "–",

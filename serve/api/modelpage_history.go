@@ -45,6 +45,8 @@ type past struct {
 	time, deadline      int64 // ns since 1970
 	unit                eventlog.ID
 
+	numbers []played
+
 	inactive bool // deferred, and neither activated nor rewarded
 	rewarded bool
 	closed   bool // its window
@@ -219,6 +221,9 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 			offered: x.Offered, index: x.Index, mode: x.Mode,
 			context: x.Context, candidates: x.Candidates, notes: x.Notes, time: x.Time, deadline: x.Deadline,
 			inactive: x.Deferred, unit: x.Unit,
+		}
+		for _, n := range x.Numbers {
+			d.numbers = append(d.numbers, played{n.Name, n.Value, n.Low, n.High})
 		}
 		if int(x.Index) < len(x.Law) {
 			d.votes = x.Law[x.Index]

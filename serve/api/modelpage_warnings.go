@@ -90,7 +90,7 @@ func historyWarnings(h *modelHistory, m *serve.Model) (out []warning) {
 		if first == nil {
 			first = d
 		}
-		chosen, single = chosen+1, single && d.action == first.action
+		chosen, single = chosen+1, single && d.what() == first.what()
 		if d.num == d.den {
 			sure++
 		}
@@ -101,14 +101,14 @@ func historyWarnings(h *modelHistory, m *serve.Model) (out []warning) {
 	switch {
 	case chosen >= fewDecisions && sure == chosen && single:
 		add(alike, "The model is blind or has stopped exploring: the newest %d decisions all took the action %q with "+
-			"probability 1.", chosen, clipped(first.action, 80))
+			"probability 1.", chosen, clipped(first.what(), 80))
 	case chosen >= fewDecisions && sure == chosen:
 		add("Set floor, for example to 0.01, when the log shall support comparisons.",
 			"The newest %d decisions were each taken with probability 1: the model does not explore, and its log "+
 				"cannot say what other actions would have earned.", chosen)
 	case chosen >= someDecisions && single:
 		add(alike, "The newest %d decisions all took the action %q, although others were offered.", chosen,
-			clipped(first.action, 80))
+			clipped(first.what(), 80))
 	}
 	if n >= someDecisions && chosen == 0 && newest[len(newest)-1].offered <= 1 {
 		add("Send all candidates among which the model may choose.",

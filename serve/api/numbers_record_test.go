@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -64,9 +66,20 @@ func (w *wire) numbers(x *worlds.NumberWorld, marks ...int) (shares []float64) {
 func TestNumbersOverHTTP(t *testing.T) {
 	w := newWire(t)
 	if os.Getenv("TROUPE_RECORD") == "" {
-		k := must(worlds.NumberKindOf("price"))
+		k := must(worlds.NumberKindOf("prices"))
 		if s := w.numbers(must(k.New(1, 400)), 400)[0]; s < .4 {
 			t.Errorf("the share is %.2f after 400 decisions, expected .4", s)
+		}
+		a := must(http.Get(w.url + "/models/prices-1"))
+		page := string(must(io.ReadAll(a.Body)))
+		_ = a.Body.Close()
+		for _, part := range []string{`<h2 id="numbers">Numbers</h2>`, "<h3>price</h3>", "18.1 to 20", "What 400 decisions played", `class="name">price `} {
+			if !strings.Contains(page, part) {
+				t.Errorf("the page of the model lacks %q", part)
+			}
+		}
+		if strings.Contains(page, "all took the action") {
+			t.Error("the page warns of decisions that played one action")
 		}
 		return
 	}

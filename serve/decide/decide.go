@@ -122,6 +122,10 @@ func (d *Decider) Choose(ctx context.Context, m Model, v *choose.Version, r *Req
 	}
 	w.Until(ctx.Err)
 	defer w.Until(nil)
+	if r.IsList() && w.Offer.Plays() {
+		return c, fault.Refused(model.Invalid("choose", r.positions(), "does not go with a model that plays numbers: a list has no numbers, so "+
+			"make another model for lists"))
+	}
 	if r.IsList() {
 		return d.chooseList(ctx, m, w, r)
 	}
