@@ -50,6 +50,7 @@ var Kinds = spec.Registry[Options]{
 	"one-hot":         makeOneHot,
 	"clicks":          makeClicks,
 	"list":            makeList,
+	"number":          makeNumber,
 }
 
 // Functions with names, and no literals: the linker then leaves the kinds out of a program that does not look them up.
@@ -65,6 +66,7 @@ func makeCorrelated() Options     { return NewCorrelated() }
 func makeOneHot() Options         { return NewOneHot() }
 func makeClicks() Options         { return NewClicks() }
 func makeList() Options           { return NewList() }
+func makeNumber() Options         { return NewNumber() }
 
 // Options is a decoded [[environment]] table: a kind's options struct.
 type Options interface {

@@ -445,7 +445,20 @@ func all(t *testing.T) map[string]Options {
 		return o
 	}
 	same := func(*ListOptions) {}
+	curve := func(curve, noise string) *NumberOptions {
+		o := NewNumber()
+		o.Curve, o.Noise, o.Cells = curve, noise, 16
+		return o
+	}
 	return map[string]Options{
+		"number demand":  curve("demand", ""),
+		"number peak":    curve("peak", ""),
+		"number heavy":   curve("parabola", "gauss"),
+		"number cliff":   curve("cliff", ""),
+		"number cyclic":  curve("cyclic", ""),
+		"number ridge":   curve("ridge", "binary"),
+		"number step":    curve("threshold", "gauss"),
+		"number auction": curve("auction", "binary"),
 		"list pbm":       list("pbm", func(o *ListOptions) { o.Examination = []float64{.3, 1, .6} }),
 		"list rare":      list("pbm", func(o *ListOptions) { o.Rare = true }),
 		"list told":      list("cascade", func(o *ListOptions) { o.Attraction = []float64{.5, .1, .2, .3, .4, 0} }),
@@ -1134,7 +1147,7 @@ func TestDocs(t *testing.T) {
 // the replication.
 func TestNotes(t *testing.T) {
 	var data dataset.Source
-	want := map[string]string{"list pbm": "sums", "list rare": "sums", "list told": "sums", "list dcm": "sums", "list place": "sums", "list repeat": "sums",
+	want := map[string]string{"number demand": "curve", "number peak": "curve", "number heavy": "curve", "number cliff": "curve", "number cyclic": "curve", "number ridge": "curve", "number step": "curve", "number auction": "curve", "list pbm": "sums", "list rare": "sums", "list told": "sums", "list dcm": "sums", "list place": "sums", "list repeat": "sums",
 		"list whole": "sums", "list page": "sums", "ball": "", "arms": "", "redraw": "", "contexts": "", "fixed context": "",
 		"drift": "turns", "misspecified": "not linear", "all at once": "turns", "bernoulli": "coded", "heavy tails": "subgaussian",
 		"russo": "multiplied", "block": "not linear", "shared": "not linear", "mushroom": "not linear",

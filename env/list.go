@@ -167,7 +167,7 @@ func (e *listWorld) draw(s rng.Source) {
 		if e.o.Rare {
 			return .005 + float64(.065*number())
 		}
-		return .02 + float64(.6*(1-math.Cbrt(1-number()))) // .02 + .6·Beta(1, 3)
+		return .02 + float64(.6*(1-logs.Root(1-number(), 3))) // .02 + .6·Beta(1, 3)
 	}
 	common := make([]float64, n)
 	for g := range e.o.Segments {

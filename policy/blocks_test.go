@@ -86,7 +86,7 @@ func TestBlocks(t *testing.T) {
 			list = append(slices.Clip(list), example{table: "lambda", raw: spec.Raw{"lambda": 0.3, "m": int64(20)}})
 		}
 		for _, e := range list {
-			if e.only == "ball" || e.only == lists {
+			if e.only == "ball" || e.only == lists || e.only == interval {
 				continue
 			}
 			t.Run(kind+"/"+e.table, func(t *testing.T) {

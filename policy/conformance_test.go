@@ -19,11 +19,12 @@ import (
 )
 
 const (
-	anySet = "any set" // Prob is supported there
-	finite = "finite sets"
-	noSet  = "no set"
-	some   = "some sets" // what the kind's own test says
-	lists  = "lists"
+	anySet   = "any set" // Prob is supported there
+	finite   = "finite sets"
+	noSet    = "no set"
+	some     = "some sets" // what the kind's own test says
+	lists    = "lists"
+	interval = "numbers"
 )
 
 // example is one configuration of a kind and what is special about it.
@@ -169,6 +170,8 @@ var examples = map[string][]example{
 		{table: "", raw: spec.Raw{}, law: finite},
 		{table: "gamma", raw: spec.Raw{"gamma": int64(3), "exponent": 0.7}, law: finite},
 	},
+	"bins":           {{table: "", raw: spec.Raw{"bins": int64(3)}, law: noSet, only: interval, exempt: fixedNumber}},
+	"zooming":        {{table: "", raw: spec.Raw{"lipschitz": 2.0}, law: noSet, only: interval, exempt: fixedNumber}},
 	"cascade-ucb":    {{table: "", raw: spec.Raw{}, law: noSet, only: lists}},
 	"cascade-kl-ucb": {{table: "", raw: spec.Raw{}, law: noSet, only: lists}},
 	"cascade-ts":     {{table: "", raw: spec.Raw{}, law: noSet, only: lists}},
@@ -213,8 +216,16 @@ func conformanceSets(t testing.TB) (finite []bandit.ActionSet, ball, other bandi
 
 func testProblem() policy.Problem {
 	return policy.Problem{Dim: testDim, Arms: 7, Horizon: 500, Init: rng.NewKey(17).Stream(rng.Init),
-		Lists: &bandit.ListShape{Items: 2, Positions: 2, Segments: 1}}
+		Lists: &bandit.ListShape{Items: 2, Positions: 2, Segments: 1}, Numbers: sevenCells}
 }
+
+var sevenCells = &bandit.NumberShape{Cells: []int{7}, Segments: 1, Features: testDim}
+
+// cellSet takes arms for the cells of an interval.
+type cellSet struct{ bandit.Finite }
+
+func (cellSet) Shape() bandit.NumberShape { return *sevenCells }
+func (cellSet) Segment() int              { return 0 }
 
 // build decodes a table as an experiment file would and builds the policy.
 func build(t testing.TB, kind string, raw spec.Raw, p policy.Problem) bandit.Policy {
@@ -257,6 +268,8 @@ func TestConformance(t *testing.T) {
 					cfg.Sets, cfg.Refused = arms, []bandit.ActionSet{ball, msets}
 				case "ball":
 					cfg.Sets = []bandit.ActionSet{ball}
+				case interval:
+					cfg.Sets, cfg.Refused = []bandit.ActionSet{cellSet{arms[0].(bandit.Finite)}}, []bandit.ActionSet{ball, msets}
 				case lists:
 					sets, err := actionset.NewLists(*testProblem().Lists)
 					if err != nil {
@@ -393,7 +406,7 @@ func TestUnreadSets(t *testing.T) {
 	}
 	for _, kind := range spec.Names(policy.Kinds) {
 		for _, e := range examples[kind] {
-			if e.only == "ball" || e.only == lists {
+			if e.only == "ball" || e.only == lists || e.only == interval {
 				continue
 			}
 			p, q := build(t, kind, e.raw, testProblem()), build(t, kind, e.raw, testProblem())

@@ -47,6 +47,8 @@ var Kinds = spec.Registry[Options]{
 	"pbm-ts":               makePBMTS,
 	"slots":                makeSlots,
 	"toprank":              makeTopRank,
+	"bins":                 makeBins,
+	"zooming":              makeZooming,
 	"uniform":              makeUniform,
 }
 
@@ -88,6 +90,8 @@ func makeCascadeUCB() Options    { return &CascadeUCBOptions{} }
 func makePBMTS() Options         { return &PBMTSOptions{} }
 func makeSlots() Options         { return &SlotsOptions{} }
 func makeTopRank() Options       { return &TopRankOptions{} }
+func makeBins() Options          { return &BinsOptions{} }
+func makeZooming() Options       { return &ZoomingOptions{} }
 func makeUniform() Options       { return &UniformOptions{} }
 
 // Register adds a kind of one's own to Kinds, for all of the process: models of a server and their logs, training and
@@ -148,6 +152,9 @@ type Problem struct {
 
 	// Lists says how lists are coded, where the actions are lists; nil: they are none.
 	Lists *bandit.ListShape
+
+	// Numbers says how numbers are coded, where the actions are cells of an interval; nil: they are none.
+	Numbers *bandit.NumberShape
 
 	// Examination is how often each position of a list is examined, where the environment has such numbers; for policies that are
 	// told.

@@ -370,6 +370,10 @@ func (h *rehearsal) problem(world bandit.Environment, e int, key rng.Key) policy
 		shape := l.ListShape()
 		p.Lists = &shape
 	}
+	if l, ok := world.(interface{ NumberShape() bandit.NumberShape }); ok {
+		shape := l.NumberShape()
+		p.Numbers = &shape
+	}
 	if l, ok := world.(interface{ Examination() []float64 }); ok {
 		p.Examination = l.Examination()
 	}
