@@ -22,12 +22,13 @@ import (
 // leaf reads one column of numbers or texts row by row, without the others: a page is decoded at a time.
 type leaf struct {
 	f      *parquet.File
-	name   string // the column at the top
+	name   string // the column at the top, or below structs
 	path   string
 	index  int
 	rep    int // repetition levels of the column
 	null   int // definition level below which the whole field is null
 	nanos  int64
+	text   bool // a column of texts, and no part of another one
 	group  int
 	pages  parquet.Pages
 	values parquet.ValueReader
@@ -124,6 +125,7 @@ type parquetSource struct {
 	r        *Reader
 	f        *parquet.File
 	fields   map[string][]*leaf // by key of an event, or by column of an export
+	nested   []string           // columns below structs, such as user.id
 	rows     int64
 	row      int
 	export   bool
@@ -150,8 +152,14 @@ func newParquet(r *Reader, f *os.File, size int64) (source, error) {
 	var names []string
 	leaves := map[string][]*leaf{}
 	for _, top := range p.Root().Columns() {
-		names = append(names, top.Name())
-		s.leaves(top, top.Name(), 0, leaves)
+		parts := s.parts(top, leaves)
+		if top.Name() != "reward" || parts == nil { // a struct of rewards is that of several outcomes
+			names = append(names, top.Name())
+			s.leaves(top, top.Name(), 0, leaves)
+			s.nested = append(s.nested, parts...)
+			continue
+		}
+		names = append(names, parts...)
 	}
 	s.export = slices.Contains(names, "basis_seq") && slices.Contains(names, "num") && slices.Contains(names, "event")
 	if r.o.Format == "export" && !s.export {
@@ -168,12 +176,32 @@ func newParquet(r *Reader, f *os.File, size int64) (source, error) {
 	return s, s.choose(names, leaves)
 }
 
+// parts lists the columns below a struct, such as reward.click, nil where the column is none. Lists and maps are not looked into.
+func (s *parquetSource) parts(c *parquet.Column, into map[string][]*leaf) (names []string) {
+	if c.Leaf() || c.Repeated() || c.Type().LogicalType() != nil {
+		return nil
+	}
+	for _, child := range c.Columns() {
+		if !child.Leaf() {
+			names = append(names, s.parts(child, into)...)
+			continue
+		}
+		if child.MaxRepetitionLevel() > 0 {
+			continue
+		}
+		name := strings.Join(child.Path(), ".")
+		s.leaves(child, name, 0, into)
+		names = append(names, name)
+	}
+	return names
+}
+
 // leaves lists the columns of numbers and texts below a node.
 func (s *parquetSource) leaves(c *parquet.Column, top string, depth int, into map[string][]*leaf) {
 	if c.Leaf() {
 		l := &leaf{f: s.f, name: top, path: strings.Join(c.Path(), "."), index: c.Index(), rep: c.MaxRepetitionLevel(),
-			buf: make([]parquet.Value, 256)}
-		if s.f.Root().Column(top).Optional() {
+			buf: make([]parquet.Value, 256), text: depth == 0 && c.Type().Kind() == parquet.ByteArray}
+		if c := s.f.Root().Column(top); c != nil && c.Optional() {
 			l.null = 1
 		}
 		if l.rep == 0 {
@@ -207,10 +235,10 @@ func (s *parquetSource) choose(names []string, leaves map[string][]*leaf) error 
 		s.arms.set(s.r.o.Names, "--actions says")
 		s.arms.places = true
 	}
-	used := map[string]bool{}
+	used, all := map[string]bool{}, slices.Concat(names, s.nested)
 	var lists []armList
 	for _, field := range parquetFields {
-		columns, ends, err := s.columnsOf(field, names, used)
+		columns, ends, err := s.columnsOf(field, all, used)
 		if err != nil {
 			return err
 		}
@@ -237,6 +265,11 @@ func (s *parquetSource) choose(names []string, leaves map[string][]*leaf) error 
 	for i, order := range orders {
 		for _, c := range order {
 			s.fields[lists[i].field] = append(s.fields[lists[i].field], leaves[lists[i].columns[c]]...)
+		}
+	}
+	for _, n := range s.nested { // what is used of a struct is all of it
+		if top, _, _ := strings.Cut(n, "."); used[n] {
+			used[top] = true
 		}
 	}
 	return s.complete(names, used)
@@ -490,8 +523,7 @@ func (s *parquetSource) object(e *Event, field string, text []byte, kind byte) (
 
 func (s *parquetSource) isText(field string) bool {
 	ls := s.fields[field]
-	return len(ls) == 1 && ls[0].rep == 0 && s.f.Root().Column(ls[0].name).Leaf() &&
-		s.f.Root().Column(ls[0].name).Type().Kind() == parquet.ByteArray
+	return len(ls) == 1 && ls[0].rep == 0 && ls[0].text
 }
 
 // event reads a row. Every column is read whatever is found, so that they stay in step; the first fault is kept.

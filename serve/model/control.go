@@ -65,9 +65,6 @@ func (c *Config) checkControl() error {
 		return Invalid(share, x.Share, "does not go with a guard, which compares with the baseline of each request already")
 	case len(c.Floors) > 0:
 		return Invalid(share, x.Share, "does not go with floors: the control group does not keep them")
-	case len(c.Numbers) > 0 && x.Plays == PlaysFirst:
-		return Invalid("config.control.plays", x.Plays, "does not go with numbers, whose first cell is the smallest of each; expected uniform: "+
-			"each cell with the same probability")
 	case len(c.Caps) > 0:
 		return Invalid(share, x.Share, "does not go with caps: the control group does not keep them")
 	}
