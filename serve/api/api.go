@@ -78,7 +78,7 @@ func New(svc serve.Service, o Options) (*API, error) {
 	status := &statusPages{svc: svc, opts: &a.opts, metrics: a.metrics, flow: a.flow, faults: a.faults,
 		verdicts: &verdicts{log: svc, exports: exports}}
 	status.routes(a.mux, d)
-	(&modelPages{svc, &a.opts, a.calls.decisions, a.calls.coins, a.calls.controls, a.faults, exports}).routes(a.mux)
+	(&modelPages{svc, &a.opts, a.calls.decisions, a.calls.coins, a.calls.controls, a.faults, exports, newTurns()}).routes(a.mux)
 	(&newPages{svc, &a.opts, a.faults}).routes(a.mux)
 	(&livePages{svc, &a.opts, a.faults, make(chan struct{}, maxLive), a.shutdown}).routes(a.mux)
 	edge := apiEdge{&a.opts, a.calls.models, svc, a.metrics, a.faults, exports}

@@ -11,10 +11,12 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"troupe/ope"
 	"troupe/serve"
@@ -40,6 +42,23 @@ type modelPages struct {
 	pays    *controlCalls
 	faults  *faults
 	exports chan struct{} // semaphore of those that read the whole log
+	turns   turns
+}
+
+// turns are those of answers that keep a processor busy for a tenth of a second: half of the processors work on them, so that short
+// requests find one. The others wait.
+type turns chan struct{}
+
+func newTurns() turns { return make(turns, max(1, runtime.GOMAXPROCS(0)/2)) }
+
+// enter waits for a turn until ctx ends. leave ends the turn.
+func (t turns) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case t <- struct{}{}:
+		return func() { <-t }, nil
+	case <-ctx.Done():
+		return nil, problem("too_busy", "", "too many pages wait for a processor").After(time.Second)
+	}
 }
 
 func (a *modelPages) routes(mux *http.ServeMux) {
@@ -228,6 +247,12 @@ func (a *modelPages) show(w http.ResponseWriter, r *http.Request, status int, re
 		a.faults.fail(w, r, problem("too_busy", "", fmt.Sprintf("%d other readings of the log are under way", maxExports)))
 		return
 	}
+	leave, err := a.turns.enter(ctx)
+	if err != nil {
+		a.faults.refuse(w, r, err)
+		return
+	}
+	defer leave()
 	by := strings.TrimSpace(r.URL.Query().Get("by"))
 	h, err := readHistory(ctx, a.svc, &m, bounds{pageEntries, pageDecisions, by != "", true})
 	if err != nil {

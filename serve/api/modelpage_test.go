@@ -2,11 +2,13 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"net/url"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -423,5 +425,29 @@ func TestModelHeadline(t *testing.T) {
 		if got := probability(c.num, c.den); got != c.want {
 			t.Errorf("%d/%d is shown as %s, want %s", c.num, c.den, got, c.want)
 		}
+	}
+}
+
+// TestTurns: half of the processors work on pages; the others wait until one is done or their time is over.
+func TestTurns(t *testing.T) {
+	turns, n := newTurns(), max(1, runtime.GOMAXPROCS(0)/2)
+	var leave func()
+	for range n {
+		leave = must(turns.enter(t.Context()))
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	var p *Problem
+	if _, err := turns.enter(over); !errors.As(err, &p) || p.Status != 429 || p.RetryAfter != 1 {
+		t.Errorf("one more than %d: %v", n, err)
+	}
+	entered := make(chan error)
+	go func() {
+		_, err := turns.enter(t.Context())
+		entered <- err
+	}()
+	leave()
+	if err := <-entered; err != nil {
+		t.Error(err)
 	}
 }

@@ -102,6 +102,8 @@ func TestWorkRecord(t *testing.T) {
 	measure("patch", "PATCH", "/v1/models/cat", `{"floor":0.05}`)
 	measure("catalogue decide", "POST", "/v1/models/cat:decide", `{"context":{"a":1,"b":"x"},"explain":"full"}`)
 	measure("create ensemble d 1000 m 1000", "POST", "/v1/models", `{"id":"ens","dim":1000,"policy":{"kind":"ensemble","m":1000}}`)
+	ens := measure("state of it, format=model", "GET", "/v1/models/ens/state?format=model", "")
+	measure("createFrom of it", "POST", "/v1/models/ens2:createFrom", ens)
 	measure("create linucb d 1000", "POST", "/v1/models", `{"id":"lin","dim":1000,"policy":{"kind":"linucb"}}`)
 	measure("create auto d 1000", "POST", "/v1/models", `{"id":"auto","dim":1000}`)
 	measure("create glm-es d 1000", "POST", "/v1/models", `{"id":"glm","dim":1000,"policy":{"kind":"glm-es"}}`)
@@ -145,6 +147,7 @@ func TestWorkRecord(t *testing.T) {
 	for range 100 {
 		bb = append(bb, fmt.Sprintf(`{"context":%s,"actions":[{"id":"p","features":%s},{"id":"r","features":%s}]}`, nums(19, "c"), nums(18, "f"), nums(18, "f")))
 	}
+	measure("page of a wide model", "GET", "/models/wide", "")
 	measure("decideBatch 100 wide", "POST", "/v1/models/wide:decideBatch", `{"requests":[`+strings.Join(bb, ",")+`]}`)
 	var aa []string
 	for i := range 700 {
