@@ -65,7 +65,7 @@ func (a *authority) tls(name string) *tls.Config {
 
 func name(id uint64) string { return fmt.Sprintf("node-%d", id) }
 
-func listen(t *testing.T) net.Listener {
+func listen(t testing.TB) net.Listener {
 	t.Helper()
 	return must(net.Listen("tcp", "127.0.0.1:0"))
 }
@@ -91,7 +91,9 @@ func (l *clusterLog) Close() error {
 	return errors.Join(errs...)
 }
 
-func (c *cluster) Open(t *testing.T, limit uint64) eventlogtest.Log {
+func (c *cluster) Open(t *testing.T, limit uint64) eventlogtest.Log { return c.open(t, limit) }
+
+func (c *cluster) open(t testing.TB, limit uint64) *clusterLog {
 	t.Helper()
 	var peers []Peer
 	var listeners []net.Listener
