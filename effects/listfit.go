@@ -118,7 +118,6 @@ type listFit struct {
 	tau, guess     []float64
 	one            int32 // the group of the constant
 	p              []float64
-	means          []float64
 }
 
 func (f *listFit) begin(n float64) {
@@ -228,7 +227,7 @@ func (f *listFit) places(w []float64) {
 				case free[j] && free[at]:
 					x.bb += t
 				case free[j] || free[at]:
-					x.ab += t / 2 // once for each pair of φ and ψ
+					x.ab += float64(t / 2) // once for each pair of φ and ψ
 				default:
 					x.aa += t
 				}

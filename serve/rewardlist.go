@@ -13,11 +13,6 @@ import (
 	"troupe/serve/recent"
 )
 
-// placed reports whether a reward is one of positions of a list.
-func (r *RewardRequest) placed() bool {
-	return r.Position != nil || r.Slot != "" || r.Action != "" || r.Values != nil
-}
-
 // shown is what a record has of r.Shown.
 func (r *RewardRequest) shown() uint32 {
 	if r.Shown == nil {
