@@ -105,6 +105,31 @@ const wantSchema = `message decisionRow {
 	optional binary group (STRING);
 	optional double control;
 	optional binary control_plays (STRING);
+	optional group slots (LIST) {
+		repeated group list {
+			required group element {
+				required binary id (STRING);
+				required binary action (STRING);
+				required group actions (LIST) {
+					repeated group list {
+						required int64 element (INT(64,true));
+					}
+				}
+				optional double reward;
+				required double propensity;
+				required double prefix;
+				required double marginal;
+				optional group marginals (LIST) {
+					repeated group list {
+						required double element;
+					}
+				}
+				required boolean shown;
+			}
+		}
+	}
+	optional int32 positions (INT(32,false));
+	optional boolean one_reward;
 	required binary reward_state (STRING);
 }`
 

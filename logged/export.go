@@ -29,6 +29,8 @@ type exportRow struct {
 	costs                              []float64
 	cost                               float64 // NaN: not known
 	stopped                            bool
+	positions                          int // of a list
+	oneReward                          bool
 	group, plays                       string // of a control group
 	share                              float64
 	hasShare                           bool
@@ -40,7 +42,7 @@ var exportKeys = []string{"event", "event_id", "seq", "time", "model", "incarnat
 	"propensity", "basis_seq", "x", "candidates", "active", "rewards", "reward_first", "reward_sum", "reward_last",
 	"delay_seconds", "expired", "default",
 	"law", "reward", "reward_state", "sparse_row", "sparse_hash", "sparse_value", "costs", "cost", "price", "stopped",
-	"unit", "group", "control", "control_plays"}
+	"unit", "group", "control", "control_plays", "slots", "positions", "one_reward"}
 
 // exported reads one row as JSON.
 func (s *jsonlSource) exported(v value, e *Event) error {
@@ -90,6 +92,12 @@ func (s *jsonlSource) column(e *Event, key []byte, w value) (err *Error) {
 		row.costs, err = w.list(e, name)
 	case "cost":
 		row.cost, err = w.number(name)
+	case "slots":
+		err = s.slots(w, e)
+	case "positions":
+		row.positions, err = w.whole(name)
+	case "one_reward":
+		row.oneReward = string(w.raw) == "true"
 	case "stopped":
 		row.stopped = string(w.raw) == "true"
 	case "model":
@@ -240,6 +248,17 @@ func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
 	if err := row.sparse(e); err != nil {
 		return err
 	}
+	if row.positions > 0 {
+		if len(e.Slots) != row.positions {
+			return &Error{Field: "positions", Found: fmt.Sprintf("a list of %d positions, %d of them are there", row.positions, len(e.Slots)),
+				Want: "an export as JSON lines, a server, or its data directory: lists are not read from Parquet", fatal: true}
+		}
+		e.Chosen, e.Propensity, e.Law, e.Money, e.OneReward = 0, 0, nil, nil, row.oneReward
+		if !row.oneReward {
+			e.Reward = 0
+		}
+		return e.listCheck(&r.o)
+	}
 	if n := len(e.Actions); n > 0 && e.K != n {
 		return bad("offered", strconv.Itoa(e.K), "%d, the number of candidates", n)
 	}
@@ -287,6 +306,22 @@ func (row *exportRow) sparse(e *Event) error {
 		if e.Actions[i].Atoms == nil {
 			return bad("sparse_row", "no feature of candidate "+strconv.Itoa(i), "one at least")
 		}
+	}
+	return nil
+}
+
+// listCheck checks the list of an export.
+func (e *Event) listCheck(o *Options) error {
+	if n := len(e.Actions); n > 0 && e.K != n {
+		return bad("offered", strconv.Itoa(e.K), "%d, the number of candidates", n)
+	}
+	for i := range e.Slots {
+		if len(e.Slots[i].Allowed) == 0 {
+			return bad("slots["+strconv.Itoa(i)+"].actions", "none", "the chosen one first")
+		}
+	}
+	if err := e.check(o); err != nil {
+		return err
 	}
 	return nil
 }

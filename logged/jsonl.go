@@ -390,7 +390,7 @@ func (s *jsonlSource) actions(w value, e *Event) *Error {
 }
 
 // slotKeys are the keys of a slot.
-var slotKeys = []string{"id", "features", "actions", "reward", "propensity", "law", "prefix", "marginal", "marginals", "shown",
+var slotKeys = []string{"id", "action", "features", "actions", "reward", "propensity", "law", "prefix", "marginal", "marginals", "shown",
 	"target"}
 
 func (s *jsonlSource) slots(w value, e *Event) *Error {
@@ -408,6 +408,8 @@ func (s *jsonlSource) slots(w value, e *Event) *Error {
 			switch string(key) {
 			case "id":
 				o.ID, err = f.text(at + ".id")
+			case "action": // the id in an export
+				_, err = f.text(at + ".action")
 			case "features":
 				if f.kind() != '{' {
 					return f.wrong(at+".features", "an object of features")

@@ -956,6 +956,7 @@ func (s *parquetSource) exported(e *Event) (*Error, error) {
 		{"default", func(x float64) { row.defaulted, row.hasDefault = x, true }},
 		{"control", func(x float64) { row.share, row.hasShare = x, true }},
 		{"cost", func(x float64) { row.cost = x }}, {"stopped", func(x float64) { row.stopped = x != 0 }},
+		{"positions", func(x float64) { row.positions = int(x) }}, {"one_reward", func(x float64) { row.oneReward = x != 0 }},
 	} {
 		x, is, fault, err := s.one(e, f.field)
 		if err != nil {

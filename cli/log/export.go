@@ -90,6 +90,11 @@ type decisionRow struct {
 	Group        string   `json:"group,omitempty" parquet:"group,optional,dict"`
 	Control      *float64 `json:"control,omitempty" parquet:"control,optional"`
 	ControlPlays string   `json:"control_plays,omitempty" parquet:"control_plays,optional,dict"`
+	// of a list: its positions, and how many; the columns of one action are then those of the first entry, the reward is the sum,
+	// or the one of the list
+	Slots     []joined.SlotColumn `json:"slots,omitempty" parquet:"slots,list,optional"`
+	Positions uint32              `json:"positions,omitempty" parquet:"positions,optional"`
+	OneReward bool                `json:"one_reward,omitempty" parquet:"one_reward,optional"`
 	// paid, default, none, pending, inactive, ignored, unknown
 	State string `json:"reward_state" parquet:"reward_state,dict"`
 }
@@ -106,8 +111,9 @@ type outcome struct {
 	defaulted        bool
 	y                float64
 	state            joined.State
-	counts           float64 // the reward by the model's rule, NaN without one
-	cost             float64 // NaN where none is known
+	slots            []joined.SlotColumn // of a list
+	counts           float64             // the reward by the model's rule, NaN without one
+	cost             float64             // NaN where none is known
 }
 
 func logExportCommand() *cobra.Command {
@@ -300,6 +306,7 @@ func (e *export) of(key eventlog.Event) *outcome {
 func (e *export) settled(x *joined.Decided) error {
 	o := e.of(x.Key)
 	o.state, o.counts, o.cost = x.State, x.Reward, x.Cost
+	o.slots = joined.SlotColumns(x)
 	return nil
 }
 
@@ -453,6 +460,9 @@ func exportRow(d eventlog.Delivery, i uint32, r *eventlog.Decision, labels serve
 	}
 	if o == nil {
 		return row, nil
+	}
+	if l := r.List; l != nil {
+		row.Slots, row.Positions, row.OneReward = o.slots, uint32(l.K()), l.Whole
 	}
 	row.State = string(o.state)
 	if o.state == joined.Paid || o.state == joined.Default {

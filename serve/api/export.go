@@ -145,6 +145,9 @@ type joinedRow struct {
 	Played      []joined.Number       `json:"-" parquet:"numbers,list,optional"`
 	Density     *float64              `json:"density,omitempty" parquet:"density,optional" doc:"density at the numbers, where one of them has no steps"`
 	Cell        map[string][2]float64 `json:"cell,omitempty" parquet:"-" doc:"bounds of the cell of each number without steps; it is uniform there"`
+	Slots       []joined.SlotColumn   `json:"slots,omitempty" parquet:"slots,list,optional" doc:"of a list, its positions; the columns of one action are then those of its first entry, and reward is the sum of the positions or the one of the list"`
+	Positions   uint32                `json:"positions,omitempty" parquet:"positions,optional" doc:"of a list: how many it has"`
+	OneReward   bool                  `json:"one_reward,omitempty" parquet:"one_reward,optional" doc:"of a list: it has one reward"`
 	State       string                `json:"reward_state" parquet:"reward_state,dict" enum:"paid,default,none,pending,inactive,early" doc:"early: with ended=true, a first reward that is final before its window is over"`
 }
 
@@ -178,6 +181,9 @@ func joinedRowOf(d serve.JoinedDecision) (joinedRow, error) {
 		Den:        r.Den,
 		Propensity: float64(r.Num) / float64(r.Den), BasisSeq: r.BasisSeq, Law: joined.Law(r),
 		Active: d.State != joined.Inactive, State: string(d.State),
+	}
+	if l := r.List; l != nil {
+		row.Slots, row.Positions, row.OneReward = joined.SlotColumns(d.Decided), uint32(l.K()), l.Whole
 	}
 	row.Costs = r.Costs
 	row.Price, row.Stopped = joined.Budget(r)

@@ -53,6 +53,7 @@ func TestLists(t *testing.T) {
 	e.do("POST", "/v1/events/"+w.EventID+":reward", `{"value": 3.2}`).want(t, "one reward", 200, "accepted")
 	e.do("POST", "/v1/models/m:decideBatch", `{"requests": [{"choose": 2, `+actions+`}, {`+actions+`}, {"choose": 5, `+actions+`}, {"choose": 51, `+actions+`}]}`).want(t, "batch", 200,
 		`{"decision":{"event_id"`, `"list":[`, `"action":{"id"`, `5 of 4 actions`, `"status":413`)
+	e.do("GET", "/v1/models/m/decisions", "").want(t, "decisions", 200, `"slots":[{"id":"hero","action":"`, `"positions":3`, `"shown":false`, `"marginals":[`)
 	for body, want := range map[string]string{
 		`{"choose": 2.5, ` + actions + `}`:                                                   `"field":"choose"`,
 		`{"choose": 2, "slots": [{}], ` + actions + `}`:                                      "does not go with slots",

@@ -149,3 +149,34 @@ func Slots(e *Decided) []logged.Slot {
 	}
 	return out
 }
+
+// SlotColumn is a position of a list in an export, with the keys of a slot of JSON lines.
+type SlotColumn struct {
+	ID         string    `json:"id" parquet:"id" doc:"name of the position, or its place"`
+	Action     string    `json:"action" parquet:"action" doc:"what was played there"`
+	Actions    []int     `json:"actions" parquet:"actions,list" doc:"places of the candidates that could stand there, the one that was played first"`
+	Reward     *float64  `json:"reward,omitempty" parquet:"reward,optional" doc:"what counts of the position; absent: nothing, or the list has one reward"`
+	Propensity float64   `json:"propensity" parquet:"propensity" doc:"probability given the entries above"`
+	Prefix     float64   `json:"prefix" parquet:"prefix" doc:"probability of the entries up to this one"`
+	Marginal   float64   `json:"marginal" parquet:"marginal" doc:"probability of this action at this position"`
+	Marginals  []float64 `json:"marginals,omitempty" parquet:"marginals,list,optional" doc:"that of every candidate; absent: not recorded"`
+	Shown      bool      `json:"shown" parquet:"shown" doc:"it was on the screen"`
+}
+
+// SlotColumns are those of a decision, nil for an action.
+func SlotColumns(d *Decided) []SlotColumn {
+	l := d.Record.List
+	if l == nil {
+		return nil
+	}
+	var out []SlotColumn
+	for p, s := range Slots(d) {
+		c := SlotColumn{ID: s.ID, Action: l.IDs[p], Actions: s.Allowed, Propensity: s.Propensity, Prefix: s.Prefix, Marginal: s.Marginal,
+			Marginals: s.Marginals, Shown: !s.Hidden}
+		if !l.Whole && p < len(d.Positions) && d.Positions[p].Reward == d.Positions[p].Reward && !s.Hidden {
+			c.Reward = &d.Positions[p].Reward
+		}
+		out = append(out, c)
+	}
+	return out
+}
