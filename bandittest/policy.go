@@ -798,7 +798,8 @@ func (c *policyTest) permutedAction() {
 				return
 			}
 			if b.Index != to[a.Index] || !slices.Equal(a.X, b.X) {
-				c.fail("round %d: arm %d, with the arms in another order the arm that was %d", t, a.Index,
+				c.fail("round %d: arm %d, with the arms in another order the arm that was %d; "+
+					"name PermutedAction in Exempt, with the reason, if the policy draws the number of an arm", t, a.Index,
 					slices.Index(to, b.Index))
 				return
 			}
