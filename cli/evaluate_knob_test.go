@@ -145,3 +145,17 @@ func TestEvaluateCells(t *testing.T) {
 		}
 	}
 }
+
+// TestBenchmarkLists: evaluate --benchmark lists has a row for each estimator in each of four worlds.
+func TestBenchmarkLists(t *testing.T) {
+	for _, args := range [][]string{{"--benchmark", "lists"}, {"--benchmark=lists"}} {
+		var out, errs bytes.Buffer
+		if code := command(t.Context(), append([]string{"evaluate", "--json"}, args...), &out, &errs); code != 0 {
+			t.Fatalf("%v: exit code %d\n%s", args, code, &errs)
+		}
+		var r struct{ Errors []ope.ListErrors }
+		if err := json.Unmarshal(out.Bytes(), &r); err != nil || len(r.Errors) != 4*7 {
+			t.Errorf("%v: %d rows, %v", args, len(r.Errors), err)
+		}
+	}
+}

@@ -200,7 +200,7 @@ func (e *evaluation) flags(f *pflag.FlagSet) {
 	f.BoolVar(&e.json, "json", false, "one JSON object on stdout, and no page unless --out is given")
 	f.BoolVar(&e.force, "force", false, "print plain estimates although the log hardly overlaps with the target")
 	f.StringVar(&e.benchmark, "benchmark", "",
-		"evaluate where the truth is known: a classification file as a logged bandit; without one, synthetic data")
+		"evaluate where the truth is known: a classification file as a logged bandit, or lists; without one, synthetic data")
 	f.Lookup("benchmark").NoOptDefVal = "synthetic"
 	f.BoolVar(&e.coverage, "coverage", false, "measure how often each interval covers the truth, in ten settings")
 }

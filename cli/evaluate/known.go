@@ -37,6 +37,9 @@ func (e *evaluation) known(ctx context.Context, out io.Writer, bench bool, args 
 		return e.cover(ctx, out)
 	}
 	file := e.benchmark
+	if file == "synthetic" && len(args) == 1 && args[0] == "lists" || file == "lists" {
+		return e.knownLists(ctx, out)
+	}
 	if file == "synthetic" && len(args) == 1 { // --benchmark FILE: the flag may stand without a value
 		file, args = args[0], nil
 	}
@@ -192,5 +195,44 @@ func (e *evaluation) cover(ctx context.Context, out io.Writer) error {
 		return writeJSON(out, map[string]any{"level": 0.95, "runs": runs, "intervals": slices.Clone(ope.Intervals),
 			"settings": rows})
 	}
+	return nil
+}
+
+// listRuns logs of listEvents lists make the benchmark of lists.
+const listRuns, listEvents = 50, 1000
+
+// knownLists is --benchmark lists.
+func (e *evaluation) knownLists(ctx context.Context, out io.Writer) error {
+	rows, err := ope.ListBenchmark(ctx, listRuns, listEvents, e.workers, e.seed)
+	if ctx.Err() != nil {
+		return sim.ErrInterrupted
+	}
+	if err != nil {
+		return err
+	}
+	if e.json {
+		return writeJSON(out, map[string]any{"benchmark": "lists", "runs": listRuns, "lists": listEvents, "errors": rows})
+	}
+	fmt.Fprintf(out, "%d logs of %s lists of 3 of 6 items in each world, laws known; logger and target are drawn for each log\n", listRuns,
+		term.Grouped(listEvents))
+	share := func(v *float64) string {
+		if v == nil {
+			return "–"
+		}
+		return fmt.Sprintf("%.2f", *v)
+	}
+	for _, world := range ope.ListWorlds {
+		table := [][]string{{world, "bias", "rmse", "normal", "in doubt", "sure"}}
+		for _, x := range rows {
+			if x.World == world {
+				table = append(table, []string{"  " + x.Estimator, fmt.Sprintf("%+.3f", x.Bias), fmt.Sprintf("%.3f", x.RMSE), share(x.Normal),
+					fmt.Sprintf("%.2f", x.Doubt), share(x.Sequence)})
+			}
+		}
+		fmt.Fprintln(out)
+		term.Columns(out, table)
+	}
+	fmt.Fprintln(out, "\nnormal and sure: shares of the logs whose 95 % interval holds the truth. rips asks that entries below do not matter, iips and pbm that no other\n"+
+		"entry does, pi that the list is a sum over entry and position")
 	return nil
 }
