@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"troupe/eventlog"
@@ -312,4 +313,61 @@ func TestUnitNumber(t *testing.T) {
 	if n := len(slices.Compact(numbers)); n < 40 {
 		t.Errorf("50 persons get %d numbers", n)
 	}
+}
+
+// TestNumbersFixedOnce: first requests with other ranges arrive at once, at one server and at three nodes. One of the ranges is
+// the model's, at every node; requests within it are decided, the others refused with their field; all decisions are learned.
+func TestNumbersFixedOnce(t *testing.T) {
+	ctx := context.Background()
+	alone := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	_, nodes, _ := three(t)
+	for _, servers := range [][]*Server{{alone}, nodes} {
+		for round := range 5 {
+			name := fmt.Sprint("shop", round)
+			made := must(servers[0].CreateModel(ctx, DefaultConfig(name), "admin"))
+			var wg sync.WaitGroup
+			errs, out := make([]error, 9), make([]Decision, 9)
+			for i := range errs {
+				wg.Go(func() {
+					q := DecideRequest{Numbers: []NumberAsk{playing("price", 1, float64(10+i%3), .5)}, MinSeq: made.Created.Seq}
+					if i >= 6 { // and in a batch, behind an item that is refused
+						items, err := servers[i%len(servers)].DecideBatch(ctx, name, []DecideRequest{{Numbers: []NumberAsk{playing("", 1, 2, 0)}, MinSeq: made.Created.Seq}, q})
+						if err != nil {
+							errs[i] = err
+							return
+						}
+						if CodeOf(items[0].Err) != Invalid {
+							t.Errorf("a number without a name: %v", items[0].Err)
+						}
+						out[i], errs[i] = items[1].Decision, items[1].Err
+						return
+					}
+					out[i], errs[i] = servers[i%len(servers)].Decide(ctx, name, q)
+				})
+			}
+			wg.Wait()
+			list := must(servers[0].GetModel(ctx, name)).Config.Numbers
+			if len(list) != 1 || list[0].Max < 10 || list[0].Max > 12 {
+				t.Fatalf("the numbers are %+v", list)
+			}
+			for i, err := range errs {
+				if most := float64(10 + i%3); most > list[0].Max {
+					wantCode(t, err, Invalid, "the range of the model")
+				} else if v := out[i].Numbers["price"]; err != nil || v < 1 || v > most {
+					t.Fatalf("the range is %+v: request %d up to %v got %v, %v", list[0], i, most, v, err)
+				} else {
+					must(servers[0].Reward(ctx, RewardRequest{EventID: out[i].EventID, Value: v}))
+				}
+			}
+			for _, s := range servers {
+				eventually(func() bool {
+					return must(s.GetModel(ctx, name)).Counts.Learned == must(servers[0].GetModel(ctx, name)).Counts.Decisions
+				})
+				if m := must(s.GetModel(ctx, name)); !slices.Equal(m.Config.Numbers, list) || m.ConfigVersion != 2 {
+					t.Fatalf("a node has the numbers %+v in version %d of the configuration", m.Config.Numbers, m.ConfigVersion)
+				}
+			}
+		}
+	}
+	agree(t, nodes...)
 }
