@@ -136,12 +136,12 @@ func (s *sim) fault() {
 	}
 }
 
-// durable is how far a node that comes back has its log at least.
+// durable is how far a node that comes back has its log at least: what it has applied is durable, and is never cut.
 func (n *simNode) durable() uint64 {
 	if n.broken {
 		return 0
 	}
-	return n.promised
+	return n.checked
 }
 
 func (n *simNode) resume() {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash/crc32"
+	"slices"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
@@ -36,7 +37,7 @@ type placed struct {
 	id batchID
 }
 
-// idsKept is for how many batches a second copy is recognised.
+// idsKept is for how many batches a second copy is recognised; after a start, for those of them in the newest idBytes.
 const idsKept = 65_536
 
 // add takes the next entries; entries that stood in their places go.
@@ -89,16 +90,24 @@ func (x *ids) read(s *store) error {
 	return readIDs(seg, max(seg.Oldest(), last-min(last, uint64(x.keep))+1), last, func(p placed) { x.put(p) })
 }
 
-// readIDs passes on the ids of entries.
+// idBytes is how much of a log is read for ids at a start: whole records, because a bit that flipped in an id would let a second
+// copy in.
+const idBytes = 256 << 20
+
+// readIDs passes on the ids of entries, ascending, of the newest ones that have idBytes.
 func readIDs(seg *segment.Store, from, to uint64, put func(placed)) error {
-	for i := from; i <= to; i++ {
-		b, err := seg.Prefix(i, idSize)
+	var all []placed
+	for i, read := to, 0; i >= max(from, 1) && read < idBytes; i-- {
+		r, err := seg.Get(i)
 		if err != nil {
 			return err
 		}
-		if len(b) == idSize { // changes of members are found under no id
-			put(placed{spot{i, 0}, batchID(b)})
+		if read += segment.HeadSize + len(r.Data); r.Kind == segment.Batch && len(r.Data) >= idSize {
+			all = append(all, placed{spot{i, 0}, batchID(r.Data[:idSize])})
 		}
+	}
+	for _, p := range slices.Backward(all) {
+		put(p)
 	}
 	return nil
 }

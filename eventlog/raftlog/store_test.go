@@ -163,3 +163,28 @@ func TestEveryOperation(t *testing.T) {
 		}
 	}
 }
+
+// TestDamagedID: a bit that flipped in the id of a batch, in a segment that a start does not read otherwise, ends the start. With a wrong
+// id a leader would take the batch a second time.
+func TestDamagedID(t *testing.T) {
+	s, _ := sender(t)
+	segments := must(s.seg.Segments(40))
+	if len(segments) < 3 {
+		t.Fatalf("%d segments", len(segments))
+	}
+	if _, err := newCore(s); err != nil {
+		t.Fatal(err)
+	}
+	old := segments[len(segments)-2]
+	n := must(s.opt.fs.(*memFS).find("/log/g0000/" + segment.SegmentName(old.First)))
+	n.now[64+segment.HeadSize+3] ^= 1 // in the first id of a sealed segment
+	s.opt.fs.(*memFS).kill(false)
+	again, err := openStore(s.opt)
+	if err != nil {
+		t.Fatalf("the heads of the files are whole: %v", err)
+	}
+	var d *segment.DamageError
+	if _, err := newCore(again); !errors.As(err, &d) || d.First != old.First {
+		t.Errorf("started with %v", err)
+	}
+}
