@@ -173,7 +173,7 @@ func TestControlAtEnd(t *testing.T) {
 	}
 	w := controlWorld{share: .1, floor: 1, means: plain} // uniform: the model never learns
 	fixed := [3]float64{.1, .2, .7}
-	missed, narrower := 0, 0
+	missed, narrower, off := 0, 0, 0.
 	for seed := range uint64(logs) {
 		c := NewControlLog(0, 1, .95)
 		r := rand.New(rand.NewPCG(seed, 51))
@@ -202,10 +202,16 @@ func TestControlAtEnd(t *testing.T) {
 		if p := x.Difference.AtEnd; truth < p[0] || truth > p[1] {
 			missed++
 		}
-		if p, q := x.Difference.AtEnd, x.Difference.Every; p[1]-p[0] < q[1]-q[0] {
+		p, q := x.Difference.AtEnd, x.Difference.Every
+		if p[1]-p[0] < q[1]-q[0] {
 			narrower++
 		}
+		off += ((q[0]+q[1])/2 - x.Difference.Mean) / (q[1] - q[0]) / float64(logs)
 	}
+	if math.Abs(off) > .05 { // a side that is too far away covers, too
+		t.Errorf("the middle of the interval at every look is %.2f of its width from the estimate", off)
+	}
+	t.Logf("the middle is %.3f of the width away", off)
 	if most := binomialMost(logs, .05); missed > most || narrower < logs*9/10 {
 		t.Errorf("missed %d of %d (at most %d), narrower in %d", missed, logs, most, narrower)
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"troupe/eventlog/eventlogtest"
 	"troupe/ope"
 	"troupe/serve"
+	"troupe/serve/joined"
 	"troupe/timing"
 )
 
@@ -99,6 +101,13 @@ func TestControl(t *testing.T) {
 	page.want(t, "page", 200, "Does the model pay?", "<p class=\"lead\">The model earns 0.", "in the control group, which plays a uniform action", `href="/v1/models/m/control"`)
 	if strings.Index(page.body, `id="control"`) > strings.Index(page.body, `id="rewards"`) {
 		t.Error("the page does not begin with it")
+	}
+	m := must(s.GetModel(context.Background(), "m"))
+	h := must(readHistory(context.Background(), s, &m, bounds{entries: pageEntries, decisions: pageDecisions, candidates: true}))
+	for _, d := range h.decisions { // what the page compares with has the probabilities of both groups together
+		if law := joined.Law(d.whole); math.Abs(law[d.index]-float64(d.num)/float64(d.den)) > 1e-12 {
+			t.Fatalf("entry %d: the law has %v, the propensity is %d/%d", d.seq, law[d.index], d.num, d.den)
+		}
 	}
 	if err := s.Close(context.Background()); err != nil {
 		t.Fatal(err)
