@@ -91,3 +91,24 @@ func TestRangeErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestNarrow: what is left of a range lies within both bounds, of steps and of cells, which are cut.
+func TestNarrow(t *testing.T) {
+	g := Whole([]Range{{Name: "a", Min: 1, Max: 20, Step: .5}, {Name: "b", Min: 0, Max: 1}})
+	if err := g.Narrow(0, 3.2, 5); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Narrow(1, .1, .2); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := g.Cells(1), g.Cells(2); a != 4 || b != 3 { // 3.5 to 5; [.1, .125], [.125, .1875], [.1875, .2]
+		t.Fatalf("%d steps and %d cells are left", a, b)
+	}
+	first, last := g.Of(nil, 3, 0), g.Of(nil, 3, 11)
+	if first[0].Low != 3.5 || last[0].High != 5 || first[1].Low != .1 || last[1].High != .2 {
+		t.Errorf("from %v to %v", first, last)
+	}
+	if err := g.Narrow(0, 5.1, 5.4); err == nil || g.Cells(1) != 4 {
+		t.Errorf("no step lies in [5.1, 5.4]: %v, %d are left", err, g.Cells(1))
+	}
+}
