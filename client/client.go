@@ -181,6 +181,8 @@ type DecideRequest struct {
 	IDs       []string  `json:"ids,omitempty"`     // of the rows of Packed
 	Costs     []float64 `json:"costs,omitempty"`   // of the rows of Packed, or of the catalogue
 	Numbers   []Number  `json:"numbers,omitempty"` // to play, alone or with actions
+	Choose    int       `json:"choose,omitempty"`  // a list of so many actions in an order; Slots names its positions
+	Slots     []Slot    `json:"slots,omitempty"`   //
 	Available []bool    `json:"available,omitempty"`
 	Exclude   []string  `json:"exclude,omitempty"`
 	Baseline  *int      `json:"baseline,omitempty"`
@@ -190,6 +192,23 @@ type DecideRequest struct {
 	Explain   string    `json:"explain,omitempty"` // "full"
 	// IdempotencyKey is made by Decide when it is empty.
 	IdempotencyKey string `json:"-"`
+}
+
+// Slot is a position of a list: its name, candidates of its own (all slots have some, or none has), and ids that may not stand
+// there.
+type Slot struct {
+	ID      string   `json:"id,omitempty"`
+	Actions []Action `json:"actions,omitempty"`
+	Exclude []string `json:"exclude,omitempty"`
+}
+
+// Entry is one of a list that was decided: Propensity is the exact probability of this action at this position.
+type Entry struct {
+	Position   int      `json:"position"`
+	Slot       string   `json:"slot"`
+	ID         string   `json:"id"`
+	Index      int      `json:"index"`
+	Propensity Fraction `json:"propensity"`
 }
 
 // Packed is a block of numbers, much cheaper for the server than lists of them.
@@ -247,6 +266,7 @@ type Decision struct {
 	// Numbers are those that are played. Where one of them has no steps, Density has the probability of its cell.
 	Numbers  map[string]float64 `json:"numbers"`
 	Density  *Density           `json:"density"`
+	List     []Entry            `json:"list"` // of a list, from the top; Action and Propensity are then zero
 	Mode     string             `json:"mode"`
 	Seq      uint64             `json:"seq"`
 	BasisSeq uint64             `json:"basis_seq"`
@@ -560,6 +580,30 @@ func (c *Client) RewardCost(ctx context.Context, eventID string, value, cost flo
 // Cost says what a decision cost, without a reward: the reward may come later, or never.
 func (c *Client) Cost(ctx context.Context, eventID string, cost float64) (RewardResult, error) {
 	return c.pay(ctx, eventID, nil, &cost, newKey())
+}
+
+// RewardPosition is Reward for one position of a list, from 0.
+func (c *Client) RewardPosition(ctx context.Context, eventID string, position int, value float64) (RewardResult, error) {
+	return c.payList(ctx, eventID, struct {
+		Position int     `json:"position"`
+		Value    float64 `json:"value"`
+		Key      string  `json:"key"`
+	}{position, value, newKey()})
+}
+
+// RewardList pays for all positions of a list, of which the first shown were on the screen: the others teach nothing. The model
+// then learns at once.
+func (c *Client) RewardList(ctx context.Context, eventID string, values []float64, shown int) (RewardResult, error) {
+	return c.payList(ctx, eventID, struct {
+		Values []float64 `json:"values"`
+		Shown  int       `json:"shown"`
+		Key    string    `json:"key"`
+	}{values, shown, newKey()})
+}
+
+func (c *Client) payList(ctx context.Context, eventID string, body any) (r RewardResult, err error) {
+	err = c.repeat(ctx, soon, "POST", "/v1/events/"+url.PathEscape(eventID)+":reward", nil, body, &r)
+	return r, err
 }
 
 func (c *Client) pay(ctx context.Context, eventID string, value, cost *float64, key string) (RewardResult, error) {

@@ -288,3 +288,38 @@ func TestLog(t *testing.T) {
 		t.Errorf("%d attempts, want 3: one refused, one cut", n)
 	}
 }
+
+// TestList: a list is asked for and read, and its rewards are sent by position and for all.
+func TestList(t *testing.T) {
+	var bodies []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, r.URL.Path+" "+string(b))
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, ":decide") {
+			fmt.Fprint(w, `{"event_id":"E","mode":"online","seq":2,"basis_seq":1,"durable":true,"list":[{"position":0,"slot":"hero","id":"c","index":2,"propensity":{"num":1,"den":4}}]}`)
+			return
+		}
+		fmt.Fprint(w, `{"status":"accepted","seq":3}`)
+	}))
+	defer s.Close()
+	c, err := New(s.URL, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := c.Decide(t.Context(), "m", DecideRequest{Slots: []Slot{{ID: "hero", Exclude: []string{"b"}}}, Actions: []Action{{ID: "c"}}})
+	if err != nil || len(d.List) != 1 || d.List[0] != (Entry{Slot: "hero", ID: "c", Index: 2, Propensity: Fraction{Num: 1, Den: 4}}) {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if _, err := c.RewardPosition(t.Context(), d.EventID, 0, 1); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.RewardList(t.Context(), d.EventID, []float64{0, 1}, 2); err != nil {
+		t.Error(err)
+	}
+	for i, want := range []string{`"slots":[{"id":"hero","exclude":["b"]}]`, `:reward {"position":0,"value":1,"key":"`, `:reward {"values":[0,1],"shown":2,"key":"`} {
+		if i >= len(bodies) || !strings.Contains(bodies[i], want) {
+			t.Errorf("%q, want %s", bodies, want)
+		}
+	}
+}

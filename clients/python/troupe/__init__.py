@@ -9,7 +9,7 @@
 The package needs Python 3.9 or later and nothing else.
 """
 
-from .client import AsyncClient, Client, Decision, Number, Problem, RewardResult, Unreachable
+from .client import AsyncClient, Client, Decision, Entry, Number, Problem, RewardResult, Unreachable
 from .policy import Draw, Environment, Policy, conform, conform_environment
 from .policy import Problem as PolicyProblem
 from .program import Evaluation, ProgramError, Run, policy_value, run
@@ -17,6 +17,6 @@ from .program import Evaluation, ProgramError, Run, policy_value, run
 __version__ = "0.2.0.dev0"
 
 __all__ = [
-    "AsyncClient", "Client", "Decision", "Draw", "Environment", "Evaluation", "Number", "Policy", "PolicyProblem", "Problem",
+    "AsyncClient", "Client", "Decision", "Entry", "Draw", "Environment", "Evaluation", "Number", "Policy", "PolicyProblem", "Problem",
     "ProgramError", "RewardResult", "Run", "Unreachable", "conform", "conform_environment", "policy_value", "run",
 ]

@@ -78,6 +78,17 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Entry:
+    """One entry of a list: the exact probability is that of this action at this position."""
+
+    position: int
+    id: str
+    index: int
+    propensity: Fraction
+    slot: str = ""
+
+
+@dataclass(frozen=True)
 class Decision:
     """A decision, on the disk of the server."""
 
@@ -93,11 +104,15 @@ class Decision:
     numbers: Dict[str, float] = field(default_factory=dict)  #: the numbers that are played, by name
     #: the density at the numbers, where one of them has no steps
     density: Optional[float] = None
+    #: the entries of a list, from the top; action is then empty, and propensity that of the first entry
+    list: Tuple[Entry, ...] = ()
     raw: Json = field(default_factory=dict, compare=False, repr=False)  #: all that the server answered
 
     @classmethod
     def of(cls, raw: Json) -> "Decision":
-        p, action = raw.get("propensity") or raw["density"], raw.get("action") or {"id": "", "index": 0}
+        entries = tuple(Entry(e["position"], e["id"], e["index"], Fraction(e["propensity"]["num"], e["propensity"]["den"]), e.get("slot", ""))
+                        for e in raw.get("list") or ())
+        p, action = raw.get("propensity") or raw.get("density") or raw["list"][0]["propensity"], raw.get("action") or {"id": "", "index": 0}
         share, density = Fraction(p["num"], p["den"]), None
         if "density" in raw:
             density = float(share)
@@ -105,7 +120,7 @@ class Decision:
                 density /= high - low
         return cls(raw["event_id"], action["id"], action["index"], share, raw["mode"], raw["seq"],
                    raw.get("repeated", False), tuple(raw.get("warnings") or ()), raw.get("group", ""),
-                   dict(raw.get("numbers") or {}), density, raw)
+                   dict(raw.get("numbers") or {}), density, entries, raw)
 
 
 @dataclass(frozen=True)
@@ -136,21 +151,30 @@ class Client:
     def decide(self, model: str, context: Any = None, actions: Optional[Iterable[Candidate]] = None, *,
                key: Optional[str] = None, **more: Any) -> Decision:
         """Choose an action. actions are ids or objects with id, features and cost; without them the model's catalogue is
-        used. numbers is a list of Number, with actions or without. more is passed on: exclude, baseline, mode, explain, min_seq, available, packed, ids, costs. key is the
+        used. numbers is a list of Number, with actions or without. choose=3 plays a list of three, slots=[...] one with named
+        positions: see Decision.list. more is passed on: exclude, baseline, mode, explain, min_seq, available, packed, ids, costs. key is the
         idempotency key; one is made where there is none."""
         body = _request(context, actions, more)
         headers = {"Idempotency-Key": key or secrets.token_hex(16)}
         return Decision.of(self._call("POST", _model(model) + ":decide", body, headers, repeat=True))
 
-    def reward(self, event_id: str, value: Optional[float], *, cost: Optional[float] = None,
-               key: Optional[str] = None) -> RewardResult:
+    def reward(self, event_id: str, value: Optional[float] = None, *, cost: Optional[float] = None,
+               key: Optional[str] = None, position: Optional[int] = None, slot: Optional[str] = None,
+               action: Optional[str] = None, values: Optional[Sequence[float]] = None,
+               shown: Optional[int] = None) -> RewardResult:
         """Pay for a decision. cost is what it cost, in units of money; with a value of None there is no reward in this
-        call. Under the rules sum and last a second call with the same key changes nothing."""
+        call. Under the rules sum and last a second call with the same key changes nothing. Of a list, position, slot or
+        action says which entry value is for, or values has one for each; shown is how many positions were on the screen."""
         body: Json = {"key": key or secrets.token_hex(16)}
         if value is not None:
             body["value"] = _number(value)
         if cost is not None:
             body["cost"] = _number(cost)
+        for name, given in (("position", position), ("slot", slot), ("action", action), ("shown", shown)):
+            if given is not None:
+                body[name] = given
+        if values is not None:
+            body["values"] = [_number(v) for v in values]
         raw = self._call("POST", f"/v1/events/{quote(event_id, safe='')}:reward", body, repeat=True)
         return RewardResult(raw["status"], raw["seq"])
 
@@ -303,10 +327,9 @@ class AsyncClient:
         """See Client.decide."""
         return await self._run(self._client.decide, model, context, actions, **more)
 
-    async def reward(self, event_id: str, value: Optional[float], *, cost: Optional[float] = None,
-                     key: Optional[str] = None) -> RewardResult:
+    async def reward(self, event_id: str, value: Optional[float] = None, **more: Any) -> RewardResult:
         """See Client.reward."""
-        return await self._run(self._client.reward, event_id, value, cost=cost, key=key)
+        return await self._run(self._client.reward, event_id, value, **more)
 
     async def decide_batch(self, model: str, requests: Sequence[Json], *,
                            key: Optional[str] = None) -> List[Union[Decision, Problem]]:
