@@ -131,7 +131,14 @@ func TestEvaluateCells(t *testing.T) {
 	if v := value(run(0, "ca.vw", ca.String(), "--knob", "a", "--target", "2.5", "--bandwidth", "0.5")); math.Abs(v-.6) > .2 {
 		t.Errorf("ca: %v", v)
 	}
+	const open = `{"numbers":{"price":3},"propensity":0.25,"reward":null,"new":2}` + "\n"
+	late := run(0, "open.jsonl", open+steps.String()+open, "--knob", "price", "--target", "new")
+	if v := value(late); v != a || !strings.Contains(late, `"pending": 2`) {
+		t.Errorf("with two decisions that wait for their reward %v, want %v\n%s", v, a, late)
+	}
 	for text, want := range map[string]string{
+		open: "1 decision, and none has a reward yet",
+		`{"numbers":{"price":null},"propensity":0.25,"reward":1,"new":2}`:                 "numbers.price is null, expected a number",
 		`{"numbers":{"price":2},"propensity":0.25,"new":2}`:                               ":1: reward is missing",
 		`{"numbers":{"price":2},"propensity":0,"reward":1,"new":2}`:                       ":1: propensity is 0",
 		`{"numbers":{"price":2,"bid":1},"propensity":0.5,"reward":1,"new":2}`:             "a decision of one number",

@@ -135,11 +135,12 @@ func (e *evaluation) knobs(out io.Writer) error {
 		w := json.NewEncoder(out)
 		w.SetIndent("", "  ")
 		return w.Encode(struct {
-			Source string `json:"source"`
+			Source  string `json:"source"`
+			Pending int    `json:"pending,omitempty"` // decisions without a reward, which are left out
 			*ope.KnobResult
-		}{e.source, r})
+		}{e.source, t.pending(), r})
 	}
-	printKnobs(out, r, e.source, page)
+	printKnobs(out, r, t.pending(), e.source, page)
 	return nil
 }
 
@@ -156,6 +157,9 @@ type knobTable struct {
 	line                  int
 	ended                 bool
 }
+
+// pending: a table has an empty cell refused.
+func (t *knobTable) pending() int { return 0 }
 
 // knobTable reads the header. A target is a column, or a number.
 func (e *evaluation) knobTable(b *bufio.Reader, columns knobColumns, by *ope.By) (*knobTable, error) {
@@ -263,7 +267,7 @@ func (t *knobTable) at(err error) error {
 }
 
 // printKnobs prints the answer.
-func printKnobs(w io.Writer, r *ope.KnobResult, source, page string) {
+func printKnobs(w io.Writer, r *ope.KnobResult, pending int, source, page string) {
 	line := func(label, text string) {
 		fmt.Fprintf(w, "%s %s\n", term.PadRight(term.Shorten(label, 9), 9), term.Wrap(text, 10))
 	}
@@ -272,6 +276,9 @@ func printKnobs(w io.Writer, r *ope.KnobResult, source, page string) {
 	text := fmt.Sprintf("%s evaluated; what ran earned %s", term.Many(r.Events, "decision"), short(r.Logged))
 	if r.Unit > 0 {
 		text += fmt.Sprintf("; the first %d fixed the bandwidths and are not counted", r.Unit)
+	}
+	if pending > 0 {
+		text += fmt.Sprintf("; %s without a reward yet left out", term.Many(pending, "decision"))
 	}
 	line(strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)), text)
 	for _, t := range r.Targets {

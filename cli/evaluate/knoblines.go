@@ -18,7 +18,8 @@ import (
 type knobSource interface {
 	next(k *ope.Knob) error
 	at(err error) error
-	cells() bool // decisions have the cell that was drawn
+	cells() bool  // decisions have the cell that was drawn
+	pending() int // decisions that were left out because they have no reward yet
 }
 
 // knobSource recognises a table, JSON lines and Vowpal Wabbit's text with ca labels, by their first bytes.
@@ -57,7 +58,9 @@ func (e *evaluation) knobSource(f io.Reader, by *ope.By) (knobSource, error) {
 		}
 		l.fixed = append(l.fixed, v)
 	}
-	if err := l.read(&l.ahead); err != nil {
+	if err := l.read(&l.ahead); err == io.EOF && l.waiting > 0 {
+		return nil, term.Misuse(fmt.Errorf("%s: %s, and none has a reward yet", l.file, term.Many(l.waiting, "decision")))
+	} else if err != nil {
 		return nil, term.Misuse(l.at(err))
 	}
 	l.held = true
@@ -82,9 +85,12 @@ type knobLines struct {
 	held    bool // ahead is the next decision
 	cell    bool
 	ended   bool
+	waiting int // decisions without a reward
 }
 
 func (l *knobLines) cells() bool { return l.cell }
+
+func (l *knobLines) pending() int { return l.waiting }
 
 // mostKnobLine bounds a line.
 const mostKnobLine = 1 << 24
@@ -123,7 +129,10 @@ func (l *knobLines) read(k *ope.Knob) error {
 		if l.vw {
 			return l.label(string(text), k)
 		}
-		return l.object(text, k)
+		if err := l.object(text, k); err != errPending {
+			return err
+		}
+		l.waiting++
 	}
 }
 
@@ -150,6 +159,9 @@ func (l *knobLines) label(text string, k *ope.Knob) error {
 	return nil
 }
 
+// errPending: the reward of a decision is null, as an export of a server has it while the window is open.
+var errPending = errors.New("the reward is null")
+
 // object reads a JSON line.
 func (l *knobLines) object(text []byte, k *ope.Knob) error {
 	var all map[string]json.RawMessage
@@ -160,7 +172,7 @@ func (l *knobLines) object(text []byte, k *ope.Knob) error {
 		if raw == nil {
 			return fmt.Errorf("%s is missing", name)
 		}
-		if err := json.Unmarshal(raw, into); err != nil {
+		if err := json.Unmarshal(raw, into); err != nil || string(raw) == "null" {
 			return fmt.Errorf("%s is %.40s, expected a number", name, raw)
 		}
 		return nil
@@ -183,6 +195,9 @@ func (l *knobLines) object(text []byte, k *ope.Knob) error {
 	}
 	if err := number(numbers[knob], "numbers."+knob, &k.Action); err != nil {
 		return err
+	}
+	if string(all[l.columns.reward]) == "null" {
+		return errPending
 	}
 	if err := number(all[l.columns.reward], l.columns.reward, &k.Reward); err != nil {
 		return err
