@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,10 +25,40 @@ type entry struct {
 	mode os.FileMode
 }
 
-// shared are the files that all archives have: license, manual pages, completions, alerts.
-func (r *release) shared(program string) ([]entry, error) {
+// pages are the pages of docs with their pictures, and what else README.md, its index and the guide to install link: a reader
+// of an archive can follow them.
+func pages(root string) ([]entry, error) {
 	var all []entry
-	for to, from := range map[string]string{"LICENSE": "LICENSE", "README.md": "README.md", "CHANGELOG.md": "CHANGELOG.md",
+	add := func(path string) error {
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
+		all = append(all, entry{path, data, 0o644})
+		return err
+	}
+	for _, path := range []string{"README.md", "CONTRIBUTING.md", "clients/typescript/README.md", "docs/reference/openapi.json"} {
+		if err := add(path); err != nil {
+			return nil, err
+		}
+	}
+	err := fs.WalkDir(os.DirFS(root), "docs", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		switch filepath.Ext(path) {
+		case ".md", ".svg", ".png":
+			return add(path)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// shared are the files that all archives have: license, pages, manual pages, completions, alerts.
+func (r *release) shared(program string) ([]entry, error) {
+	all, err := pages(".")
+	if err != nil {
+		return nil, err
+	}
+	for to, from := range map[string]string{"LICENSE": "LICENSE", "CHANGELOG.md": "CHANGELOG.md",
 		"alerts.yml": "docs/reference/alerts.yml", "kubernetes/one-node.yaml": "deploy/kubernetes/one-node.yaml",
 		"grafana.json":                "docs/reference/grafana.json",
 		"kubernetes/three-nodes.yaml": "deploy/kubernetes/three-nodes.yaml",

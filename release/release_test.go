@@ -9,7 +9,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,5 +154,37 @@ func TestReleaseTwice(t *testing.T) {
 	}
 	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 13 {
 		t.Errorf("the first:\n%s\nthe second:\n%s", sums[0], sums[1])
+	}
+}
+
+// TestPages: what the first pages of an archive link is in the archive.
+func TestPages(t *testing.T) {
+	all, err := pages("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{"LICENSE": true, "CHANGELOG.md": true}
+	for _, e := range all {
+		for dir := e.name; dir != "."; dir = path.Dir(dir) {
+			there[dir] = true
+		}
+	}
+	link := regexp.MustCompile(`(?:\]\(|src="|srcset=")([^)"#]+)`)
+	n := 0
+	for _, e := range all {
+		if !slices.Contains([]string{"README.md", "docs/README.md", "docs/guide/installing.md"}, e.name) {
+			continue
+		}
+		for _, m := range link.FindAllStringSubmatch(string(e.data), -1) {
+			if strings.Contains(m[1], ":") {
+				continue
+			}
+			if n++; !there[path.Join(path.Dir(e.name), m[1])] {
+				t.Errorf("%s links %s, which is not in the archive", e.name, m[1])
+			}
+		}
+	}
+	if n < 50 {
+		t.Errorf("only %d links were looked at", n)
 	}
 }
