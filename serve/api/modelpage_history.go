@@ -58,6 +58,24 @@ type past struct {
 	rule     serve.Rule         // under which its rewards were learned; empty where the page cannot know it
 }
 
+// played is a number of a decision.
+type played struct {
+	name             string
+	value, low, high float64
+}
+
+// what names what a decision played: its action, and its numbers.
+func (d *past) what() string {
+	var parts []string
+	if d.action != "" {
+		parts = append(parts, d.action)
+	}
+	for _, x := range d.numbers {
+		parts = append(parts, x.name+" "+short(x.value))
+	}
+	return strings.Join(parts, ", ")
+}
+
 // policy reports whether the policy chose among several candidates.
 func (d *past) policy() bool {
 	return !d.inactive && d.offered > 1 && (d.mode == eventlog.Online || d.mode == eventlog.Frozen)

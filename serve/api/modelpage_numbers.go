@@ -97,21 +97,3 @@ func endsText(r *serve.NumberRange, ends [2]int, n int) string {
 	}
 	return ""
 }
-
-// played is a number of a decision.
-type played struct {
-	name             string
-	value, low, high float64
-}
-
-// what names what a decision played: its action, and its numbers.
-func (d *past) what() string {
-	var parts []string
-	if d.action != "" {
-		parts = append(parts, d.action)
-	}
-	for _, x := range d.numbers {
-		parts = append(parts, x.name+" "+short(x.value))
-	}
-	return strings.Join(parts, ", ")
-}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"troupe/feature"
+	"troupe/policy"
+	"troupe/serve/numbers"
 	"troupe/theory"
 )
 
@@ -144,6 +146,45 @@ func (c *Config) checkGuard() error {
 	case c.Unit != "":
 		return Invalid("config.guard", g.Margin, "does not go with unit %s: decisions of one unit share a draw, and the bound "+
 			"needs a draw of its own for each", c.Unit)
+	}
+	return nil
+}
+
+// checkControl refuses a control group that would break another promise of the configuration.
+func (c *Config) checkControl() error {
+	const share = "config.control.share"
+	switch x := c.Control; {
+	case x.IsZero():
+	case !c.Budget.IsZero():
+		return Invalid(share, x.Share, "does not go with a budget: what the control group spends has no price")
+	case !c.Guard.IsZero():
+		return Invalid(share, x.Share, "does not go with a guard, which compares with the baseline of each request already")
+	case len(c.Floors) > 0:
+		return Invalid(share, x.Share, "does not go with floors: the control group does not keep them")
+	case len(c.Caps) > 0:
+		return Invalid(share, x.Share, "does not go with caps: the control group does not keep them")
+	}
+	return nil
+}
+
+// checkNumbers refuses numbers that no decision could play, and a model that cannot learn them.
+func (c *Config) checkNumbers() error {
+	if len(c.Numbers) == 0 {
+		return nil
+	}
+	if err := numbers.CheckAll(c.Numbers); err != nil {
+		return NumberError("config.numbers", err)
+	}
+	_, plays := c.Policy.Options.(policy.NumberPlayer)
+	switch {
+	case c.Policy.Options != nil && !plays:
+		return Invalid("config.policy.kind", c.Policy.Raw["kind"], "does not play numbers; expected effects, which is the default")
+	case !c.open():
+		return Invalid("config.numbers", len(c.Numbers), "go with requests as they come: leave features and dim out")
+	case !c.Control.IsZero() && c.Control.Plays == PlaysFirst:
+		return Invalid("config.control.plays", c.Control.Plays, "does not go with numbers, of which there is no first; expected uniform")
+	case len(c.Caps) > 0:
+		return Invalid("config.caps", len(c.Caps), "do not go with numbers: a request may narrow a range instead")
 	}
 	return nil
 }

@@ -40,9 +40,6 @@ func (c *Compiled) Cost(id string) *float64 {
 	return nil
 }
 
-// open reports whether requests are read as they come, without a schema.
-func (c *Config) open() bool { return c.Features.Schema == nil && c.Dim == 0 }
-
 // Remembers returns whether the state of the model has more than that of its policy: statistics of features, the
 // range of rewards, a default reward from the data.
 func (c *Compiled) Remembers() bool {
@@ -138,3 +135,25 @@ func (c *Compiled) SameState(n *Compiled) error {
 
 // Witnesses reports whether the policy looks at decisions when they are made (bandit.Witness).
 func (c *Compiled) Witnesses() bool { return c.Config.Policy.reads() }
+
+// CheckLists refuses lists for a model whose configuration they would break.
+func (c *Compiled) CheckLists() error {
+	x := &c.Config
+	switch {
+	case c.Atoms == nil:
+		return Invalid("policy", x.Policy.Raw["kind"], "plays no lists: expected requests without a schema and without dim")
+	case len(x.Numbers) > 0:
+		return Invalid("numbers", short(x.Numbers), "does not go with lists: a model plays numbers or lists")
+	case !x.Budget.IsZero():
+		return Invalid("budget", "", "does not go with lists yet: make a model without one")
+	case !x.Guard.IsZero():
+		return Invalid("guard", "", "does not go with lists yet: make a model without one")
+	case !x.Control.IsZero():
+		return Invalid("control", x.Control.Share, "does not go with lists yet: make a model without one")
+	case len(x.Floors) > 0:
+		return Invalid("floors", "", "does not go with lists: they hold for one action")
+	case len(x.Caps) > 0:
+		return Invalid("caps", "", "does not go with lists: they hold for one action")
+	}
+	return nil
+}

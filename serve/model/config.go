@@ -39,6 +39,9 @@ type Config struct {
 	said    spec.Raw // what Decode or Patch was given; see Lost
 }
 
+// open reports whether requests are read as they come, without a schema.
+func (c *Config) open() bool { return c.Features.Schema == nil && c.Dim == 0 }
+
 // Reward is the range of rewards and when they count.
 type Reward struct {
 	Min     float64  `key:"min" doc:"smallest reward"`

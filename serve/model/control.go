@@ -53,20 +53,3 @@ func (c *Control) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value:
 
 // String describes the default for listings.
 func (c *Control) String() string { return "none" }
-
-// checkControl refuses a control group that would break another promise of the configuration.
-func (c *Config) checkControl() error {
-	const share = "config.control.share"
-	switch x := c.Control; {
-	case x.IsZero():
-	case !c.Budget.IsZero():
-		return Invalid(share, x.Share, "does not go with a budget: what the control group spends has no price")
-	case !c.Guard.IsZero():
-		return Invalid(share, x.Share, "does not go with a guard, which compares with the baseline of each request already")
-	case len(c.Floors) > 0:
-		return Invalid(share, x.Share, "does not go with floors: the control group does not keep them")
-	case len(c.Caps) > 0:
-		return Invalid(share, x.Share, "does not go with caps: the control group does not keep them")
-	}
-	return nil
-}

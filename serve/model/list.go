@@ -40,25 +40,3 @@ func (l *List) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}
 
 // String describes the default for listings.
 func (l *List) String() string { return "none" }
-
-// CheckLists refuses lists for a model whose configuration they would break.
-func (c *Compiled) CheckLists() error {
-	x := &c.Config
-	switch {
-	case c.Atoms == nil:
-		return Invalid("policy", x.Policy.Raw["kind"], "plays no lists: expected requests without a schema and without dim")
-	case len(x.Numbers) > 0:
-		return Invalid("numbers", short(x.Numbers), "does not go with lists: a model plays numbers or lists")
-	case !x.Budget.IsZero():
-		return Invalid("budget", "", "does not go with lists yet: make a model without one")
-	case !x.Guard.IsZero():
-		return Invalid("guard", "", "does not go with lists yet: make a model without one")
-	case !x.Control.IsZero():
-		return Invalid("control", x.Control.Share, "does not go with lists yet: make a model without one")
-	case len(x.Floors) > 0:
-		return Invalid("floors", "", "does not go with lists: they hold for one action")
-	case len(x.Caps) > 0:
-		return Invalid("caps", "", "does not go with lists: they hold for one action")
-	}
-	return nil
-}

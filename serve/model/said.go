@@ -1,12 +1,9 @@
 package model
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	"troupe/spec"
 )
@@ -125,40 +122,4 @@ func lost(path string, said, asked, got spec.Raw) error {
 		return Invalid(at, short(a), "cannot change from %s%s", short(g), way(at))
 	}
 	return nil
-}
-
-// short is the JSON of a value, cut for an error.
-func short(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	if len(b) > 80 {
-		return strings.ToValidUTF8(string(b[:80]), "") + "…"
-	}
-	return string(b)
-}
-
-// ways are what a caller can do in place of a change that is refused, by the field of the configuration.
-var ways = map[string]string{
-	"config.id":       "; clone the model under another name",
-	"config.policy":   "; clone the model with another policy, which learns from its log, or make another model",
-	"config.features": "; clone the model with other bits or pairs, which learns from its log, or make another model",
-	"config.dim":      "; make another model",
-	"config.numbers":  "; a request may narrow a range, and another model may have another one",
-	"config.list":     "; make another model",
-	"config.sigma":    "; clone the model with another sigma, which learns from its log, or make another model",
-	"config.reward": "; the policy folds rewards by their range: make another model with this range, and let it learn " +
-		"from the same decisions in the mode apprentice",
-	"config.entered": "; :enter and :leave change the list",
-}
-
-// way is that of the part of the configuration in which a field lies.
-func way(field string) string {
-	for ; field != ""; field = field[:max(strings.LastIndexByte(field, '.'), 0)] {
-		if w, ok := ways[field]; ok {
-			return w
-		}
-	}
-	return ""
 }
