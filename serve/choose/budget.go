@@ -73,7 +73,7 @@ func (m *market) stop(g *groups) (bool, error) {
 		}
 	}
 	if collect(m.left); len(m.keep) == 0 {
-		cheapest := g.costs[g.offer.cheapest()]
+		cheapest := g.costs[cheapest(g.offer.costs)]
 		if g.offer.compiled.Config.Budget.OnEmpty == model.Refuse {
 			return false, &EmptyError{m.left, cheapest}
 		}

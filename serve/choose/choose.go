@@ -66,6 +66,26 @@ func (w *Worker) Choose(nonce eventlog.ID, shared bool) (Choice, error) {
 	return c, nil
 }
 
+// Group draws the group of a choice that Choose has made with the nonce, and in the control group its action. The
+// propensity becomes that of both groups together. Without a control group it returns c.
+func (w *Worker) Group(nonce eventlog.ID, c Choice) Choice {
+	v := w.Version
+	w.control = controlled(v, w.Offer.Count())
+	if w.control.parts == 0 {
+		return c
+	}
+	source := draw(v.Seed, v.ID, nonce).Sub(controlDraw)
+	c.Group = eventlog.GroupModel
+	if uint64(w.unit.coin(v, source, w.control.first).Intn(0, eventlog.FloorUnit)) < w.control.parts {
+		c.Group, c.Index = eventlog.GroupControl, 0
+		if !w.control.first {
+			c.Index = source.Intn(1, w.Offer.Count())
+		}
+	}
+	c.Num, c.Den = w.Propensity(c.Index)
+	return c
+}
+
 // share draws a group by the policy's law, a candidate of the group uniformly, and a uniform candidate in place of
 // it under the floor.
 func (w *Worker) share(nonce eventlog.ID) (Choice, error) {

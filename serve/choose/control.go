@@ -60,26 +60,6 @@ func (c *control) mix(i int, num, den uint64) (uint64, uint64) {
 	return uint64(math.Round(min(p, 1) * (1 << 53))), 1 << 53
 }
 
-// Group draws the group of a choice that Choose has made with the nonce, and in the control group its action. The
-// propensity becomes that of both groups together. Without a control group it returns c.
-func (w *Worker) Group(nonce eventlog.ID, c Choice) Choice {
-	v := w.Version
-	w.control = controlled(v, w.Offer.Count())
-	if w.control.parts == 0 {
-		return c
-	}
-	source := draw(v.Seed, v.ID, nonce).Sub(controlDraw)
-	c.Group = eventlog.GroupModel
-	if uint64(w.unit.coin(v, source, w.control.first).Intn(0, eventlog.FloorUnit)) < w.control.parts {
-		c.Group, c.Index = eventlog.GroupControl, 0
-		if !w.control.first {
-			c.Index = source.Intn(1, w.Offer.Count())
-		}
-	}
-	c.Num, c.Den = w.Propensity(c.Index)
-	return c
-}
-
 // coin returns the source of the number that says whether a unit is in the control group: that of the decision without one.
 func (a assignment) coin(v *Version, decision rng.Source, first bool) rng.Source {
 	if a.unit == 0 {

@@ -8,6 +8,7 @@ import (
 
 	"troupe/budget"
 	"troupe/serve/model"
+	"troupe/serve/numbers"
 )
 
 // encoder is what Encode needs of feature.Batch and feature.AtomBatch.
@@ -32,7 +33,7 @@ func (o *Offer) Read(r *Request, most int) error {
 	if err := o.Encode(r); err != nil {
 		return err
 	}
-	if err := o.checkCount(r, most); err != nil {
+	if err := checkCount(r, o.encoder().Len(), most); err != nil {
 		return err
 	}
 	if err := o.checkCosts(); err != nil {
@@ -47,9 +48,9 @@ func Readable(c *model.Compiled, r *Request, most int) error {
 	return o.Read(r, most)
 }
 
-// checkCount refuses more actions than the limit, of a catalogue or packed, which Request.Check cannot count.
-func (o *Offer) checkCount(r *Request, most int) error {
-	if n := o.encoder().Len(); n > most {
+// checkCount refuses a request of n actions, more than the limit, of a catalogue or packed, which Request.Check cannot count.
+func checkCount(r *Request, n, most int) error {
+	if n > most {
 		if len(r.Packed) > 0 {
 			return tooMany("packed", n, most)
 		}
@@ -67,7 +68,7 @@ func (o *Offer) checkCosts() error {
 	}
 	at := 0
 	if len(o.costs) > 0 {
-		at = o.cheapest()
+		at = cheapest(o.costs)
 	}
 	field := fmt.Sprintf("costs[%d]", o.Place(at))
 	if o.each {
@@ -164,7 +165,8 @@ func (o *Offer) Encode(r *Request) error {
 			o.IDs = append(o.IDs, a.ID)
 		}
 	}
-	if err := o.nameActions(b.Len(), len(r.Packed) > 0); err != nil {
+	var err error
+	if o.IDs, err = nameActions(o.IDs, b.Len(), len(r.Packed) > 0); err != nil {
 		return err
 	}
 	if err := o.readCosts(r); err != nil {
@@ -173,44 +175,44 @@ func (o *Offer) Encode(r *Request) error {
 	return o.mask(r)
 }
 
-// nameActions checks the ids of the k given actions; an action without one is named by its place.
-func (o *Offer) nameActions(k int, packed bool) error {
+// nameActions completes and checks the ids of the k given actions; an action without one is named by its place.
+func nameActions(ids []string, k int, packed bool) ([]string, error) {
 	field := func(i int) string {
 		if packed {
 			return fmt.Sprintf("ids[%d]", i)
 		}
 		return fmt.Sprintf("actions[%d].id", i)
 	}
-	for len(o.IDs) < k {
-		o.IDs = append(o.IDs, "")
+	for len(ids) < k {
+		ids = append(ids, "")
 	}
 	named := false
-	for i, id := range o.IDs {
+	for i, id := range ids {
 		if id == "" {
-			o.IDs[i] = strconv.Itoa(i)
+			ids[i] = strconv.Itoa(i)
 		} else if named = true; len(id) > model.MaxText || model.CheckText("", id) != nil {
-			return model.CheckText(field(i), id)
+			return ids, model.CheckText(field(i), id)
 		}
 	}
 	if !named {
-		return nil
+		return ids, nil
 	}
 	if k <= 32 {
-		for i, id := range o.IDs {
-			if slices.Contains(o.IDs[:i], id) {
-				return model.Invalid(field(i), id, "is the id of two actions")
+		for i, id := range ids {
+			if slices.Contains(ids[:i], id) {
+				return ids, model.Invalid(field(i), id, "is the id of two actions")
 			}
 		}
-		return nil
+		return ids, nil
 	}
 	seen := make(map[string]bool, k)
-	for i, id := range o.IDs {
+	for i, id := range ids {
 		if seen[id] {
-			return model.Invalid(field(i), id, "is the id of two actions")
+			return ids, model.Invalid(field(i), id, "is the id of two actions")
 		}
 		seen[id] = true
 	}
-	return nil
+	return ids, nil
 }
 
 // readCosts reads the costs of all actions of a request into o.costs, none where the request and the catalogue have
@@ -298,6 +300,81 @@ func (o *Offer) mask(r *Request) error {
 		o.X = append(o.X, o.batch.Row(i)...)
 	}
 	return nil
+}
+
+// numbers makes the cells of the actions the candidates, where the model or the request has numbers.
+func (o *Offer) numbers(r *Request) error {
+	p := &o.played
+	p.grid = nil
+	list := o.compiled.Config.Numbers
+	if len(list) == 0 {
+		if len(r.Numbers) > 0 {
+			return model.Invalid("numbers", len(r.Numbers), "the model does not have them yet; send the request again")
+		}
+		for i := range r.Actions {
+			if len(r.Actions[i].Numbers) > 0 {
+				return model.Invalid(fmt.Sprintf("actions[%d].numbers[0]", i), r.Actions[i].Numbers[0], "is no number of the model, which has none").Told()
+			}
+		}
+		return nil
+	}
+	g, err := numbers.Asked(list, r.Numbers)
+	if err != nil {
+		return model.NumberError("numbers", err)
+	}
+	p.grid, p.masks = g, p.masks[:0]
+	cells := 0
+	for i := range o.sparse.actions {
+		at := o.places.of(i)
+		mask := g.All()
+		if names := namesOf(o.compiled, r, at, o.IDs[at]); names != nil {
+			if mask, err = maskOf(list, names, at); err != nil {
+				return err
+			}
+		}
+		p.masks = append(p.masks, mask)
+		cells += g.Cells(mask)
+	}
+	if cells > numbers.MaxCells {
+		return model.Invalid("actions", len(p.masks), "have %d cells together, and %d are allowed: offer fewer actions, or narrow the numbers", cells, numbers.MaxCells)
+	}
+	p.expand(&o.sparse, o.compiled.Atoms)
+	if len(o.costs) > 0 {
+		costs := slices.Clone(o.costs)
+		o.costs = o.costs[:0]
+		for _, a := range p.of {
+			o.costs = append(o.costs, costs[a])
+		}
+	}
+	return nil
+}
+
+// namesOf are the numbers that an action of a request plays by what it says, or the catalogue where it says nothing: nil is
+// all. at is its place among the actions.
+func namesOf(c *model.Compiled, r *Request, at int, id string) []string {
+	if at < len(r.Actions) && r.Actions[at].Numbers != nil {
+		return r.Actions[at].Numbers
+	}
+	if n, ok := c.Catalogue[id]; ok {
+		return c.Config.Actions[n].Numbers
+	}
+	return nil
+}
+
+// maskOf is the mask of the numbers that an action plays.
+func maskOf(list []numbers.Range, names []string, action int) (mask uint8, err error) {
+	for k, name := range names {
+		at := slices.IndexFunc(list, func(r numbers.Range) bool { return r.Name == name })
+		field := fmt.Sprintf("actions[%d].numbers[%d]", action, k)
+		switch {
+		case at < 0:
+			return 0, model.Invalid(field, name, "is no number of the model, which has %s", numbers.Names(list)).Told()
+		case mask>>at&1 != 0:
+			return 0, model.Invalid(field, name, "is given twice").Told()
+		}
+		mask |= 1 << at
+	}
+	return mask, nil
 }
 
 // packedError is model.FeatureError for a packed matrix and its ids.

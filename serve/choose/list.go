@@ -14,21 +14,6 @@ import (
 	"troupe/serve/model"
 )
 
-// Shape says which lists a request permits: K positions, and where each candidate may stand.
-type Shape struct {
-	K       int
-	allowed []bool // by candidate and position, i·K + l; nil: everywhere
-}
-
-// Restrict lets every candidate stand nowhere, for Permit to permit it somewhere.
-func (s *Shape) Restrict(candidates int) { s.allowed = make([]bool, candidates*s.K) }
-
-// Permit says whether candidate i may stand at position l.
-func (s *Shape) Permit(i, l int, yes bool) { s.allowed[i*s.K+l] = yes }
-
-// Permits reports it.
-func (s *Shape) Permits(i, l int) bool { return s.allowed == nil || s.allowed[i*s.K+l] }
-
 // List is a list that was drawn from the law of a version.
 type List struct {
 	Rows      []int // candidates, from the top
@@ -38,23 +23,6 @@ type List struct {
 	Draw      *effects.ListDraw
 	Groups    []uint32 // of the candidates, nil where each is its own
 	Floored   bool     // a uniform list was drawn in place of a member's
-}
-
-// CountError: more positions than maxOverlap have sets of candidates that overlap in part, or there are more lists than
-// can be counted.
-type CountError struct{ Position int }
-
-// Error says in one line what is wrong.
-func (e *CountError) Error() string {
-	return fmt.Sprintf("at most %d positions may have sets of candidates that overlap in part, with at most 2^62 lists", maxOverlap)
-}
-
-// NoListError: no list is permitted, because a position has no candidate that is left.
-type NoListError struct{ Position int }
-
-// Error says in one line what is wrong.
-func (e *NoListError) Error() string {
-	return fmt.Sprintf("position %d has no candidate that is left", e.Position)
 }
 
 // ChooseList draws a list from the version's law under the floor: one member draws the whole list, and of candidates that

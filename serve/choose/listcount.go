@@ -1,6 +1,7 @@
 package choose
 
 import (
+	"fmt"
 	"math/bits"
 	"slices"
 
@@ -13,6 +14,38 @@ const maxOverlap = 6
 
 // maxWays bounds the number of lists that is counted.
 const maxWays = 1 << 62
+
+// Shape says which lists a request permits: K positions, and where each candidate may stand.
+type Shape struct {
+	K       int
+	allowed []bool // by candidate and position, i·K + l; nil: everywhere
+}
+
+// Restrict lets every candidate stand nowhere, for Permit to permit it somewhere.
+func (s *Shape) Restrict(candidates int) { s.allowed = make([]bool, candidates*s.K) }
+
+// Permit says whether candidate i may stand at position l.
+func (s *Shape) Permit(i, l int, yes bool) { s.allowed[i*s.K+l] = yes }
+
+// Permits reports it.
+func (s *Shape) Permits(i, l int) bool { return s.allowed == nil || s.allowed[i*s.K+l] }
+
+// CountError: more positions than maxOverlap have sets of candidates that overlap in part, or there are more lists than
+// can be counted.
+type CountError struct{ Position int }
+
+// Error says in one line what is wrong.
+func (e *CountError) Error() string {
+	return fmt.Sprintf("at most %d positions may have sets of candidates that overlap in part, with at most 2^62 lists", maxOverlap)
+}
+
+// NoListError: no list is permitted, because a position has no candidate that is left.
+type NoListError struct{ Position int }
+
+// Error says in one line what is wrong.
+func (e *NoListError) Error() string {
+	return fmt.Sprintf("position %d has no candidate that is left", e.Position)
+}
 
 // counter counts the lists that a shape permits. Where every candidate may stand everywhere, and where no candidate may
 // stand at two positions, there are closed forms; otherwise the number of lists is that of the ways to choose different

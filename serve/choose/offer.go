@@ -7,6 +7,7 @@ import (
 	"troupe/feature"
 	"troupe/serve/candidates"
 	"troupe/serve/model"
+	"troupe/serve/numbers"
 )
 
 // Offer is what a request, or a record, offers to a model: the actions, which of them are candidates, and their
@@ -21,7 +22,7 @@ type Offer struct {
 	compiled *model.Compiled
 	batch    *feature.Batch     // nil with hashed features
 	hashed   *feature.AtomBatch // nil with a schema
-	places   []int              // which of the actions the candidates are; empty: all, in order
+	places   places             // which of the actions the candidates are; empty: all, in order
 	sparse   sparse             // the candidates with hashed features
 	costs    []float64          // of the candidates; none where the request has none
 	each     bool               // the actions of the request have their own costs
@@ -40,26 +41,23 @@ func newOffer(c *model.Compiled) Offer {
 	return o
 }
 
-// sparse are the candidates with hashed features. What it holds belongs to a batch, or to a record.
-type sparse struct {
-	context []feature.Atom
-	actions [][]feature.Atom // of each candidate
-	at      [][]uint32
-	x       [][]float64
-}
+// places are those of the available actions among the actions of a request; empty: all, in order.
+type places []int
 
-func (s *sparse) clear() {
-	s.actions, s.at, s.x = s.actions[:0], s.at[:0], s.x[:0]
-}
-
-// read takes the actions of a batch at these places.
-func (s *sparse) read(b *feature.AtomBatch, places []int) {
-	s.clear()
-	s.context = b.Context()
-	for _, i := range places {
-		at, x := b.Nonzeros(i)
-		s.actions, s.at, s.x = append(s.actions, b.Action(i)), append(s.at, at), append(s.x, x)
+// of returns the place of an available action.
+func (p places) of(i int) int {
+	if len(p) == 0 {
+		return i
 	}
+	return p[i]
+}
+
+// find is the inverse of of: −1 when that action is not available.
+func (p places) find(given int) int {
+	if len(p) == 0 {
+		return given
+	}
+	return slices.Index(p, given)
 }
 
 // Recorded takes the candidates of a record in place of those of a request.
@@ -99,23 +97,12 @@ func (o *Offer) Place(i int) int {
 	if o.played.grid != nil {
 		i = int(o.played.of[i])
 	}
-	return o.place(i)
-}
-
-// place is that of an available action.
-func (o *Offer) place(i int) int {
-	if len(o.places) == 0 {
-		return i
-	}
-	return o.places[i]
+	return o.places.of(i)
 }
 
 // Candidate is the inverse of Place: −1 when that action is not available.
 func (o *Offer) Candidate(given int) int {
-	if len(o.places) == 0 {
-		return given
-	}
-	return slices.Index(o.places, given)
+	return o.places.find(given)
 }
 
 // Count returns K, the number of candidates.
@@ -189,11 +176,42 @@ func (o *Offer) Baseline(place *int) (candidate int, err error) {
 	return candidate, nil
 }
 
+// Alone reports whether the request has no actions and plays numbers only.
+func (o *Offer) Alone() bool { return o.alone }
+
+// Plays reports whether numbers are played.
+func (o *Offer) Plays() bool { return o.played.grid != nil }
+
+// Grid returns the numbers that are played, nil without.
+func (o *Offer) Grid() *numbers.Grid { return o.played.grid }
+
+// Cells returns the cell of each number in candidate i. It is valid until the next call.
+func (o *Offer) Cells(i int) []numbers.Cell {
+	p := &o.played
+	_, at := p.share(i)
+	p.cells = p.grid.Of(p.cells[:0], p.masks[p.of[i]], at)
+	return p.cells
+}
+
+// Values appends the numbers that are played at a point of candidate i, in the order of the model's.
+func (o *Offer) Values(dst []float64, i int, p Point) []float64 {
+	for _, c := range o.Cells(i) {
+		dst = append(dst, c.At(p[c.Number]))
+	}
+	return dst
+}
+
+// Exactly returns the atoms of candidate i with these values of its numbers.
+func (o *Offer) Exactly(i int, values []float64) []byte {
+	a := o.played.grid.Exact(o.sparse.actions[i], o.played.masks[o.played.of[i]], values)
+	return feature.AppendAtoms(feature.AppendAtoms(nil, o.sparse.context), a)
+}
+
 // cheapest is the first candidate with the smallest cost.
-func (o *Offer) cheapest() int {
+func cheapest(costs []float64) int {
 	best := 0
-	for i, c := range o.costs {
-		if c < o.costs[best] {
+	for i, c := range costs {
+		if c < costs[best] {
 			best = i
 		}
 	}
