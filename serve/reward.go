@@ -13,16 +13,8 @@ import (
 	"troupe/serve/fault"
 	"troupe/serve/fold"
 	"troupe/serve/model"
-	"troupe/serve/recent"
 	"troupe/timing"
 )
-
-// rewards takes rewards and activations.
-type rewards struct {
-	*state
-	*writer
-	recent *recent.Decisions
-}
 
 // Reward implements Service.
 func (s *rewards) Reward(ctx context.Context, r RewardRequest) (RewardResult, error) {
@@ -142,38 +134,6 @@ func (w *batchWork) left(i int) error {
 		RetryAfter: time.Second}
 }
 
-// prepared is a reward that was checked: its records and what is learned of them costs, or the answer to one that need not
-// be written, because the state knows already that it changes nothing.
-type prepared struct {
-	records  []eventlog.Record
-	learning time.Duration
-	result   RewardResult
-	known    []PositionResult // of values: one for each position, with the status of those that are not written
-	of       []int            // places in known of the records
-}
-
-func (p *prepared) size() (n int) {
-	for _, r := range p.records {
-		x := r.(*eventlog.Reward)
-		n += 8*(len(x.X)+len(x.Ys)) + len(x.Atoms) + 1024
-	}
-	return n
-}
-
-// answer is the result of what came of the records. Of a list, it is accepted where a position is.
-func (p *prepared) answer(out []fold.Outcome, seq uint64) RewardResult {
-	r := RewardResult{Status: statuses[out[len(out)-1]], Seq: seq, Positions: p.known}
-	for i, o := range out {
-		if o == fold.Accepted {
-			r.Status = Accepted
-		}
-		if i < len(p.of) {
-			r.Positions[p.of[i]].Status = statuses[o]
-		}
-	}
-	return r
-}
-
 // prepareReward checks a reward.
 func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (p prepared, err error) {
 	if r.OnlyCost {
@@ -288,6 +248,3 @@ func (s *rewards) Activate(ctx context.Context, eventID, caller string) (Activat
 	}
 	return ActivateResult{statuses[out], seq}, nil
 }
-
-var statuses = map[fold.Outcome]RewardStatus{fold.Accepted: Accepted, fold.Duplicate: Duplicate, fold.Late: Late,
-	fold.Ignored: Ignored}

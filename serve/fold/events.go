@@ -2,6 +2,7 @@ package fold
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"troupe/eventlog"
@@ -182,6 +183,55 @@ func (e *events) reward(r *eventlog.Reward) (Outcome, error) {
 	return Accepted, e.teacher.learn(p, x, r.Y, true, r.Event)
 }
 
+// rewardList takes rewards of positions.
+func (e *events) rewardList(r *eventlog.Reward, m *Model, b *openEntry, o *openEvent, l *openList) (Outcome, error) {
+	h := e.models.Current(m)
+	rule := o.state.rule()
+	if r.Key != 0 && slices.Contains(e.windows.rewardKeys[r.Event], r.Key) {
+		h.Counts.Duplicates++
+		return Duplicate, nil
+	}
+	l.see(r.Shown)
+	p := e.models.learner(m, b.seq)
+	teaches := p != nil && o.state&noLearning == 0
+	out := Duplicate
+	if len(r.Positions) == 0 {
+		out = Accepted
+	}
+	for i, at := range r.Positions {
+		if at >= uint64(l.k) || l.has(int(at)) && rule.Settles() {
+			continue
+		}
+		out = Accepted
+		l.y[at] = rule.Fold(l.y[at], r.Ys[i], !l.has(int(at)))
+		l.given |= 1 << at
+		if teaches {
+			p.Counts.Rewards++
+			p.Counts.RewardSum += r.Ys[i]
+		}
+	}
+	if out == Duplicate {
+		h.Counts.Duplicates++
+	} else if len(r.Positions) > 0 {
+		e.windows.noteKey(o, r.Event, r.Key)
+		o.state = o.state&^inactive | rewarded
+		o.y = 0
+		for _, y := range l.y {
+			o.y += y
+		}
+	}
+	if !teaches {
+		h.Counts.Ignored++
+		return Ignored, nil
+	}
+	// The last record of a call has what the list showed.
+	if rule.Settles() && l.settled() && !l.learned && len(r.Atoms) > 0 {
+		l.learned = true
+		return out, e.teacher.learnList(p, r.Atoms, l, 0, r.Event)
+	}
+	return out, nil
+}
+
 // activate notes that a deferred action was played.
 func (e *events) activate(r *eventlog.Activate) (Outcome, error) {
 	_, o := e.windows.lookup(r.Event)
@@ -288,6 +338,41 @@ func (c *closing) end(o openEvent) error {
 		return c.teacher.learnWhole(p, x.Atoms, int(list.shown), y, o.state&rewarded != 0, key)
 	}
 	return c.teacher.learn(p, x, y, o.state&rewarded != 0, key)
+}
+
+// endList ends the window of a list: positions that were shown and have no reward get the default, and what is not learned
+// yet is.
+func (c *closing) endList(o openEvent, l *openList, p *Model, key eventlog.Event) error {
+	defaulted := uint64(0)
+	if !l.whole {
+		for at := range int(l.shown) {
+			if l.has(at) || o.state&inactive != 0 || p == nil || o.state&noLearning != 0 {
+				continue
+			}
+			if err := c.teacher.missed(p, c.r.Default, c.r.Y); err != nil {
+				return err
+			}
+			if c.r.Default {
+				l.y[at], l.given, defaulted = c.r.Y, l.given|1<<at, defaulted|1<<at
+				p.Counts.Defaulted++
+				p.Counts.RewardSum += c.r.Y
+			}
+		}
+	}
+	seen := uint64(1)<<l.shown - 1
+	switch {
+	case l.learned:
+		return nil
+	case p == nil || o.state&noLearning != 0:
+		return nil
+	case !p.HasPolicy() || o.state&inactive != 0 || l.given&seen == 0:
+		return c.teacher.dropped(p, key)
+	}
+	x, err := c.features(&o)
+	if err != nil {
+		return err
+	}
+	return c.teacher.learnList(p, x.Atoms, l, defaulted, key)
 }
 
 // features returns what the log has of the action that was chosen.

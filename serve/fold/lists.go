@@ -11,41 +11,6 @@ import (
 	"troupe/policy"
 )
 
-// openList is what the window of a list has beside that of an action. A list is learned as a whole, because what a reward
-// at a position says depends on the rewards above it: by a rule that settles as soon as every position that was shown has its
-// reward, otherwise when the window closes. The reward of the event, openEvent.y, is the sum of those of the positions.
-type openList struct {
-	k       uint8
-	shown   uint8 // positions that were on the screen
-	whole   bool  // the list has one reward, which is that of the event
-	learned bool
-	given   uint64 // bit p: position p has a reward
-	y       []float64
-}
-
-func newOpenList(l *eventlog.List) *openList {
-	o := &openList{k: uint8(l.K()), shown: uint8(l.K()), whole: l.Whole}
-	if !o.whole {
-		o.y = make([]float64, l.K())
-	}
-	return o
-}
-
-func (l *openList) has(p int) bool { return l.given>>p&1 == 1 }
-
-// settled reports whether every position that was shown has its reward.
-func (l *openList) settled() bool {
-	all := uint64(1)<<l.shown - 1
-	return !l.whole && l.given&all == all
-}
-
-// see notes how many positions were on the screen: 1 + that, 0 for nothing said. The smallest wins.
-func (l *openList) see(shown uint32) {
-	if shown > 0 {
-		l.shown = min(l.shown, uint8(min(shown-1, 255)))
-	}
-}
-
 // list returns that of an open event, nil for an action.
 func (w *windows) list(key eventlog.Event) *openList { return w.lists[key] }
 
@@ -75,90 +40,6 @@ func (w *windows) List(key eventlog.Event) (p Positions, ok bool) {
 		p.Given = append(p.Given, l.has(i))
 	}
 	return p, true
-}
-
-// rewardList takes rewards of positions.
-func (e *events) rewardList(r *eventlog.Reward, m *Model, b *openEntry, o *openEvent, l *openList) (Outcome, error) {
-	h := e.models.Current(m)
-	rule := o.state.rule()
-	if r.Key != 0 && slices.Contains(e.windows.rewardKeys[r.Event], r.Key) {
-		h.Counts.Duplicates++
-		return Duplicate, nil
-	}
-	l.see(r.Shown)
-	p := e.models.learner(m, b.seq)
-	teaches := p != nil && o.state&noLearning == 0
-	out := Duplicate
-	if len(r.Positions) == 0 {
-		out = Accepted
-	}
-	for i, at := range r.Positions {
-		if at >= uint64(l.k) || l.has(int(at)) && rule.Settles() {
-			continue
-		}
-		out = Accepted
-		l.y[at] = rule.Fold(l.y[at], r.Ys[i], !l.has(int(at)))
-		l.given |= 1 << at
-		if teaches {
-			p.Counts.Rewards++
-			p.Counts.RewardSum += r.Ys[i]
-		}
-	}
-	if out == Duplicate {
-		h.Counts.Duplicates++
-	} else if len(r.Positions) > 0 {
-		e.windows.noteKey(o, r.Event, r.Key)
-		o.state = o.state&^inactive | rewarded
-		o.y = 0
-		for _, y := range l.y {
-			o.y += y
-		}
-	}
-	if !teaches {
-		h.Counts.Ignored++
-		return Ignored, nil
-	}
-	// The last record of a call has what the list showed.
-	if rule.Settles() && l.settled() && !l.learned && len(r.Atoms) > 0 {
-		l.learned = true
-		return out, e.teacher.learnList(p, r.Atoms, l, 0, r.Event)
-	}
-	return out, nil
-}
-
-// endList ends the window of a list: positions that were shown and have no reward get the default, and what is not learned
-// yet is.
-func (c *closing) endList(o openEvent, l *openList, p *Model, key eventlog.Event) error {
-	defaulted := uint64(0)
-	if !l.whole {
-		for at := range int(l.shown) {
-			if l.has(at) || o.state&inactive != 0 || p == nil || o.state&noLearning != 0 {
-				continue
-			}
-			if err := c.teacher.missed(p, c.r.Default, c.r.Y); err != nil {
-				return err
-			}
-			if c.r.Default {
-				l.y[at], l.given, defaulted = c.r.Y, l.given|1<<at, defaulted|1<<at
-				p.Counts.Defaulted++
-				p.Counts.RewardSum += c.r.Y
-			}
-		}
-	}
-	seen := uint64(1)<<l.shown - 1
-	switch {
-	case l.learned:
-		return nil
-	case p == nil || o.state&noLearning != 0:
-		return nil
-	case !p.HasPolicy() || o.state&inactive != 0 || l.given&seen == 0:
-		return c.teacher.dropped(p, key)
-	}
-	x, err := c.features(&o)
-	if err != nil {
-		return err
-	}
-	return c.teacher.learnList(p, x.Atoms, l, defaulted, key)
 }
 
 // learnList moves a model by the rewards of a list. defaulted are the positions whose reward is a default. A list without a

@@ -11,13 +11,6 @@ import (
 	"troupe/serve/fold"
 )
 
-// Position is one of a list.
-type Position struct {
-	Reward  float64 // NaN where nothing counts
-	Default bool    // it is the default of the closed window
-	Hidden  bool    // it was not on the screen
-}
-
 // list gives an event the positions of its decision.
 func (e *decision) list(r *eventlog.Decision) {
 	if r.List == nil {
