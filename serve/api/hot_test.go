@@ -519,7 +519,7 @@ func TestQuoted(t *testing.T) {
 			for _, put := range []string{"", `\"`, `\u0041`, "\x1f", "\xff", "ü", " !#[]"} {
 				text := strings.Repeat("a", at) + put + strings.Repeat("b", n-at) + `"`
 				for _, rest := range []string{"", "x", `,"second": "text that goes on"`} {
-					s := scan{b: []byte(`"` + text + rest)}
+					s := plainJSON{b: []byte(`"` + text + rest)}
 					ok := s.quoted()
 					switch {
 					case put == `\u0041` || put == "\x1f": // left to the other way
@@ -532,7 +532,7 @@ func TestQuoted(t *testing.T) {
 				}
 			}
 		}
-		if s := (scan{b: []byte(`"` + strings.Repeat("a", n))}); s.quoted() {
+		if s := (plainJSON{b: []byte(`"` + strings.Repeat("a", n))}); s.quoted() {
 			t.Fatalf("%q has no end and was accepted", s.b)
 		}
 	}
