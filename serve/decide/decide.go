@@ -21,20 +21,6 @@ import (
 	"troupe/serve/model"
 )
 
-// Decider makes decisions. It is safe for concurrent use.
-type Decider struct {
-	versions Versions
-	recent   Recent
-	declarer Declarer
-	opt      Options
-	keys     keys
-}
-
-// New returns a Decider.
-func New(v Versions, l Log, r Recent, n Declarer, o Options) *Decider {
-	return &Decider{versions: v, recent: r, declarer: n, opt: o, keys: keys{log: l, ids: o.Keys, joint: o.Joint}}
-}
-
 // Decide chooses an action, and returns when the decision is durable.
 func (d *Decider) Decide(ctx context.Context, name string, r *Request) (Decision, error) {
 	m, v, err := d.versions.Ready(ctx, name, r.MinSeq)
@@ -83,12 +69,6 @@ func (d *Decider) Decide(ctx context.Context, name string, r *Request) (Decision
 		recycle(c.Record)
 	}
 	return c.Decision, nil
-}
-
-// Chosen is a decision that is not written yet.
-type Chosen struct {
-	Decision Decision
-	Record   *eventlog.Decision
 }
 
 // Choose makes a decision and its record, on v or on a newer version; nothing is written.
@@ -167,15 +147,3 @@ func (d *Decider) write(ctx context.Context, use *reservation, c *Chosen) (event
 	}
 	return d.keys.write(ctx, held, c.Record)
 }
-
-// answer completes a decision that is durable, record k of its receipt, and returns its key.
-func (d *Decider) answer(c *Chosen, receipt eventlog.Receipt, k int) eventlog.Event {
-	key := receipt.Event
-	key.Index += uint32(k)
-	c.Decision.Seq = receipt.Seq
-	c.Decision.EventID = d.opt.Keys.Format(eventlog.EventID{Event: key, Hint: receipt.Seq})
-	return key
-}
-
-// Held returns the number of idempotency keys whose decisions are being made.
-func (d *Decider) Held() int { return d.keys.pending.count() }

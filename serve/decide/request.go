@@ -2,15 +2,12 @@ package decide
 
 import (
 	"bytes"
-	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
-	"math"
+	"fmt"
+	"strconv"
 	"time"
 
 	"troupe/eventlog"
-	"troupe/feature"
 	"troupe/serve/choose"
 	"troupe/serve/fault"
 	"troupe/serve/model"
@@ -67,65 +64,24 @@ type Request struct {
 	union []choose.Action // of the slots' own
 }
 
-// Decision answers a Request.
-type Decision struct {
-	EventID    string          `json:"event_id" doc:"id of the event: send it with the reward"`
-	Action     choose.Chosen   `json:"action,omitzero" doc:"what is played; absent where numbers alone are"`
-	Propensity choose.Fraction `json:"propensity,omitzero" doc:"probability of what is played; absent where density is there"` // 1 for a baseline
-	// Numbers are the numbers that are played. Where one of them has no steps the decision has a density in place of a
-	// propensity.
-	Numbers  map[string]float64 `json:"numbers,omitempty" doc:"the numbers that are played, by name"`
-	Density  *Density           `json:"density,omitempty"`
-	Mode     model.Mode         `json:"mode" doc:"how the action was chosen"`
-	Seq      uint64             `json:"seq" doc:"log entry that holds the decision"`
-	BasisSeq uint64             `json:"basis_seq" doc:"last entry of the log that the deciding state had learned from"`
-	Durable  bool               `json:"durable" doc:"always true: the decision is on the disk"`
-	// Repeated: an earlier call with the same idempotency key made this decision.
-	Repeated bool `json:"repeated,omitempty" doc:"an earlier call with the same Idempotency-Key made this decision"`
-	// Group is that of a model with a control group, "" otherwise.
-	Group string `json:"group,omitempty" enum:"model,control" doc:"of a model with a control group: whether the model chose, or the control group; the propensity is that of both together"`
-	// Would is what the policy would have played, in modes Apprentice and Shadow.
-	Would *Would `json:"would,omitempty"`
-	// Warnings say what the model could not use of this request; only the first affected decisions have them.
-	Warnings []string `json:"warnings,omitempty" doc:"what the model could not use of this request; only the first affected decisions have them"`
-	// List is the entries of a list, in place of Action and Propensity.
-	List []ListEntry `json:"list,omitempty" doc:"of a list, its entries in place of action and propensity"`
-	// Explain has one entry for each available candidate, when asked for. Repeated decisions have
-	// none.
-	Explain []choose.Explained `json:"explain,omitempty" doc:"one entry for each available action, where it was asked for"`
+// Slot is a position of a list. All slots of a request have candidates of their own, or none has: then all choose from
+// those of the request.
+type Slot struct {
+	// ID names the position, at most 256 bytes, each once; empty means its place in decimal digits.
+	ID string `json:"id,omitempty" doc:"name of the position; without it its place in decimal digits"`
+	// Actions are the slot's own candidates. An id that stands in two slots is played at most once.
+	Actions []choose.Action `json:"actions,omitempty" doc:"the slot's own candidates: all slots have some, or none has"`
+	// Exclude lists ids that may not stand here.
+	Exclude []string `json:"exclude,omitempty" doc:"ids that may not stand here"`
+	// Features are refused: what positions differ in is learned of each.
+	Features json.RawMessage `json:"features,omitempty" doc:"not read yet, and refused: what positions differ in is learned of each"`
 }
 
-// Density is the probability of the cell in which numbers without steps lie. Within it they are uniform, so the density at the
-// numbers is Num/Den divided by the product of the widths of the cell.
-type Density struct {
-	Num  uint64                `json:"num" doc:"numerator of the probability of the cell"`
-	Den  uint64                `json:"den" doc:"denominator, greater than 0"`
-	Cell map[string][2]float64 `json:"cell" doc:"bounds of the cell, of each number without steps; the density is num/den divided by the product of the widths"`
-}
-
-// Would is a choice of the policy that was not played.
-type Would struct {
-	Action     string          `json:"action" doc:"name of the action"`
-	Propensity choose.Fraction `json:"propensity"`
-}
-
-// Item is one answer of Batch: a decision or an error.
-type Item struct {
-	Decision Decision
-	Err      error
-}
-
-// check refuses what can be refused before a worker is taken: the mode, texts and sizes.
-func (r *Request) check(l *feature.Limits) error {
-	q := r.candidates()
-	if r.Baseline != nil && *r.Baseline < 0 { // also where no mode looks at it
-		return fault.Refused(model.Invalid("baseline", *r.Baseline, "expected the place of an action, from 0"))
+func (s *Slot) name(at int) string {
+	if s.ID == "" {
+		return strconv.Itoa(at)
 	}
-	if err := r.checkList(l); err != nil {
-		return err
-	}
-	return fault.Refused(cmp.Or(model.CheckMode(r.Mode), model.CheckText("caller", r.Caller),
-		model.CheckText("slot", r.Slot), q.Check(l), model.CheckText("idempotency_key", r.IdempotencyKey)))
+	return s.ID
 }
 
 // mode returns what holds for the request: its own mode, or that of the model.
@@ -143,6 +99,43 @@ func (r *Request) candidates() choose.Request {
 	}
 	return choose.Request{Context: r.context(), Actions: r.Actions, Packed: r.Packed, IDs: r.IDs, Available: r.Available,
 		Exclude: r.Exclude, Costs: r.Costs, Numbers: r.Numbers}
+}
+
+// IsList reports whether a request asks for a list.
+func (r *Request) IsList() bool { return r.Choose != nil || r.Slots != nil }
+
+// positions is k, 1 for a request that asks for no list.
+func (r *Request) positions() int {
+	switch {
+	case r.Slots != nil:
+		return max(1, len(r.Slots))
+	case r.Choose != nil:
+		return max(1, *r.Choose)
+	}
+	return 1
+}
+
+// own reports whether the slots have candidates of their own.
+func (r *Request) own() bool { return len(r.Slots) > 0 && r.Slots[0].Actions != nil }
+
+// ownActions are the candidates of all slots, each id once, in the order of the slots.
+func (r *Request) ownActions() []choose.Action {
+	if r.union != nil {
+		return r.union
+	}
+	seen := map[string]int{}
+	for s := range r.Slots {
+		for i, a := range r.Slots[s].Actions {
+			if a.ID == "" {
+				a.ID = fmt.Sprintf("%d/%d", s, i) // refused by checkList
+			}
+			if _, ok := seen[a.ID]; !ok {
+				seen[a.ID] = len(r.union)
+				r.union = append(r.union, a)
+			}
+		}
+	}
+	return r.union
 }
 
 // unit is what a request says of the unit of its model, the zero value for a model without one.
@@ -193,80 +186,4 @@ func (r *Request) context() json.RawMessage {
 		return r.unit.rest
 	}
 	return r.Context
-}
-
-// hash is what makes two requests the same.
-func (r *Request) hash() (h [16]byte) {
-	var b []byte
-	text := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
-	text(string(r.context()))
-	text(string(r.Packed))
-	for _, n := range r.Numbers {
-		b = append(b, 10)
-		text(n.Name)
-		for _, x := range []*float64{n.Min, n.Max, n.Step} {
-			if b = append(b, 0); x != nil {
-				b[len(b)-1] = 1
-				b = binary.LittleEndian.AppendUint64(b, math.Float64bits(*x))
-			}
-		}
-		for _, x := range []*bool{n.Cyclic, n.Log} {
-			switch {
-			case x == nil:
-				b = append(b, 0)
-			case *x:
-				b = append(b, 1)
-			default:
-				b = append(b, 2)
-			}
-		}
-	}
-	for _, a := range r.Actions {
-		b = append(b, 1)
-		text(a.ID)
-		if a.Numbers != nil {
-			b = append(b, 11)
-			for _, n := range a.Numbers {
-				b = append(b, 12)
-				text(n)
-			}
-		}
-		text(string(a.Features))
-		if a.Cost != nil {
-			b = binary.LittleEndian.AppendUint64(append(b, 7), math.Float64bits(*a.Cost))
-		}
-	}
-	for _, id := range r.IDs {
-		b = append(b, 2)
-		text(id)
-	}
-	for _, ok := range r.Available {
-		if b = append(b, 3, 0); ok {
-			b[len(b)-1] = 1
-		}
-	}
-	for _, id := range r.Exclude {
-		b = append(b, 4)
-		text(id)
-	}
-	for _, c := range r.Costs {
-		b = binary.LittleEndian.AppendUint64(append(b, 8), math.Float64bits(c))
-	}
-	if r.Baseline != nil {
-		b = binary.AppendVarint(append(b, 5), int64(*r.Baseline))
-	}
-	if r.Deferred {
-		b = append(b, 6)
-	}
-	if r.unit.path != "" {
-		b = binary.LittleEndian.AppendUint64(append(b, 9), uint64(r.unit.hash))
-	}
-	b = r.appendList(b)
-	text(string(r.Mode))
-	if r.Slot != "" {
-		text(r.Slot)
-	}
-	sum := sha256.Sum256(b)
-	copy(h[:], sum[:])
-	return h
 }

@@ -21,6 +21,11 @@ func checkWork(limit time.Duration, v *choose.Version, r *Request) error {
 			"actions or features, or use a model with fewer members", sizes(v, l.Actions, l.Context, l.Own), forList(r), round(took), limit)}
 }
 
+// listWork is the estimated work of a list: k decisions.
+func (r *Request) listWork(one time.Duration) time.Duration {
+	return time.Duration(r.positions()) * one
+}
+
 // forList says how many positions a list has.
 func forList(r *Request) string {
 	if !r.IsList() {
