@@ -101,6 +101,17 @@ func newGrowing(t *testing.T) *growing {
 	if status, text := g.call(context.Background(), g.nodes[0], "POST", "/v1/models", "", `{"id": "news"}`); status != http.StatusCreated {
 		t.Fatalf("create: %d %s", status, text)
 	}
+	for _, n := range g.nodes { // the others learn of it from the log
+		for since := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+			status, text := g.call(context.Background(), n, "GET", "/v1/models/news", "", "")
+			if status == http.StatusOK {
+				break
+			}
+			if time.Since(since) > time.Minute {
+				t.Fatalf("the model at %s: %d %s", n.name, status, text)
+			}
+		}
+	}
 	return g
 }
 

@@ -165,7 +165,7 @@ func TestExitCodes(t *testing.T) {
 		{term.Misused, "expected a whole number of at most 9223372036854775807", []string{"run", "tour", "--seed", "99999999999999999999999"}},
 		{term.Misused, "fine.toml is a file, expected a directory with the results of troupe run: troupe run ", []string{"share", filepath.Join(dir, "fine.toml")}},
 		{term.Misused, "linucb: optimism needs a finite set or the unit ball, this is a box", []string{"run", filepath.Join(dir, "box.toml")}},
-		{term.Misused, "leave the key out for its default, max(16, 2d), or with a preset of the paper theorem's m", []string{"run", filepath.Join(dir, "m.toml")}},
+		{term.Misused, "leave the key out for its default, max(16, 2d), or with a preset, paper: theorem's m; janz2026: that of its lemmas", []string{"run", filepath.Join(dir, "m.toml")}},
 		{term.Misused, "unknown flag: --nope", []string{"run", "--nope"}},
 		{term.Misused, "exclude each other", []string{"report", out, "--size", "slide", "--no-figures"}},
 		{term.Misused, `did you mean "column"?`, []string{"report", out, "--size", "colum"}},

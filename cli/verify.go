@@ -36,8 +36,8 @@ func verifyCommand(line string) *cobra.Command {
 		Short: "Check the statements of the paper",
 		Long: `Checks the numbered statements of the paper, each as printed and, where that is wrong, as corrected.
 They are identities, sure inequalities on random and adversarial play, probabilities (by an exact
-binomial test), and rates. A printed statement that is false is expected to be refuted. "Not contradicted" is a
-statement that was not refuted, by a check that would not have noticed a fault of ten times the claim.
+binomial test), and rates. A printed statement that is false is expected to be refuted. "Not contradicted" is
+a statement that was not refuted, by a check that would not have noticed a fault of ten times the claim.
 Every check also runs against a planted fault that it must notice.
 
 The findings are written to verify.json and verify.html in the output directory. Exit code 1 when a verdict

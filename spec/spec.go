@@ -169,7 +169,7 @@ func DecodeStruct(into any, raw Raw, path string, skip ...string) error {
 		if f.def != "" && f.value.IsZero() {
 			def := f.def
 			if usual, preset, two := strings.Cut(def, "; "); two {
-				def = usual + ", or with a preset of the paper " + preset
+				def = usual + ", or with a preset, " + preset
 			}
 			return Errorf(Join(path, key), "is %s; leave the key out for its default, %s", Show(raw[key]), def)
 		}

@@ -153,7 +153,7 @@ var numberKinds = []NumberKind{
 	{"bid", "profit of a bid, values log-normal with a heavy tail, 3 segments", false, bidWorld},
 	{"plateau", "a threshold: all above is equally good and costs a little; clicks", false, plateauWorld},
 	{"discount", "a discount in steps of 5 %, two fields whose effects add up, one that does not matter", true, discountWorld},
-	{"lifetime", "a lifetime from 1 s to a day on a log scale: misses cost, and so does what is out of date; 4 services", true, lifetimeWorld},
+	{"lifetime", "a lifetime from 1 s to a day on a log scale: misses cost, old answers too; 4 services", true, lifetimeWorld},
 	{"stock", "a quantity to order for a demand that follows a number of the context", true, stockWorld},
 	{"mixed", "three offers, of which one has no number, in 2 segments; clicks", true, mixedWorld},
 }

@@ -218,7 +218,7 @@ func TestLivePageInBrowser(t *testing.T) {
 	send("made", `{"flor": 1}`)
 	show.until(`document.querySelector("[role=alert]") !== null && document.querySelector("[role=alert]").innerText.includes("flor") && document.querySelector("#id").value === "made"`)
 	send("made", "")
-	show.until(`document.querySelector("h1").innerText === "made" && location.pathname === "/models/made"`)
+	show.until(`document.querySelector("h1").innerText === "made is ready and has not been asked yet." && location.pathname === "/models/made"`)
 	mu.Lock()
 	defer mu.Unlock()
 	messages = slices.DeleteFunc(messages, func(m string) bool { return strings.Contains(m, "status of 422") }) // the wrong field
