@@ -43,5 +43,5 @@ func Example() {
 	// Output:
 	// customer 0 votes [64 0]
 	// customer 1 votes [0 64]
-	// field 1: 80 % of what was found
+	// field 1: 80% of what was found
 }
