@@ -414,3 +414,34 @@ func sendRandom(t *testing.T, seed uint64, n int, counts map[int]int) {
 		t.Errorf("seed %d: the server is not ready: %s; failed %v", seed, h.Reason, h.Failed)
 	}
 }
+
+// TestPlaysNumbers: a model that plays numbers has no place in the answer of a rank: it is refused in words. Its probability was
+// 0/0, which is no JSON.
+func TestPlaysNumbers(t *testing.T) {
+	svc := must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), Wait: time.Minute}))
+	edge := must(api.New(svc, api.Options{Adapters: []api.Adapter{New("shop")}}))
+	defer func() {
+		edge.Close()
+		if err := svc.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	send := func(path, body string) (int, string) {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		edge.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	if status, text := send("/v1/models", `{"id": "shop", "numbers": [{"name": "price", "min": 1, "max": 20}]}`); status != 201 {
+		t.Fatalf("create: %d %s", status, text)
+	}
+	for path, body := range map[string]string{
+		"rank":           `{"actions": [{"id": "a", "features": [{"p": 1}]}, {"id": "b", "features": [{"p": 2}]}]}`,
+		"multislot/rank": `{"actions": [{"id": "a", "features": [{"p": 1}]}, {"id": "b", "features": [{"p": 2}]}], "slots": [{"id": "s", "baselineAction": "a"}]}`,
+	} {
+		if status, text := send("/v1/models/shop/personalizer/v1.0/"+path, body); status != 400 || !strings.Contains(text, "plays numbers") {
+			t.Errorf("%s: %d %s, want 400", path, status, text)
+		}
+	}
+}
