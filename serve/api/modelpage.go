@@ -84,6 +84,7 @@ type modelView struct {
 	earns                   earned
 	Coins                   []coinPage
 	Control                 *controlPage
+	Lists                   *listsPage
 	Actions                 []actionRow
 	MoreActions             int
 	Numbers                 []numberPage
@@ -327,6 +328,11 @@ func (a *modelPages) viewOf(ctx context.Context, m *serve.Model, h *modelHistory
 	v.curve(h, &t, func() *againstUniform { return h.against(ctx, m, &t) })
 	v.Coins = a.coins.pages(ctx, m, h)
 	v.Control = a.pays.page(ctx, m, h)
+	if p, mean, known := listsOf(h, &t); p != nil {
+		if v.Lists = p; len(h.decisions) == 0 {
+			v.CurveLead, v.earns = "This model plays lists; what they earn stands by position below.", earned{known: known, mean: mean, list: true}
+		}
+	}
 	v.Actions, v.MoreActions = actionsOf(h, &t)
 	v.Numbers = numbersOf(h, m, &t)
 	v.Histogram = histogramOf(h)
@@ -380,6 +386,10 @@ func stateOf(m *serve.Model) string {
 
 // readText says what the page looked at.
 func readText(m *serve.Model, h *modelHistory) string {
+	if len(h.decisions) == 0 && len(h.lists) > 0 {
+		return fmt.Sprintf("From the log, entries %s to %s: %s lists of this model. It is the same after a restart.", grouped(h.from),
+			grouped(h.to), grouped(uint64(len(h.lists))))
+	}
 	if len(h.decisions) == 0 {
 		return fmt.Sprintf("No decision of this model is in log entries %s to %s.", grouped(h.from), grouped(h.to))
 	}

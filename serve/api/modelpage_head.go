@@ -11,6 +11,7 @@ import (
 // earned is what the newest decisions say of a model.
 type earned struct {
 	known   bool // there is a final reward
+	list    bool // the model plays lists, and mean is that of a list
 	mean    float64
 	weighed bool      // the log supports a number for uniform play
 	more    *ope.Pair // what the model earns more than uniform play, at every look; nil where nothing is known
@@ -41,6 +42,9 @@ func modelHeadline(m *serve.Model, e *earned, control *controlPage) string {
 	}
 	if !e.known {
 		return name + " has no final reward yet."
+	}
+	if e.list {
+		return fmt.Sprintf("%s earns %s a list.", name, short(e.mean))
 	}
 	s := fmt.Sprintf("%s earns %s a decision", name, short(e.mean))
 	if control != nil {

@@ -64,6 +64,70 @@ type played struct {
 	value, low, high float64
 }
 
+// pastList is a decision of a list, as far as the page shows it.
+type pastList struct {
+	places []*past // by position, each with its action and its rewards
+	slots  []string
+	one    *past // the list itself, where it has one reward
+	hidden int   // positions from here on were not on the screen
+}
+
+// rewarded are the parts of a list that may have rewards.
+func (l *pastList) rewarded() []*past {
+	if l.one != nil {
+		return []*past{l.one}
+	}
+	return l.places[:l.hidden]
+}
+
+// take counts what a record says of a list: the rewards of its positions, or its one reward.
+func (l *pastList) take(r *eventlog.Reward) (late bool) {
+	l.shown(r.Shown)
+	if l.one != nil {
+		return l.one.take(r.Key, r.Y)
+	}
+	for i, p := range r.Positions {
+		if int(p) < len(l.places) {
+			late = l.places[p].take(r.Key, r.Ys[i]) || late
+		}
+	}
+	for _, d := range l.places {
+		d.inactive = false
+	}
+	return late
+}
+
+// shown notes 1 + how many positions were on the screen, 0: nothing is said. The smallest counts.
+func (l *pastList) shown(n uint32) {
+	if n > 0 {
+		l.hidden = min(l.hidden, int(n)-1)
+	}
+}
+
+// take counts a reward, and reports whether it came after the window.
+func (d *past) take(key eventlog.ID, y float64) (late bool) {
+	switch {
+	case d.closed:
+		return true
+	case key != 0 && slices.Contains(d.keys, key), d.rewarded && d.rule.Settles():
+	default:
+		if key != 0 {
+			d.keys = append(d.keys, key)
+		}
+		d.y = d.rule.Fold(d.y, y, !d.rewarded)
+		d.rewarded, d.inactive = true, false
+	}
+	return false
+}
+
+// close ends the window, with the default reward where there is one.
+func (d *past) close(fallback bool, y float64) {
+	d.closed = true
+	if !d.rewarded && fallback && !d.inactive {
+		d.fallback, d.y = true, y
+	}
+}
+
 // what names what a decision played: its action, and its numbers.
 func (d *past) what() string {
 	var parts []string
@@ -101,6 +165,7 @@ type modelHistory struct {
 	from, to  uint64 // the entries that were read
 	first     uint64 // where the model's part of the log begins
 	decisions []*past
+	lists     []*pastList
 	late      int
 	changes   []*serve.LogRecord
 	losses    []string
@@ -119,6 +184,13 @@ type modelHistory struct {
 type step struct {
 	at       serve.LogRecord
 	decision *past
+	list     *pastList
+}
+
+// waiting are the decisions that were read, by their events.
+type waiting struct {
+	decisions map[eventlog.Event]*past
+	lists     map[eventlog.Event]*pastList
 }
 
 // readHistory reads the newest entries of the log of a model. A failure while it reads leaves what was read before.
@@ -144,7 +216,7 @@ func readHistory(ctx context.Context, log serve.RecordService, m *serve.Model, b
 				break
 			}
 			s := h.step(r)
-			if s.decision != nil {
+			if s.decision != nil || s.list != nil {
 				found++
 			}
 			chunk = append(chunk, s)
@@ -167,7 +239,7 @@ func readHistory(ctx context.Context, log serve.RecordService, m *serve.Model, b
 	}
 	h.outside(ctx, log, m)
 	rules := h.rules(m)
-	open := map[eventlog.Event]*past{}
+	open := &waiting{map[eventlog.Event]*past{}, map[eventlog.Event]*pastList{}}
 	for _, chunk := range slices.Backward(chunks) {
 		for i := range chunk {
 			for len(rules) > 1 && rules[1].seq <= chunk[i].at.Seq {
@@ -249,10 +321,14 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 		if h.contexts {
 			d.event = atomsOf(x)
 		}
-		h.keepCandidates(d, x)
 		h.clock, h.costs = max(h.clock, x.Time), h.costs || len(x.Costs) > 0
 		h.controlled = h.controlled || x.Group != eventlog.NoGroup
-		return step{serve.LogRecord{Seq: r.Seq, Event: r.Event}, d}
+		at := serve.LogRecord{Seq: r.Seq, Event: r.Event}
+		if x.List != nil {
+			return step{at: at, list: listOf(d, x.List)}
+		}
+		h.keepCandidates(d, x)
+		return step{at: at, decision: d}
 	case *eventlog.Reward:
 		y := *x
 		y.X, y.Atoms = nil, nil
@@ -262,6 +338,21 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 		h.clock = max(h.clock, x.Time)
 	}
 	return step{at: r}
+}
+
+// listOf is the list of a decision whose first entry d has.
+func listOf(d *past, l *eventlog.List) *pastList {
+	out := &pastList{slots: slices.Clone(l.Slots), hidden: l.K()}
+	for i := range l.K() {
+		one := *d
+		one.action, one.event, one.numbers = l.IDs[i], nil, nil
+		out.places = append(out.places, &one)
+	}
+	if l.Whole {
+		one := *d
+		out.one = &one
+	}
+	return out
 }
 
 // candidateBytes bounds the candidates that are kept of the newest decisions.
@@ -291,41 +382,53 @@ func atomsOf(d *eventlog.Decision) *logged.Event {
 
 // join adds one record, in the order of the log; rule is that of a decision at its place. The decisions of rewards that
 // are older than what was read are not known; such rewards are left out.
-func (h *modelHistory) join(s *step, open map[eventlog.Event]*past, rule serve.Rule) {
+func (h *modelHistory) join(s *step, open *waiting, rule serve.Rule) {
 	if s.decision != nil {
 		s.decision.rule = rule
-		open[s.at.Event] = s.decision
+		open.decisions[s.at.Event] = s.decision
 		h.decisions = append(h.decisions, s.decision)
+		return
+	}
+	if l := s.list; l != nil {
+		for _, d := range append(slices.Clone(l.places), l.rewarded()...) {
+			d.rule = rule
+		}
+		open.lists[s.at.Event] = l
+		h.lists = append(h.lists, l)
 		return
 	}
 	switch r := s.at.Record.(type) {
 	case *eventlog.Activate:
-		if d := open[r.Event]; d != nil {
+		if d := open.decisions[r.Event]; d != nil {
 			d.inactive = false
 		}
-	case *eventlog.Reward:
-		d := open[r.Event]
-		switch {
-		case d == nil:
-		case d.closed:
-			h.late++
-		case r.Key != 0 && slices.Contains(d.keys, r.Key), d.rewarded && d.rule.Settles():
-		default:
-			if r.Key != 0 {
-				d.keys = append(d.keys, r.Key)
+		if l := open.lists[r.Event]; l != nil {
+			l.shown(r.Shown)
+			for _, d := range append(slices.Clone(l.places), l.rewarded()...) {
+				d.inactive = false
 			}
-			d.y = d.rule.Fold(d.y, r.Y, !d.rewarded)
-			d.rewarded, d.inactive = true, false
+		}
+	case *eventlog.Reward:
+		late := false
+		if d := open.decisions[r.Event]; d != nil {
+			late = d.take(r.Key, r.Y)
+		}
+		if l := open.lists[r.Event]; l != nil {
+			late = l.take(r)
+		}
+		if late {
+			h.late++
 		}
 	case *eventlog.Expire:
 		for i := range r.Count {
-			d := open[eventlog.Event{Epoch: r.Event.Epoch, Batch: r.Event.Batch, Index: r.Event.Index + i}]
-			if d == nil || d.model != r.Model || d.closed {
-				continue
+			event := eventlog.Event{Epoch: r.Event.Epoch, Batch: r.Event.Batch, Index: r.Event.Index + i}
+			if d := open.decisions[event]; d != nil && d.model == r.Model && !d.closed {
+				d.close(r.Default, r.Y)
 			}
-			d.closed = true
-			if !d.rewarded && r.Default && !d.inactive {
-				d.fallback, d.y = true, r.Y
+			if l := open.lists[event]; l != nil && l.places[0].model == r.Model && !l.places[0].closed {
+				for _, d := range append(slices.Clone(l.places), l.rewarded()...) {
+					d.close(r.Default, r.Y)
+				}
 			}
 		}
 	case *eventlog.Loss:

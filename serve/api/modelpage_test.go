@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -349,7 +350,7 @@ func TestModelPageJoin(t *testing.T) {
 		rule serve.Rule
 		want [5]float64
 	}{{"first", [5]float64{1, 0.25, 0, 0.5, 0}}, {"sum", [5]float64{1.5, 0.25, 0, 0.5, 0}}, {"last", [5]float64{0.5, 0.25, 0, 0.5, 0}}} {
-		h, open := &modelHistory{}, map[eventlog.Event]*past{}
+		h, open := &modelHistory{}, &waiting{decisions: map[eventlog.Event]*past{}}
 		put := func(r eventlog.Record) { h.join(&step{at: serve.LogRecord{Record: r}}, open, c.rule) }
 		for i := range uint32(5) {
 			h.join(&step{at: serve.LogRecord{Event: event(i)}, decision: &past{model: 7, inactive: i == 4}}, open, c.rule)
@@ -450,4 +451,34 @@ func TestTurns(t *testing.T) {
 	if err := <-entered; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestListsPage: of lists the page says what each earns, by position, by the model's rule, and not that of the first entries alone.
+func TestListsPage(t *testing.T) {
+	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
+	s := must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Log: log, Wait: time.Minute}))
+	e := &edge{API: must(New(s, Options{})), t: t}
+	defer s.Close(context.Background())
+	id := func(model string) string {
+		var d struct {
+			ID string `json:"event_id"`
+		}
+		a := e.do("POST", "/v1/models/"+model+":decide", `{"choose": 3, "actions": [{"id": "a"}, {"id": "b"}, {"id": "c"}]}`)
+		a.want(t, "decide", 200)
+		if err := json.Unmarshal([]byte(a.body), &d); err != nil {
+			t.Fatal(err)
+		}
+		return d.ID
+	}
+	e.do("POST", "/v1/models", `{"id": "news", "reward": {"min": 0, "max": 1}}`).want(t, "create", 201)
+	for i := range 4 { // two earn 1, two 1.25
+		e.do("POST", "/v1/events/"+id("news")+":reward", fmt.Sprintf(`{"values": [1, 0, %v]}`, .25*float64(i%2))).want(t, "reward", 200)
+	}
+	e.do("POST", "/v1/events/"+id("news")+":reward", `{"position": 0, "value": 1, "shown": 2}`).want(t, "one of two", 200)
+	e.do("GET", "/models/news", "").want(t, "page", 200, "<h1>news earns 1.125 a list.</h1>", "5 lists were read; 4 of them have all their rewards, and earned 1.125 each in the mean.",
+		`<th scope="row" class="name">0</th><td>5</td><td>5</td><td>1</td>`, `<th scope="row" class="name">1</th><td>5</td><td>4</td><td>0</td>`,
+		`<th scope="row" class="name">2</th><td>4</td><td>4</td><td>0.125</td>`, "5 lists of this model", "This model plays lists.")
+	e.do("POST", "/v1/models", `{"id": "shelf", "list": {"reward": "list"}}`).want(t, "create", 201)
+	e.do("POST", "/v1/events/"+id("shelf")+":reward", `{"value": 0.5}`).want(t, "reward", 200)
+	e.do("GET", "/models/shelf", "").want(t, "page", 200, "<h1>shelf earns 0.5 a list.</h1>", "A list has one reward here", `<th scope="row" class="name">2</th><td>1</td><td>0</td><td>–</td>`)
 }
