@@ -87,9 +87,17 @@ func (l *lentListener) Close() error {
 	return l.deadline(time.Unix(1, 0))
 }
 
+// deadliner is a listener that ends its Accept at a time.
+type deadliner interface{ SetDeadline(time.Time) error }
+
+var (
+	_ deadliner = (*net.TCPListener)(nil)
+	_ deadliner = (*net.UnixListener)(nil)
+)
+
 // deadline sets the time at which Accept returns. Ports and sockets have one.
 func (l *lentListener) deadline(at time.Time) error {
-	d, ok := l.Listener.(interface{ SetDeadline(time.Time) error })
+	d, ok := l.Listener.(deadliner)
 	if !ok {
 		return fmt.Errorf("a listener of type %T cannot be given back", l.Listener)
 	}

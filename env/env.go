@@ -109,6 +109,16 @@ type Noted interface {
 	Notes() []string
 }
 
+// Listed is implemented by environments whose actions are lists. ListShape says how they are coded, before round 1.
+type Listed interface{ ListShape() bandit.ListShape }
+
+// Numbered is implemented by environments whose actions are numbers. NumberShape says how they are coded, before round 1.
+type Numbered interface{ NumberShape() bandit.NumberShape }
+
+// Examined is implemented by environments of lists that may tell how often each position is examined, from 0 to 1; nil where
+// that depends on the clicks above or on more than the position.
+type Examined interface{ Examination() []float64 }
+
 // Noisy is implemented by environments that know how noisy their rewards are.
 type Noisy interface {
 	// Sigma returns a σ such that the reward minus its mean is σ-subgaussian given the past:

@@ -356,10 +356,15 @@ func (e *listWorld) Sigma() (float64, bool) {
 	return float64(e.k) / 2, true
 }
 
-// ListShape says how lists are coded: policies for lists ask before round 1.
+var (
+	_ Listed   = (*listWorld)(nil)
+	_ Examined = (*listWorld)(nil)
+)
+
+// ListShape implements Listed.
 func (e *listWorld) ListShape() bandit.ListShape { return e.shape }
 
-// Examination is how often each position is examined, nil where it depends on the clicks above or on more than the position.
+// Examination implements Examined.
 func (e *listWorld) Examination() []float64 {
 	switch e.o.Clicks {
 	case "pbm", "repeat", "whole":

@@ -271,7 +271,9 @@ func (e *numberWorld) Dim() int { return e.sets[0].Dim() }
 // Notes implements Noted.
 func (e *numberWorld) Notes() []string { return e.notes }
 
-// NumberShape says how numbers are coded: policies for numbers ask before round 1.
+var _ Numbered = (*numberWorld)(nil)
+
+// NumberShape implements Numbered.
 func (e *numberWorld) NumberShape() bandit.NumberShape { return e.shape }
 
 // Sigma implements Noisy.

@@ -366,15 +366,15 @@ func (h *rehearsal) problem(world bandit.Environment, e int, key rng.Key) policy
 		Horizon: h.x.HorizonOf(e),
 		Init:    key.Stream(rng.Init),
 	}
-	if l, ok := world.(interface{ ListShape() bandit.ListShape }); ok {
+	if l, ok := world.(env.Listed); ok {
 		shape := l.ListShape()
 		p.Lists = &shape
 	}
-	if l, ok := world.(interface{ NumberShape() bandit.NumberShape }); ok {
+	if l, ok := world.(env.Numbered); ok {
 		shape := l.NumberShape()
 		p.Numbers = &shape
 	}
-	if l, ok := world.(interface{ Examination() []float64 }); ok {
+	if l, ok := world.(env.Examined); ok {
 		p.Examination = l.Examination()
 	}
 	if n, ok := world.(env.Noisy); ok {

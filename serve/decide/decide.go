@@ -33,6 +33,10 @@ func (d *Decider) Decide(ctx context.Context, name string, r *Request) (Decision
 	if err := r.check(&d.opt.Limits); err != nil {
 		return Decision{}, err
 	}
+	if r.NoNumbers && len(v.Compiled.Config.Numbers) > 0 {
+		return Decision{}, fault.Refused(model.Invalid("actions", "", "belong to a model that plays numbers, for which this call has no place; "+
+			"ask with :decide, or make a model without numbers"))
+	}
 	if r.declares(v) {
 		if err := d.declare(ctx, name, v, r); err != nil {
 			return Decision{}, err

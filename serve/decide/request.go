@@ -33,6 +33,8 @@ type Request struct {
 	// Numbers declares the numbers that are played for a model without any, or narrows those that it has for this decision.
 	// Without actions the model's numbers alone are played.
 	Numbers []numbers.Ask
+	// NoNumbers refuses the decision where the model plays numbers: the caller's answer has no place for them.
+	NoNumbers bool
 	// Baseline is the caller's own choice, an index into the candidates as they were given; nil
 	// means 0. Only the modes Apprentice and Shadow look at it.
 	Baseline *int

@@ -70,21 +70,11 @@ func (a *rankCalls) rank(w http.ResponseWriter, r *http.Request, model string) e
 	if err != nil {
 		return err
 	}
-	if len(d.Numbers) > 0 {
-		return playsNumbers()
-	}
 	out := rankAnswer{Ranking: b.ranking(&d), EventID: b.EventID, RewardActionID: d.Action.ID}
 	if out.EventID == "" {
 		out.EventID = d.EventID
 	}
 	return answerJSON(w, http.StatusCreated, out)
-}
-
-// playsNumbers refuses the answer of a model that plays numbers. The decision is in its log and waits for no reward of these
-// routes. Only the decision says that it has numbers: to ask for the configuration first would cost every call.
-func playsNumbers() error {
-	return refuse("actions", "belong to a model that plays numbers, for which these routes have no place; ask with :decide, or "+
-		"make a model without numbers")
 }
 
 // playsBaseline reports whether a model may play a baseline.
@@ -132,7 +122,7 @@ func (b *rankBody) request(ctx context.Context, edge api.Edge, keyed bool) (serv
 	}
 	req := serve.DecideRequest{
 		Context: notNull(b.ContextFeatures), Exclude: b.ExcludedActions, Deferred: b.DeferActivation,
-		IdempotencyKey: b.EventID, Explain: true, Caller: edge.Caller(ctx),
+		IdempotencyKey: b.EventID, Explain: true, NoNumbers: true, Caller: edge.Caller(ctx),
 	}
 	for i, x := range b.Actions {
 		if x.ID == "" {

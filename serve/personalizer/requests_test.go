@@ -444,4 +444,7 @@ func TestPlaysNumbers(t *testing.T) {
 			t.Errorf("%s: %d %s, want 400", path, status, text)
 		}
 	}
+	if m := must(svc.GetModel(t.Context(), "shop")); m.Counts.Decisions != 0 {
+		t.Errorf("%d refused decisions were recorded", m.Counts.Decisions)
+	}
 }

@@ -130,9 +130,6 @@ func (a *slotCalls) rank(w http.ResponseWriter, r *http.Request, model string) e
 		if err != nil {
 			return err
 		}
-		if len(d.Numbers) > 0 {
-			return playsNumbers()
-		}
 		taken[d.Action.Index] = true
 		out.Slots = append(out.Slots, slotAnswer{slot.ID, d.Action.ID})
 	}
