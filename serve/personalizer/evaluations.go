@@ -246,6 +246,10 @@ func (a *evaluationCalls) evaluate(job *evaluationJob) (results []policyResult, 
 			j.Skipped["the reward may still come"]++
 			continue
 		}
+		if d.Record.List != nil || len(d.Record.Numbers) > 0 {
+			j.Skipped["a list, or a number, which has no place in these results"]++
+			continue
+		}
 		d.Record.Full = nil // the features of the candidates
 		x, err := j.Event(d.Decided)
 		if err != nil {

@@ -385,3 +385,22 @@ func TestEvaluationFails(t *testing.T) {
 		}
 	}
 }
+
+// TestEvaluationLeavesLists: lists and numbers of the same model are left out, with a note; they would count as their first entry.
+func TestEvaluationLeavesLists(t *testing.T) {
+	e, s, now := newClocked(t)
+	actions := []serve.Action{{ID: "a"}, {ID: "b"}, {ID: "c"}}
+	two := 2
+	for range 3 {
+		d := must(s.Decide(t.Context(), "shop", serve.DecideRequest{Actions: actions, Choose: &two}))
+		must(s.Reward(t.Context(), serve.RewardRequest{EventID: d.EventID, Values: []float64{1, 1}}))
+	}
+	e.do("POST", "/personalizer/v1.0/rank", `{"actions":[{"id":"a","features":[{"p":1}]},{"id":"b","features":[{"p":2}]}],"eventId":"one"}`).want(t, "rank", 201)
+	e.do("POST", "/personalizer/v1.0/events/one/reward", `{"value":0.5}`).want(t, "reward", 204)
+	now.Add(int64(time.Hour))
+	must(s.Expire(t.Context()))
+	out := e.evaluated(t, "2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z")
+	if text := fmt.Sprintf("%+v", out); !strings.Contains(text, "3 left out: a list, or a number") {
+		t.Errorf("%s", text)
+	}
+}
