@@ -477,7 +477,7 @@ func TestListsPage(t *testing.T) {
 	e.do("POST", "/v1/events/"+id("news")+":reward", `{"position": 0, "value": 1, "shown": 2}`).want(t, "one of two", 200)
 	e.do("GET", "/models/news", "").want(t, "page", 200, "<h1>news earns 1.125 a list.</h1>", "5 lists were read; 4 of them have all their rewards, and earned 1.125 each in the mean.",
 		`<th scope="row" class="name">0</th><td>5</td><td>5</td><td>1</td>`, `<th scope="row" class="name">1</th><td>5</td><td>4</td><td>0</td>`,
-		`<th scope="row" class="name">2</th><td>4</td><td>4</td><td>0.125</td>`, "5 lists of this model", "This model plays lists.")
+		`<th scope="row" class="name">2</th><td>4</td><td>4</td><td>0.125</td>`, "5 lists of this model", "This model plays lists.", "Those of lists are in the export of the log.", "Those of lists are not shown here.")
 	e.do("POST", "/v1/models", `{"id": "shelf", "list": {"reward": "list"}}`).want(t, "create", 201)
 	e.do("POST", "/v1/events/"+id("shelf")+":reward", `{"value": 0.5}`).want(t, "reward", 200)
 	e.do("GET", "/models/shelf", "").want(t, "page", 200, "<h1>shelf earns 0.5 a list.</h1>", "A list has one reward here", `<th scope="row" class="name">2</th><td>1</td><td>0</td><td>–</td>`)
