@@ -93,6 +93,7 @@ finished is reported. Exit code 1 when a call failed.`,
   troupe load --url http://127.0.0.1:8081,http://127.0.0.1:8082,http://127.0.0.1:8083
   troupe load --data pendigits.arff --model digits
   troupe load --stream segments --rounds 3000 --worlds 5 --model first
+  troupe load --stream lists --worlds 3 --model shelf
   troupe load --stream prices --worlds 3 --model shop
   troupe load --stream clicks7 --client ones --window 5s --model successes`,
 		Args: term.Arguments(0, 0),
@@ -107,8 +108,8 @@ finished is reported. Exit code 1 when a call failed.`,
 				}
 				return stream(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &f)
 			case f.stream.kind != "":
-				if kind, ok := f.stream.numberKind(); ok {
-					return loadNumbers(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &f, kind)
+				if kind, ok := f.stream.possibleKind(); ok {
+					return loadPossible(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &f, kind)
 				}
 				return loadWorlds(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &f)
 			}
@@ -140,7 +141,7 @@ func (f *flags) add(fl *pflag.FlagSet) {
 		"this machine; - for none")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	s := &f.stream
-	fl.StringVar(&s.kind, "stream", "", "requests like those of an application, by name (above)")
+	fl.StringVar(&s.kind, "stream", "", "requests like those of an application, such as segments, lists or prices (--help lists all)")
 	fl.IntVar(&s.rounds, "rounds", 3000, "decisions of a world of --stream")
 	fl.IntVar(&s.worlds, "worlds", 1, "how many worlds of --stream, each on a model of its own")
 	fl.StringVar(&s.data, "data", "", "file whose rows are the requests; the flags below go with it")

@@ -103,6 +103,9 @@ func streamNames() string {
 	for _, k := range worlds.Kinds() {
 		names = append(names, k.Name)
 	}
+	for _, k := range worlds.ListKinds() {
+		names = append(names, k.Name)
+	}
 	for _, k := range worlds.NumberKinds() {
 		names = append(names, k.Name)
 	}
@@ -113,6 +116,10 @@ func streamNames() string {
 func streamList() string {
 	var b strings.Builder
 	for _, k := range worlds.Kinds() {
+		fmt.Fprintf(&b, "\n  %-17s %s", k.Name, k.Doc)
+	}
+	b.WriteString("\nStreams whose decisions are lists, beside a table that decides each position by itself:")
+	for _, k := range worlds.ListKinds() {
 		fmt.Fprintf(&b, "\n  %-17s %s", k.Name, k.Doc)
 	}
 	b.WriteString("\nStreams whose decisions play numbers, beside a table of ten bins:")

@@ -112,7 +112,7 @@ type ListKind struct {
 // ListKinds returns all kinds.
 func ListKinds() []ListKind {
 	return []ListKind{
-		{"pbm", "4 of 10, clicks by position: 1, .55, .35, .2 of an item's", false, pbm(.6, 1, .55, .35, .2)},
+		{"lists", "4 of 10, clicks by position: 1, .55, .35, .2 of an item's", false, pbm(.6, 1, .55, .35, .2)},
 		{"rare", "the same, clicks of 0.5 to 7 %", false, rare},
 		{"flat", "4 of 10, every position is examined", false, pbm(.6, 1, 1, 1, 1)},
 		{"middle", "4 of 10, examination .3, 1, .6, .15", false, pbm(.6, .3, 1, .6, .15)},
@@ -146,6 +146,16 @@ func SelectLists(names []string) ([]ListKind, error) {
 		}
 	}
 	return out, nil
+}
+
+// ListKindOf returns the kind with a name.
+func ListKindOf(name string) (ListKind, bool) {
+	for _, k := range ListKinds() {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return ListKind{}, false
 }
 
 // New returns the world of a seed. Worlds with other seeds are independent.

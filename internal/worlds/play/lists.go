@@ -16,12 +16,6 @@ import (
 	"troupe/rng"
 )
 
-// listPlayer plays worlds of lists.
-type listPlayer interface {
-	play(d *worlds.ListDecision) ([]int, error)
-	learn(d *worlds.ListDecision, list []int, y []float64)
-}
-
 // listEffects is the default model on lists, with the encoder and the floor of a server.
 type listEffects struct {
 	w       *worlds.ListWorld
@@ -39,7 +33,8 @@ func newListEffects(w *worlds.ListWorld, seed uint64) *listEffects {
 		batch: feature.NewAtomBatch(feature.NewAtomEncoder(feature.Limits{})), key: key}
 }
 
-func (p *listEffects) play(d *worlds.ListDecision) ([]int, error) {
+// Decide implements worlds.ListPlayer.
+func (p *listEffects) Decide(d *worlds.ListDecision) ([]int, error) {
 	if err := p.batch.Begin(d.Context.AppendJSON(nil)); err != nil {
 		return nil, err
 	}
@@ -97,7 +92,8 @@ func (p *listEffects) play(d *worlds.ListDecision) ([]int, error) {
 	return list, nil
 }
 
-func (p *listEffects) learn(_ *worlds.ListDecision, list []int, y []float64) {
+// Reward implements worlds.ListPlayer.
+func (p *listEffects) Reward(_ *worlds.ListDecision, list []int, y []float64) error {
 	var entries []effects.Entry
 	var played [][]effects.Atom
 	for l, i := range list {
@@ -109,61 +105,7 @@ func (p *listEffects) learn(_ *worlds.ListDecision, list []int, y []float64) {
 	}
 	p.model.DecidedList(uint64(p.made), p.context, played)
 	p.model.LearnList(uint64(p.made), p.context, entries, p.w.Whole)
-}
-
-// slots is the table of a player that makes each position a decision of its own: by cell, with half of the deviation.
-type slots struct {
-	w          *worlds.ListWorld
-	cells      map[int][2]float64
-	n, sy, syy float64
-	key        rng.Key
-	made       int
-}
-
-func newSlots(w *worlds.ListWorld, seed uint64) *slots {
-	return &slots{w: w, cells: map[int][2]float64{}, key: rng.NewKey(seed).Child("player").Child("slots").At(w.Seed)}
-}
-
-func (p *slots) play(d *worlds.ListDecision) ([]int, error) {
-	draw := p.key.Stream(rng.Select).Round(uint64(p.made))
-	p.made++
-	mean, sd := p.sy/max(p.n, 1), 1.
-	if p.n > 3 {
-		sd = math.Sqrt(max(p.syy/p.n-mean*mean, 1e-9))
-	}
-	n := len(d.Actions)
-	normal := make([]float64, p.w.K*n)
-	draw.Normals(normal, 0)
-	list, from := make([]int, p.w.K), 0
-	for l := range list {
-		to := n
-		if p.w.Sets != nil {
-			to = from + p.w.Sets[l]
-		}
-		best := math.Inf(-1)
-		for i := from; i < to; i++ {
-			if slices.Contains(list[:l], i) {
-				continue
-			}
-			c := p.cells[p.w.Cell(d, i)]
-			if v := (c[1]+mean)/(c[0]+1) + .5*sd/math.Sqrt(c[0]+1)*normal[l*n+i]; v > best {
-				best, list[l] = v, i
-			}
-		}
-		if p.w.Sets != nil {
-			from = to
-		}
-	}
-	return list, nil
-}
-
-func (p *slots) learn(d *worlds.ListDecision, list []int, y []float64) {
-	for l, i := range list {
-		z := y[min(l, len(y)-1)]
-		c := p.cells[p.w.Cell(d, i)]
-		p.cells[p.w.Cell(d, i)] = [2]float64{c[0] + 1, c[1] + z}
-		p.n, p.sy, p.syy = p.n+1, p.sy+z, p.syy+z*z
-	}
+	return nil
 }
 
 // lists plays worlds of lists and prints a table: for each kind the mean share at the marks and the worst world at the
@@ -194,11 +136,11 @@ func (c *config) lists(out io.Writer, names string) error {
 				m := newListEffects(w, seed)
 				before := time.Now()
 				var err error
-				x.model, err = playLists(w, m, c.T, c.marks)
-				x.spent = time.Since(before) / time.Duration(c.T)
+				x.model, err = shares(w, m, c.marks)
+				x.spent = time.Since(before) / time.Duration(c.marks[len(c.marks)-1])
 				if err == nil {
 					w = kinds[k].New(seed)
-					x.table, err = playLists(w, newSlots(w, seed), c.T, c.marks)
+					x.table, err = shares(w, worlds.NewListTable(w, seed), c.marks)
 				}
 				open, nats, _ := m.model.Gate()
 				x.learned = fmt.Sprintf("gate %v %.1f,", open, nats)
@@ -258,21 +200,8 @@ func (c *config) lists(out io.Writer, names string) error {
 	return tab.Flush()
 }
 
-// playLists returns the shares of the possible after so many decisions: (earned − uniform)/(best − uniform).
-func playLists(w *worlds.ListWorld, p listPlayer, T int, marks []int) (out []float64, err error) {
-	var earned, best, uniform float64
-	for t := 1; t <= T; t++ {
-		d := w.Next()
-		list, err := p.play(&d)
-		if err != nil {
-			return nil, err
-		}
-		p.learn(&d, list, w.Pay(&d, list))
-		b, u := w.Bounds(&d)
-		earned, best, uniform = earned+w.Value(&d, list), best+b, uniform+u
-		if slices.Contains(marks, t) {
-			out = append(out, (earned-uniform)/(best-uniform))
-		}
-	}
-	return out, nil
+// shares plays a world and returns the shares of the possible up to each mark.
+func shares(w *worlds.ListWorld, p worlds.ListPlayer, marks []int) (out []float64, err error) {
+	err = worlds.PlayLists(w, p, marks, func(_ int, share, _ float64) { out = append(out, share) })
+	return out, err
 }
