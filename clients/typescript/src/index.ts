@@ -18,6 +18,9 @@ export type ConfigPatch = Schemas["ConfigPatch"];
 export type DecideRequest = Schemas["DecideRequest"];
 export type Decision = Schemas["Decision"];
 export type BatchAnswer = Schemas["BatchAnswer"];
+/** An entry of a list: its propensity is the exact probability of this action at this position. */
+export type ListEntry = Schemas["ListEntry"];
+export type Slot = Schemas["Slot"];
 export type Event = Schemas["EventView"];
 export type Model = Schemas["Model"];
 export type RewardAnswer = Schemas["RewardAnswer"];
@@ -78,6 +81,18 @@ export interface Call {
   signal?: AbortSignal;
 }
 
+/** Which entry of a list a reward is for, by one of position, slot and action, and how many positions were on the screen. */
+export interface OfList {
+  /** From 0. */
+  position?: number;
+  /** Its id. */
+  slot?: string;
+  /** Its id. */
+  action?: string;
+  /** Positions from this one on were not on the screen: they teach nothing and get no default. */
+  shown?: number;
+}
+
 const again = new Set([429, 502, 503, 504, 507]);
 /** Codes of Node's errors of a connection that was not made. */
 const unsent = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"]);
@@ -129,7 +144,10 @@ export class Client {
     await this.#call("DELETE", `/v1/models/${encodeURIComponent(name)}`, undefined, {}, false, call);
   }
 
-  /** Chooses an action. The decision was durable before it was sent. */
+  /**
+   * Chooses an action; with numbers, numbers; with choose or slots a list, whose entries are in list. The decision was durable before it
+   * was sent.
+   */
   decide(model: string, request: DecideRequest, call: Call = {}): Promise<Decision> {
     const headers = { "Idempotency-Key": call.key ?? newKey() };
     return this.#call("POST", `/v1/models/${encodeURIComponent(model)}:decide`, request, headers, true, call);
@@ -142,16 +160,24 @@ export class Client {
     return (await this.#call<Schemas["BatchAnswers"]>("POST", path, { requests }, headers, true, call)).results ?? [];
   }
 
-  /** Pays for a decision, and says what it cost where that is known. */
-  reward(event: string, value: number, call: Call & { cost?: number } = {}): Promise<RewardResult> {
-    const body = { value, key: call.key ?? newKey(), ...(call.cost === undefined ? {} : { cost: call.cost }) };
-    return this.#call("POST", `/v1/events/${encodeURIComponent(event)}:reward`, body, {}, true, call);
+  /** Pays for a decision, or for one entry of a list, and says what it cost where that is known. */
+  reward(event: string, value: number, call: Call & OfList & { cost?: number } = {}): Promise<RewardResult> {
+    const { key, signal, ...more } = call;
+    return this.#reward(event, { ...more, value }, call);
+  }
+
+  /** Pays for each position of a list, from the top. The model then learns at once; positions of the answer has what came of each. */
+  rewardList(event: string, values: number[], call: Call & { shown?: number } = {}): Promise<RewardResult> {
+    return this.#reward(event, call.shown === undefined ? { values } : { values, shown: call.shown }, call);
   }
 
   /** Says what a decision cost, without a reward. */
   cost(event: string, cost: number, call: Call = {}): Promise<RewardResult> {
-    const body = { cost, key: call.key ?? newKey() };
-    return this.#call("POST", `/v1/events/${encodeURIComponent(event)}:reward`, body, {}, true, call);
+    return this.#reward(event, { cost }, call);
+  }
+
+  #reward(event: string, body: Schemas["RewardRequest"], call: Call): Promise<RewardResult> {
+    return this.#call("POST", `/v1/events/${encodeURIComponent(event)}:reward`, { ...body, key: call.key ?? newKey() }, {}, true, call);
   }
 
   /**

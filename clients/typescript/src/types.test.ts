@@ -17,5 +17,13 @@ export async function loop(client: Client): Promise<number> {
   await client.decide("m", { contxt: {} });
   // @ts-expect-error: a new model has no null
   await client.createModel({ id: "m", floor: null });
+  const page: Decision = await client.decide("m", { slots: [{ id: "hero" }, { id: "side", exclude: ["a"] }], actions: [{ id: "a" }, { id: "b" }] });
+  const entry = page.list?.[0];
+  await client.reward(page.event_id, 1, { position: entry?.position ?? 0, shown: 2 });
+  await client.rewardList(page.event_id, [1, 0], { shown: 1 });
+  // @ts-expect-error: a position is a number
+  await client.reward(page.event_id, 1, { position: "hero" });
+  // @ts-expect-error: one value for each position
+  await client.rewardList(page.event_id, 1);
   return kind.length + (d.propensity ? d.propensity.num / d.propensity.den : 0);
 }

@@ -66,6 +66,56 @@ const plays = {
     assert.equal(paid[1].problem.code, "bad_event_id");
     assert.equal((await client.event(batch[0].decision.event_id)).value, 1);
   },
+  async "lists: entries, and rewards by position, slot, action and values"() {
+    await client.createModel({ id: "lists", reward: { rule: "first" } });
+    const actions = ["a", "b", "c", "d"].map((id) => ({ id }));
+    const of = async (d) => (await client.event(d.event_id)).positions;
+    let d = await client.decide("lists", { choose: 3, actions }, { key: "l1" });
+    assert.deepEqual(d.list.map((e) => e.position), [0, 1, 2]);
+    assert.equal(new Set(d.list.map((e) => e.id)).size, 3);
+    assert.ok(d.list.every((e) => actions[e.index].id === e.id && e.propensity.num > 0 && e.propensity.num <= e.propensity.den));
+    assert.equal(d.action, undefined);
+    const again = await client.decide("lists", { choose: 3, actions }, { key: "l1" });
+    assert.ok(again.repeated);
+    assert.deepEqual(again.list, d.list);
+    let paid = await client.rewardList(d.event_id, [0, 1, 0], { shown: 2 });
+    assert.deepEqual(paid.positions.map((p) => p.status), ["accepted", "accepted", "ignored"]);
+    paid = await client.rewardList(d.event_id, [1, 1, 0]);
+    assert.deepEqual(paid.positions.slice(0, 2).map((p) => p.status), ["duplicate", "duplicate"]);
+    assert.deepEqual((await of(d)).map((e) => e.value), [0, 1, undefined]);
+
+    d = await client.decide("lists", { slots: [{ id: "hero" }, { id: "side", exclude: ["d"] }], actions });
+    assert.deepEqual(d.list.map((e) => e.slot), ["hero", "side"]);
+    assert.notEqual(d.list[1].id, "d");
+    assert.equal((await client.reward(d.event_id, 1, { slot: "side" })).status, "accepted");
+    assert.equal((await client.reward(d.event_id, 1, { position: 1 })).status, "duplicate");
+    assert.equal((await client.reward(d.event_id, 0, { action: d.list[0].id, key: "r1" })).status, "accepted");
+    assert.deepEqual((await of(d)).map((e) => e.value), [0, 1]);
+
+    d = await client.decide("lists", { slots: [{ id: "text", actions: [{ id: "t1" }, { id: "t2" }] }, { id: "image", actions: [{ id: "i1" }, { id: "i2" }] }] });
+    assert.ok(d.list[0].id.startsWith("t") && d.list[1].id.startsWith("i"));
+    const batch = await client.rewardBatch([{ event_id: d.event_id, position: 0, value: 1 }, { event_id: d.event_id, slot: "image", value: 0 }]);
+    assert.deepEqual(batch.map((r) => r.result.status), ["accepted", "accepted"]);
+    for (const [field, bad] of [["position", { position: 2 }], ["slot", { slot: "foot" }], ["action", { action: "a" }], ["value", {}]]) {
+      await assert.rejects(client.reward(d.event_id, 1, bad), (e) => e instanceof Problem && e.status === 422 && e.field === field, field);
+    }
+    await assert.rejects(client.rewardList(d.event_id, [1]), (e) => e.status === 422 && e.field === "values");
+    await assert.rejects(client.decide("lists", { choose: 5, actions }), (e) => e.status === 422 && e.field === "choose");
+
+    await client.createModel({ id: "whole", list: { reward: "list" } });
+    d = await client.decide("whole", { choose: 2, actions });
+    assert.equal((await client.reward(d.event_id, 3.5)).status, "accepted");
+    assert.equal((await client.event(d.event_id)).value, 3.5);
+  },
+  async "the body of a reward has what the call names, and nothing else"() {
+    await stub(() => [200, { status: "accepted", seq: 1 }], async (at, seen) => {
+      const c = new Client(at), signal = new AbortController().signal;
+      await c.reward("e", 1, { position: 0, shown: 2, cost: 3, key: "k", signal });
+      await c.rewardList("e", [1, 0], { shown: 0, key: "k" });
+      await c.cost("e", 2, { key: "k" });
+      assert.deepEqual(seen.map((s) => JSON.parse(s.body)), [{ position: 0, shown: 2, cost: 3, value: 1, key: "k" }, { values: [1, 0], shown: 0, key: "k" }, { cost: 2, key: "k" }]);
+    });
+  },
   async "rewards that a server does not take are sent again with their keys"() {
     let takes = 3;
     const answer = (text) => ({ results: JSON.parse(text).rewards.map((r, i) => (i < takes
