@@ -90,9 +90,15 @@ func TestEvaluateServed(t *testing.T) {
 			t.Errorf("%s: %s\n%s", name, got.Log.Format, diff)
 		}
 	}
-	if code := command(t.Context(), []string{"log", "export", web.URL}, &out, &errs); code != 2 || !strings.Contains(errs.String(), "--model NAME is missing") {
+	// The only model of a server needs no name; with two they are named.
+	if got := run(0, "", web.URL, "--target", "uniform", "--json"); cmp.Diff(all.Targets, got.Targets) != "" || *got.Log.Model != "news" {
+		t.Errorf("without a name: %+v", got.Log)
+	}
+	out.Reset()
+	if code := command(t.Context(), []string{"log", "export", web.URL}, &out, &errs); code != 0 || !strings.Contains(out.String(), `"model":"news"`) {
 		t.Errorf("exit %d, %s", code, &errs)
 	}
+	const missing = "--model NAME is missing: http://127.0.0.1:"
 	run(2, "no decision of the model news after entry 22 with a final reward, or with a window that is over", web.URL, "--model", "news",
 		"--target", "news@22", "--json")
 	records := filepath.Join(to, "log.jsonl")
@@ -100,7 +106,19 @@ func TestEvaluateServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(2, "records of GET …/log", records)
-	run(2, "--model NAME is missing", web.URL, "--json")
+	made, err := http.Post(web.URL+"/v1/models", "application/json", strings.NewReader(`{"id": "other"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made.Body.Close(); made.StatusCode != http.StatusCreated {
+		t.Fatal(made.Status)
+	}
+	run(2, missing, web.URL, "--json")
+	run(2, " has news, other", web.URL, "--json")
+	errs.Reset()
+	if code := command(t.Context(), []string{"log", "export", web.URL}, &out, &errs); code != 2 || !strings.Contains(errs.String(), missing) {
+		t.Errorf("exit %d, %s", code, &errs)
+	}
 	run(2, web.URL+": no decision of the model news after entry", web.URL, "--model", "news", "--target", file, "--json")
 	run(2, "there is no such model", web.URL, "--model", "nws", "--json")
 	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "troupe-evaluate-*")); err != nil || len(left) > 0 {

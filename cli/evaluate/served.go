@@ -145,12 +145,12 @@ func (e *evaluation) modelAt(ctx context.Context, name string, seq uint64) (b []
 
 // fetch copies the decisions of a server that runs to a file, with what became of them.
 func (e *evaluation) fetch(ctx context.Context, o *ope.Options) error {
-	if e.in.Model == "" {
-		return term.Misuse(errors.New("--model NAME is missing: a server has several"))
-	}
 	c, err := client.New(e.source, client.Options{Key: e.key})
 	if err != nil {
 		return term.Misuse(err)
+	}
+	if e.in.Model, err = source.ModelOf(ctx, c, e.source, e.in.Model); err != nil {
+		return err
 	}
 	var m struct {
 		Incarnation eventlog.ID `json:"incarnation"`

@@ -225,9 +225,6 @@ func (e *export) write(stdout io.Writer, out string) error {
 
 // fetch copies the decisions of a server that runs.
 func (e *export) fetch(w io.Writer) error {
-	if e.model == "" {
-		return term.Misuse(errors.New("--model NAME is missing: a server has several"))
-	}
 	if e.ignored {
 		return term.Misuse(errors.New("--ignored reads a data directory; of a server that runs " +
 			"GET /v1/models/NAME/log?ignored=true lists them"))
@@ -235,6 +232,9 @@ func (e *export) fetch(w io.Writer) error {
 	c, err := client.New(e.data, client.Options{Key: e.key})
 	if err != nil {
 		return term.Misuse(err)
+	}
+	if e.model, err = source.ModelOf(e.ctx, c, e.data, e.model); err != nil {
+		return err
 	}
 	const most = 100_000_000
 	if e.format == "parquet" {

@@ -1,10 +1,14 @@
 package source
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
+	"troupe/cli/term"
+	"troupe/client"
 	"troupe/eventlog"
 	"troupe/logged"
 	"troupe/serve/candidates"
@@ -12,6 +16,38 @@ import (
 	"troupe/serve/fold"
 	"troupe/serve/joined"
 )
+
+// ModelOf returns the model of a running server that the user means: name, or the only one where the name is empty. With
+// several it lists them.
+func ModelOf(ctx context.Context, c *client.Client, url, name string) (string, error) {
+	if name != "" {
+		return name, nil
+	}
+	var list struct {
+		Models []struct {
+			Name string `json:"name"`
+		} `json:"models"`
+	}
+	if err := c.Get(ctx, "/v1/models", &list); err != nil {
+		return "", term.Misuse(fmt.Errorf("%s: %w", url, err))
+	}
+	switch n := len(list.Models); n {
+	case 0:
+		return "", term.Misuse(fmt.Errorf("%s has no model", url))
+	case 1:
+		return list.Models[0].Name, nil
+	default:
+		const most = 10
+		var names []string
+		for _, m := range list.Models[:min(n, most)] {
+			names = append(names, m.Name)
+		}
+		if n > most {
+			names = append(names, fmt.Sprintf("%d more", n-most))
+		}
+		return "", term.Misuse(fmt.Errorf("--model NAME is missing: %s has %s", url, strings.Join(names, ", ")))
+	}
+}
 
 // Served is a model as a server plays it, a target, with its floor and its groups of equal candidates: NAME@SEQ, or the
 // file of a saved model.
