@@ -15,10 +15,9 @@ import (
 	"troupe/serve"
 )
 
-// numbers plays a world of numbers, one decision and its reward after the other, on a model made by its name. It returns the
-// shares of the way from uniform play to the best numbers after each mark, and after T decisions.
-func (w *wire) numbers(x *worlds.NumberWorld, marks ...int) (shares []float64) {
-	name := fmt.Sprintf("%s-%d", x.Kind, x.Seed)
+// numbers plays a world of numbers, one decision and its reward after the other, on a model made by this name. It returns the
+// shares of the way from uniform play to the best numbers after each mark.
+func (w *wire) numbers(name string, x *worlds.NumberWorld, marks ...int) (shares []float64) {
 	w.post("/v1/models", map[string]any{"id": name}, nil)
 	var asks []serve.NumberAsk
 	for i := range x.Numbers {
@@ -61,19 +60,27 @@ func (w *wire) numbers(x *worlds.NumberWorld, marks ...int) (shares []float64) {
 	return shares
 }
 
-// TestNumbersOverHTTP: a model made by its name learns a price. With TROUPE_RECORD it plays worlds of every kind, as
+// TestNumbersOverHTTP: a model made by its name learns a number, and its page has it. Seeds of models are random, so the test asks for
+// two of three models with a share of .4 after 400 decisions. Of 3,000 models without a server 1% had less than .49 and the worst .34.
+// At p = .003 below the bar the test fails with probability 3p² − 2p³ < 3·10⁻⁵. Three models with rewards of noise had .48, .34 and −.01. With TROUPE_RECORD it plays worlds of every kind, as
 // docs/record/numbers.md says; TROUPE_KINDS and TROUPE_WORLDS (0-7) choose among them.
 func TestNumbersOverHTTP(t *testing.T) {
 	w := newWire(t)
 	if os.Getenv("TROUPE_RECORD") == "" {
-		k := must(worlds.NumberKindOf("prices"))
-		if s := w.numbers(must(k.New(1, 400)), 400)[0]; s < .4 {
-			t.Errorf("the share is %.2f after 400 decisions, expected .4", s)
+		k := must(worlds.NumberKindOf("broad"))
+		var shares []float64
+		for good := 0; good < 2 && len(shares)-good < 2; {
+			s := w.numbers(fmt.Sprint("broad", len(shares)), must(k.New(1, 400)), 400)[0]
+			if shares = append(shares, s); s >= .4 {
+				good++
+			} else if len(shares)-good == 2 {
+				t.Errorf("after 400 decisions the shares of models are %.2f, expected .4 of two in three", shares)
+			}
 		}
-		a := must(http.Get(w.url + "/models/prices-1"))
+		a := must(http.Get(w.url + "/models/broad0"))
 		page := string(must(io.ReadAll(a.Body)))
 		_ = a.Body.Close()
-		for _, part := range []string{`<h2 id="numbers">Numbers</h2>`, "<h3>price</h3>", "18.1 to 20", "What 400 decisions played", `class="name">price `} {
+		for _, part := range []string{`<h2 id="numbers">Numbers</h2>`, "<h3>x</h3>", "0.9 to 1", "What 400 decisions played", `class="name">x `} {
 			if !strings.Contains(page, part) {
 				t.Errorf("the page of the model lacks %q", part)
 			}
@@ -95,7 +102,7 @@ func TestNumbersOverHTTP(t *testing.T) {
 		var mean [3]float64
 		least := 1.
 		for seed := first; seed <= last; seed++ {
-			s := w.numbers(must(k.New(uint64(seed), 2000)), 250, 1000, 2000)
+			s := w.numbers(fmt.Sprintf("%s-%d", k.Name, seed), must(k.New(uint64(seed), 2000)), 250, 1000, 2000)
 			for i := range s {
 				mean[i] += s[i] / float64(last-first+1)
 				sums[i] += s[i]
