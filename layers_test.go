@@ -32,6 +32,7 @@ var layers = map[string]string{
 	"internal/compact":         "",
 	"internal/contract":        "",
 	"internal/golden":          "",
+	"internal/await":           "",
 	"internal/scratch":         "",
 	"internal/secret":          "",
 	"internal/words":           "",

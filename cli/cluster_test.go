@@ -26,35 +26,21 @@ import (
 
 	"troupe/cli/term"
 	"troupe/client"
+	"troupe/internal/await"
 	"troupe/internal/scratch"
 	"troupe/serve"
 	"troupe/serve/fold"
 )
 
-// freePorts returns ports of loopback on which nobody listens, each at most once in a process: a server may listen on it later. They are not among those
-// that the system gives to callers.
-func freePorts(t *testing.T, n int) (ports []string) {
+// freePorts returns ports of loopback for servers that listen later.
+func freePorts(t *testing.T, n int) []string {
 	t.Helper()
-	for len(ports) < n {
-		port := strconv.Itoa(firstPort + int(givenPorts.Add(1))%manyPorts)
-		l, err := net.Listen("tcp", "127.0.0.1:"+port)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.Close()
-		ports = append(ports, port)
+	ports, err := scratch.Ports(n)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return ports
 }
-
-const firstPort, manyPorts = 10_000, 20_000
-
-var givenPorts atomic.Int64 // those of this process begin anywhere: others run at the same time
-
-func init() { givenPorts.Store(rand.Int64N(manyPorts)) }
 
 // realCluster is three processes of this program on loopback.
 type realCluster struct {
@@ -102,7 +88,7 @@ func newRealClusterAt(t *testing.T, hosts [3]string, init ...string) *realCluste
 	t.Cleanup(func() { <-clusters })
 	c := &realCluster{
 		t: t, dir: t.TempDir(), ports: freePorts(t, 6), names: []string{"a", "b", "c"}, procs: make([]*exec.Cmd, 3), up: make([]atomic.Bool, 3),
-		http: &http.Client{Timeout: 20 * time.Second}, hosts: hosts,
+		http: &http.Client{Timeout: await.Limit}, hosts: hosts,
 	}
 	var nodes []string
 	for i, n := range c.names {
@@ -223,7 +209,7 @@ func (c *realCluster) call(i int, method, path string, body, into any) (status i
 // anywhere sends a request to one node after the other until one answers, as a client with patience does. The next
 // node is asked after an error, so an answer that was lost is asked for elsewhere.
 func (c *realCluster) anywhere(ctx context.Context, method, path string, body func() any, into any) (node int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, await.Limit)
 	defer cancel()
 	node = rand.IntN(3)
 	for {
@@ -258,7 +244,7 @@ func (c *realCluster) statusAt(i int) (s clusterStatus) {
 // ready waits until n nodes are ready and one of them leads.
 func (c *realCluster) ready(n int) (leader int) {
 	c.t.Helper()
-	for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+	for note := range await.Tries(c.t) {
 		s := c.status()
 		is := 0
 		for i, x := range s.Nodes {
@@ -272,10 +258,9 @@ func (c *realCluster) ready(n int) (leader int) {
 		if is == n && s.Leader != "" && c.up[leader].Load() {
 			return leader
 		}
-		if time.Since(since) > 2*time.Minute {
-			c.t.Fatalf("%d nodes are ready, want %d: %+v", is, n, s)
-		}
+		note("%d nodes are ready, want %d: %+v", is, n, s)
 	}
+	return leader
 }
 
 // clusterLoad is what callers did and were told.
@@ -324,10 +309,11 @@ func (l *clusterLoad) more(t *testing.T, n int) {
 	t.Helper()
 	have := func() int { l.mu.Lock(); defer l.mu.Unlock(); return len(l.events) }
 	begun := have()
-	for since := time.Now(); have() < begun+n; time.Sleep(5 * time.Millisecond) {
-		if time.Since(since) > 90*time.Second {
-			t.Fatal("the load stands still")
+	for note := range await.Tries(t) {
+		if have() >= begun+n {
+			break
 		}
+		note("the load stands still")
 	}
 }
 
@@ -338,27 +324,34 @@ func (c *realCluster) makeModel() {
 		c.t.Fatal(err)
 	}
 	for i := range c.names {
-		for {
-			if status, err := c.call(i, "GET", "/v1/models/news", nil, nil); err == nil {
-				break
-			} else if status != 404 {
-				c.t.Fatal(err)
-			}
+		c.has(i, "news")
+	}
+}
+
+// has waits until a node has a model: it learns of it from the log.
+func (c *realCluster) has(i int, model string) {
+	c.t.Helper()
+	for note := range await.Tries(c.t) {
+		_, err := c.call(i, "GET", "/v1/models/"+model, nil, nil)
+		if err == nil {
+			return
 		}
+		note("node %s does not have the model %s: %v", c.names[i], model, err)
 	}
 }
 
 // until sends a request to a node until it answers: after a fault an election is not over for all at once.
 func (c *realCluster) until(i int, method, path string, into any) {
 	c.t.Helper()
-	for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+	for note := range await.Tries(c.t) {
 		status, err := c.call(i, method, path, nil, into)
 		if err == nil {
 			return
 		}
-		if status != 503 || time.Since(since) > 30*time.Second {
+		if status != 503 {
 			c.t.Fatal(err)
 		}
+		note("%s %s at %s: %v", method, path, c.names[i], err)
 	}
 }
 
@@ -376,15 +369,13 @@ func (c *realCluster) level() {
 		}
 	}
 	for i := range c.names { // the others' last changes, too
-		for since := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		for note := range await.Tries(c.t) {
 			var m struct{ Paused bool }
 			c.read(i, "/v1/models/news", &m)
 			if !m.Paused {
 				break
 			}
-			if time.Since(since) > time.Minute {
-				c.t.Fatalf("node %s has not applied the end of a pause", c.names[i])
-			}
+			note("node %s has not applied the end of a pause", c.names[i])
 		}
 	}
 }
@@ -476,7 +467,7 @@ func (c *realCluster) run(ctx context.Context, l *clusterLoad, callers int) {
 		for i := range c.names {
 			urls = append(urls, c.url(i))
 		}
-		own, err := client.New(strings.Join(urls, ","), client.Options{HTTP: c.http, Patience: 2 * time.Minute})
+		own, err := client.New(strings.Join(urls, ","), client.Options{HTTP: c.http, Patience: await.Limit})
 		for i := 0; err == nil && ctx.Err() == nil; i++ {
 			key := fmt.Sprintf("%d/client/%d", round, i)
 			var d client.Decision
@@ -526,7 +517,7 @@ func (c *realCluster) run(ctx context.Context, l *clusterLoad, callers int) {
 // teaches the model its default.
 func (c *realCluster) digests(model string) (digests []string) {
 	c.t.Helper()
-	for since := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	for note := range await.Tries(c.t) {
 		var at []uint64
 		digests = nil
 		for i := range c.names {
@@ -540,10 +531,9 @@ func (c *realCluster) digests(model string) (digests []string) {
 		if slices.Min(at) == slices.Max(at) {
 			return digests
 		}
-		if time.Since(since) > time.Minute {
-			c.t.Fatalf("the nodes never say their state of one entry, last of %d", at)
-		}
+		note("the nodes never say their state of one entry, last of %d", at)
 	}
+	return digests
 }
 
 // check compares all nodes with each other and with what callers were told.
@@ -600,7 +590,7 @@ func (c *realCluster) plantState(i int) {
 		c.t.Fatal(err)
 	}
 	c.start(i)
-	for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+	for note := range await.Tries(c.t) {
 		s := c.status()
 		if own := s.Nodes[i]; own.Cluster != nil && own.Cluster.Digest == "differs" && !own.Ready && strings.Contains(own.Reason, "computes its state anew") {
 			var out bytes.Buffer
@@ -610,9 +600,7 @@ func (c *realCluster) plantState(i int) {
 			played(c.t, "differs", out.String)
 			break
 		}
-		if time.Since(since) > 2*time.Minute {
-			c.t.Fatalf("node %s does not see that its state is another one: %+v", c.names[i], s)
-		}
+		note("node %s does not see that its state is another one: %+v", c.names[i], s)
 	}
 	c.kill(i)
 }
@@ -646,10 +634,11 @@ func (c *realCluster) rebuild(i, other int) {
 	}
 	third := 3 - i - other
 	c.kill(third)
-	for since := time.Now(); c.status().Nodes[other].Ready; time.Sleep(50 * time.Millisecond) { // it is alone and says so; the reason is the one that is down
-		if time.Since(since) > time.Minute {
-			c.t.Fatal("a node that is alone stays ready")
+	for note := range await.Tries(c.t) { // it is alone and says so; the reason is the one that is down
+		if !c.status().Nodes[other].Ready {
+			break
 		}
+		note("a node that is alone stays ready")
 	}
 	if code, text := run(command...); code != term.Failed || !strings.Contains(text, c.names[third]+" does not answer") {
 		c.t.Errorf("with another node down: %d, %s", code, text)
@@ -659,15 +648,13 @@ func (c *realCluster) rebuild(i, other int) {
 	}
 	c.start(third)
 	c.ready(2)
-	for since := time.Now(); ; { // its digest is compared within some seconds
+	for note := range await.Tries(c.t) { // its digest is compared within some seconds
 		code, text := run(command...)
 		if code == 0 {
 			c.t.Log(strings.TrimSpace(text))
 			break
 		}
-		if time.Since(since) > 2*time.Minute {
-			c.t.Fatal(text)
-		}
+		note("%s", text)
 	}
 	if _, err := os.Stat(filepath.Join(data, "damaged-1", "log")); err != nil {
 		c.t.Error(err)
@@ -823,7 +810,7 @@ func TestClusterMisuse(t *testing.T) {
 	nodes := fmt.Sprintf("a=127.0.0.1:%s/%s,b=127.0.0.1:%s/%s,c=127.0.0.1:%s/%s", ports[0], ports[3], ports[1], ports[4], ports[2], ports[5])
 	run := func(args ...string) (int, string) {
 		var out bytes.Buffer
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 		defer cancel()
 		code := command(ctx, args, &out, &out)
 		return code, out.String()

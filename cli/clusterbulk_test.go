@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/internal/await"
 	"troupe/serve"
 )
 
@@ -84,12 +85,12 @@ func newBulk(t *testing.T, urls []string, up func(int) bool) *bulk {
 		t.Fatal(status, err)
 	}
 	for i := range urls {
-		for since := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-			if _, err := b.once(t.Context(), i, "GET", "/v1/models/"+b.model, "", nil, nil); err == nil {
+		for note := range await.Tries(t) {
+			_, err := b.once(t.Context(), i, "GET", "/v1/models/"+b.model, "", nil, nil)
+			if err == nil {
 				break
-			} else if time.Since(since) > time.Minute {
-				t.Fatal(err)
 			}
+			note("%v", err)
 		}
 	}
 	return b
@@ -137,7 +138,7 @@ func (b *bulk) once(ctx context.Context, node int, method, path, key string, bod
 
 // until sends a call to one node after the other, begun with node, until one answers and good finds nothing wrong with it.
 func (b *bulk) until(node int, path, key string, body []byte, good func(text []byte) error) (err error) {
-	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(b.t.Context(), await.Limit)
 	defer cancel()
 	for ; ; node = (node + 1) % len(b.urls) {
 		if b.up(node) {
@@ -335,15 +336,8 @@ func (b *bulk) reach() {
 		return
 	}
 	b.t.Helper()
-	have, since := b.acked.Load(), time.Now()
-	for b.acked.Load() < b.goal.Load() && !b.t.Failed() {
-		if now := b.acked.Load(); now > have {
-			have, since = now, time.Now()
-		}
-		if time.Since(since) > 90*time.Second {
-			b.t.Fatal("the load of batches stands still")
-		}
-		time.Sleep(5 * time.Millisecond)
+	for have := b.acked.Load(); have < b.goal.Load() && !b.t.Failed(); have = b.acked.Load() {
+		await.Until(b.t, "the load of batches goes on", func() bool { return b.acked.Load() > have || b.t.Failed() })
 	}
 }
 
@@ -634,14 +628,12 @@ func TestClusterClocks(t *testing.T) {
 		end := background(t, func(ctx context.Context) { c.run(ctx, l, 4) })
 		l.more(t, 20)
 		set(node, by)
-		for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		for note := range await.Tries(t) {
 			s := c.status().Nodes
 			if !s[node].Ready && strings.Contains(s[node].Reason, "clock") && s[(node+1)%3].Ready && s[(node+2)%3].Ready {
 				break
 			}
-			if time.Since(since) > time.Minute {
-				t.Fatalf("the clock of %s is %v off: %+v", c.names[node], by, s)
-			}
+			note("the clock of %s is %v off: %+v", c.names[node], by, s)
 		}
 		l.bulk.reach()
 		for i := range c.names {
@@ -673,9 +665,10 @@ func TestClusterClocks(t *testing.T) {
 	for i := range c.names { // control
 		set(i, day)
 	}
-	for since := time.Now(); open(0) != 0; time.Sleep(100 * time.Millisecond) {
-		if time.Since(since) > time.Minute {
-			t.Fatal("control: all clocks are a day ahead, and the window does not end")
+	for note := range await.Tries(t) {
+		if open(0) == 0 {
+			break
 		}
+		note("control: all clocks are a day ahead, and the window does not end")
 	}
 }

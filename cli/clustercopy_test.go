@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"troupe/cli/term"
+	"troupe/internal/await"
 	"troupe/serve"
 	"troupe/timing"
 )
@@ -136,16 +137,17 @@ func TestClusterCopies(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- p.Wait() }()
-	for running := true; running; { // killed in the middle, with many pairs
+	await.Until(t, "an import is killed in the middle, with many pairs, or ends", func() bool {
+		if strings.Contains(progress.String(), "msg=importing") {
+			_ = p.Process.Kill()
+		}
 		select {
 		case <-ended:
-			running = false
-		case <-time.After(10 * time.Millisecond):
-			if strings.Contains(progress.String(), "msg=importing") {
-				_ = p.Process.Kill()
-			}
+			return true
+		default:
+			return false
 		}
-	}
+	})
 	begun := time.Now()
 	text := run(0, importing...)
 	t.Logf("%d pairs, %v after the restart: %s", pairs, time.Since(begun).Round(100*time.Millisecond), text)
@@ -167,12 +169,12 @@ func TestClusterCopies(t *testing.T) {
 		}
 	}
 	for i := range c.names {
-		for since := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-			if _, n := c.digestOf(i); n == before+len(waiting) {
+		for note := range await.Tries(t) {
+			_, n := c.digestOf(i)
+			if n == before+len(waiting) {
 				break
-			} else if time.Since(since) > time.Minute {
-				t.Fatalf("node %s has learned %d, want %d", c.names[i], n, before+len(waiting))
 			}
+			note("node %s has learned %d, want %d", c.names[i], n, before+len(waiting))
 		}
 	}
 	digest, _ = c.digestOf(0)

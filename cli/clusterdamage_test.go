@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 	"troupe/cli/term"
+	"troupe/internal/await"
 )
 
 // flip changes one bit in the middle of the first block file of a node, which may run.
@@ -68,14 +69,12 @@ func (c *realCluster) metrics(i int) string {
 func (c *realCluster) mended(i int, times uint64) {
 	c.t.Helper()
 	begun := time.Now()
-	for ; ; time.Sleep(20 * time.Millisecond) {
+	for note := range await.Tries(c.t) {
 		n := c.status().Nodes[i]
 		if n.Ready && n.Cluster.Damage == "" && n.Cluster.Repairs == times && n.Cluster.Verified != nil {
 			break
 		}
-		if time.Since(begun) > 2*time.Minute {
-			c.t.Fatalf("node %s, %d repairs: %+v\n%s", c.names[i], times, n, c.logs[i])
-		}
+		note("node %s, %d repairs: %+v\n%s", c.names[i], times, n, c.logs[i])
 	}
 	c.t.Logf("%s is ready with files made anew after %v", c.names[i], time.Since(begun).Round(100*time.Millisecond))
 	var out bytes.Buffer
@@ -118,14 +117,12 @@ func TestClusterDamage(t *testing.T) {
 	same := func(nodes ...int) {
 		t.Helper()
 		for _, i := range nodes {
-			for since := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+			for note := range await.Tries(t) {
 				d, n := c.digestOf(i)
 				if d == digest && n == learned {
 					break
 				}
-				if time.Since(since) > time.Minute {
-					t.Fatalf("node %s has the digest %s after %d updates, it was %s after %d", c.names[i], d, n, digest, learned)
-				}
+				note("node %s has the digest %s after %d updates, it was %s after %d", c.names[i], d, n, digest, learned)
 			}
 			for _, id := range ids {
 				if _, err := c.call(i, "GET", "/v1/events/"+id, nil, nil); err != nil {
@@ -167,10 +164,11 @@ func TestClusterDamage(t *testing.T) {
 	}
 	c.flip(bad)
 	c.start(bad)
-	for since := time.Now(); !strings.Contains(c.logs[bad].String(), "the node starts although its files are damaged"); time.Sleep(20 * time.Millisecond) {
-		if time.Since(since) > time.Minute {
-			t.Fatalf("node %s does not start: %s", c.names[bad], c.logs[bad])
+	for note := range await.Tries(t) {
+		if strings.Contains(c.logs[bad].String(), "the node starts although its files are damaged") {
+			break
 		}
+		note("node %s does not start: %s", c.names[bad], c.logs[bad])
 	}
 	leader := 3 - bad - third
 	c.start(leader)
@@ -180,15 +178,13 @@ func TestClusterDamage(t *testing.T) {
 	same(bad, leader)
 	c.start(third)
 	c.ready(3)
-	for since := time.Now(); ; time.Sleep(20 * time.Millisecond) { // the engine may have cut its files, and have filled them from the other one
+	for note := range await.Tries(t) { // the engine may have cut its files, and have filled them from the other one
 		n := c.status().Nodes[bad]
 		if n.Ready && n.Cluster.Damage == "" {
 			t.Logf("%d repairs in all", n.Cluster.Repairs)
 			break
 		}
-		if time.Since(since) > 2*time.Minute {
-			t.Fatalf("node %s: %+v\n%s", c.names[bad], n, c.logs[bad])
-		}
+		note("node %s: %+v\n%s", c.names[bad], n, c.logs[bad])
 	}
 	c.level()
 	same(0, 1, 2)

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"troupe/internal/await"
 )
 
 var networks atomic.Int64
@@ -165,13 +167,7 @@ func startInNetworks(t *testing.T) (c *realCluster, leader int) {
 		t.Fatal(err)
 	}
 	for i := range c.names {
-		for since := time.Now(); ; time.Sleep(50 * time.Millisecond) { // a node learns of it a moment later
-			if _, err := c.call(i, "GET", "/v1/models/pulse", nil, nil); err == nil {
-				break
-			} else if time.Since(since) > time.Minute {
-				t.Fatal(err)
-			}
-		}
+		c.has(i, "pulse")
 	}
 	return c, leader
 }
@@ -285,14 +281,12 @@ func (l *clusterLoad) tell(t *testing.T, format string, a ...any) {
 // spared waits until a node may be stopped: while another one still takes what it lacks, a majority waits for that one.
 func (c *realCluster) spared(i int) {
 	c.t.Helper()
-	for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+	for note := range await.Tries(c.t) {
 		s := c.status()
 		if slices.Contains(s.MayStop, c.names[i]) {
 			return
 		}
-		if time.Since(since) > 4*time.Minute {
-			c.t.Fatalf("%s may not be stopped: %+v", c.names[i], s)
-		}
+		note("%s may not be stopped: %+v", c.names[i], s)
 	}
 }
 

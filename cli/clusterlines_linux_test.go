@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"troupe/internal/await"
 	"troupe/internal/powerfs"
 	"troupe/internal/scratch"
 )
@@ -159,11 +160,7 @@ func TestClusterAtOnce(t *testing.T) {
 		var status [2]int
 		var tags [2]string
 		for k := range 2 {
-			for since := time.Now(); read((i+k)%3) != etag; { // it has applied the change of before
-				if time.Since(since) > time.Minute {
-					t.Fatalf("node %d has the ETag %s, want %s", (i+k)%3, read((i+k)%3), etag)
-				}
-			}
+			await.Until(t, "a node has applied the change of before", func() bool { return read((i+k)%3) == etag })
 		}
 		var both sync.WaitGroup
 		for k := range 2 {
@@ -176,8 +173,7 @@ func TestClusterAtOnce(t *testing.T) {
 		etag = tags[slices.Index(status[:], 200)]
 	}
 	for i := range 2 { // control
-		for since := time.Now(); read(i) != etag && time.Since(since) < time.Minute; {
-		}
+		await.Until(t, "a node has applied the change of before", func() bool { return read(i) == etag })
 		status := 0
 		if status, etag = patch(i, etag, 0.5+float64(i)/100); status != 200 {
 			t.Fatalf("control: a change with the present ETag: %d", status)
@@ -395,7 +391,7 @@ func TestClusterBits(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- p.Wait() }()
 		others := 0
-		for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		for note := range await.Tries(t) {
 			if _, err := c.call(leader, "POST", "/v1/models/news:decide", map[string]any{"actions": []map[string]any{{"id": "x"}}}, nil); err == nil {
 				others++
 			}
@@ -408,7 +404,8 @@ func TestClusterBits(t *testing.T) {
 				refused++
 				idle()
 			default:
-				if s := c.status().Nodes[bad]; s.Ready && s.Lag == 0 && s.Cluster != nil && s.Cluster.Digest == "agrees" {
+				s := c.status().Nodes[bad]
+				if s.Ready && s.Lag == 0 && s.Cluster != nil && s.Cluster.Digest == "agrees" {
 					idle()
 					c.level()
 					c.equal()
@@ -418,9 +415,7 @@ func TestClusterBits(t *testing.T) {
 					same++
 					break
 				}
-				if time.Since(begun) > time.Minute {
-					t.Fatalf("%s: it is neither ready nor stopped: %+v\n%s", what, c.status(), c.logs[bad].String()[from:])
-				}
+				note("%s: it is neither ready nor stopped: %+v\n%s", what, s, c.logs[bad])
 				continue
 			}
 			break

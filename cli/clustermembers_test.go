@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"troupe/cli/term"
+	"troupe/internal/await"
 )
 
 // growing is a cluster of processes on loopback whose nodes change, and callers that decide and reward at them.
@@ -84,7 +85,7 @@ func newGrowing(t *testing.T) *growing {
 	t.Helper()
 	clusters <- struct{}{}
 	t.Cleanup(func() { <-clusters })
-	g := &growing{t: t, dir: t.TempDir(), began: time.Now(), http: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	g := &growing{t: t, dir: t.TempDir(), began: time.Now(), http: &http.Client{Timeout: await.Limit, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	var says []string
 	for range 3 {
 		n := g.newNode()
@@ -102,14 +103,12 @@ func newGrowing(t *testing.T) *growing {
 		t.Fatalf("create: %d %s", status, text)
 	}
 	for _, n := range g.nodes { // the others learn of it from the log
-		for since := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		for note := range await.Tries(t) {
 			status, text := g.call(context.Background(), n, "GET", "/v1/models/news", "", "")
 			if status == http.StatusOK {
 				break
 			}
-			if time.Since(since) > time.Minute {
-				t.Fatalf("the model at %s: %d %s", n.name, status, text)
-			}
+			note("the model at %s: %d %s", n.name, status, text)
 		}
 	}
 	return g
@@ -172,7 +171,7 @@ func (g *growing) status(n *growingNode) (s clusterStatus) {
 // and no change is under way.
 func (g *growing) await(n *growingNode, size int) {
 	g.t.Helper()
-	for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	for note := range await.Tries(g.t) {
 		s := g.status(n)
 		ready, own, under := 0, false, ""
 		var replicas int
@@ -187,9 +186,7 @@ func (g *growing) await(n *growingNode, size int) {
 		if ready == size && own && len(s.namesSaid()) == size && replicas == size && under == "" {
 			return
 		}
-		if time.Since(since) > 3*time.Minute {
-			g.t.Fatalf("%d nodes are ready, want %d; %d replicas; %s: %+v", ready, size, replicas, under, s)
-		}
+		note("%d nodes are ready, want %d; %d replicas; %s: %+v", ready, size, replicas, under, s)
 	}
 }
 
@@ -330,14 +327,12 @@ func (g *growing) stop(n *growingNode) {
 // stopBy is stop with the file of a node.
 func (g *growing) stopBy(n, by *growingNode) {
 	g.t.Helper()
-	limit := time.Minute
-	if os.Getenv("TROUPE_RECORD") != "" { // a machine that took a name reads a long log
-		limit = 4 * time.Minute
-	}
-	for since := time.Now(); !slices.Contains(g.status(by).MayStop, n.name); time.Sleep(100 * time.Millisecond) {
-		if time.Since(since) > limit {
-			g.t.Fatalf("%s may not be stopped: %+v", n.name, g.status(by))
+	for note := range await.Tries(g.t) { // a machine that took a name reads a long log
+		s := g.status(by)
+		if slices.Contains(s.MayStop, n.name) {
+			break
 		}
+		note("%s may not be stopped: %+v", n.name, s)
 	}
 	g.run(0, "drain", n.name, "--cluster", g.file(by))
 	g.leave(n)
@@ -375,7 +370,7 @@ func (g *growing) remove(n *growingNode) {
 func (g *growing) same() {
 	g.t.Helper()
 	var first string
-	for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+	for note := range await.Tries(g.t) {
 		var all []string
 		for _, n := range g.nodes {
 			var m struct {
@@ -393,9 +388,7 @@ func (g *growing) same() {
 		if strings.HasPrefix(first, want) && !slices.ContainsFunc(all, func(x string) bool { return x != first }) {
 			break
 		}
-		if time.Since(since) > 30*time.Second {
-			g.t.Fatalf("the nodes have %v, callers have %s", all, want)
-		}
+		note("the nodes have %v, callers have %s", all, want)
 	}
 	g.events.Range(func(_, id any) bool {
 		n := g.nodes[rand.IntN(len(g.nodes))]
@@ -426,16 +419,14 @@ func (g *growing) replace(n *growingNode) {
 	n.port, n.callers = ports[0], ports[1]
 	g.mu.Unlock()
 	out := filepath.Join(g.t.TempDir(), "new")
-	for since := time.Now(); ; time.Sleep(100 * time.Millisecond) { // an election after the loss
+	for note := range await.Tries(g.t) { // an election after the loss
 		var text bytes.Buffer
 		code := command(g.t.Context(), []string{"cluster", "replace", n.says(), "--cluster", g.file(by), "--authority",
 			filepath.Join(g.dir, "cluster", authorityDir), "--out", out}, &text, &text)
 		if code == 0 {
 			break
 		}
-		if time.Since(since) > time.Minute {
-			g.t.Fatalf("replace: exit code %d: %s", code, &text)
-		}
+		note("replace: exit code %d: %s", code, &text)
 	}
 	copyFiles(g.t, filepath.Join(out, n.name), g.folder(n), clusterFile, caFile, certFile, keyFile, "keys.json")
 	g.start(n)

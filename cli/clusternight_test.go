@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"troupe/backup"
+	"troupe/internal/await"
 )
 
 // nightRows returns the quotes in the first column of the tables of the guide's section "When something is wrong".
@@ -107,14 +108,12 @@ line:
 // played waits until what ask returns has a quote of the section. TestNightPage looks for its calls.
 func played(t *testing.T, quote string, ask func() string) {
 	t.Helper()
-	for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+	for note := range await.Tries(t) {
 		text := ask()
 		if says(text, quote) {
 			return
 		}
-		if time.Since(since) > 2*time.Minute {
-			t.Fatalf("%q is never said: %s", quote, text)
-		}
+		note("%q is never said: %s", quote, text)
 	}
 }
 
@@ -279,10 +278,12 @@ func (c *realCluster) longNight() (leader int) {
 	c.start(y)
 	leader = c.ready(3)
 	played(c.t, "are made anew from the others since", c.prints(leader))
-	for since := time.Now(); c.status().Nodes[x].Cluster.Damage != ""; time.Sleep(50 * time.Millisecond) {
-		if time.Since(since) > 2*time.Minute {
-			c.t.Fatalf("%+v", c.status())
+	for note := range await.Tries(c.t) {
+		s := c.status()
+		if n := s.Nodes[x]; n.Cluster != nil && n.Cluster.Damage == "" {
+			break
 		}
+		note("%+v", s)
 	}
 	leader = c.ready(3)
 
@@ -351,12 +352,15 @@ func TestClusterNightEverywhere(t *testing.T) {
 		t.Errorf("neither the status nor the metrics name the damage: %s", text)
 	}
 	found := regexp.MustCompile(`entries (\d+) are whole neither here nor at (\w) and (\w); troupe cluster export DIR --until (\d+) `)
-	for since := time.Now(); !found.MatchString(c.prints(leader)()); time.Sleep(50 * time.Millisecond) {
-		if time.Since(since) > 2*time.Minute {
-			t.Fatalf("the entry is not named: %s", c.prints(leader)())
+	until := ""
+	for note := range await.Tries(t) {
+		text := c.prints(leader)()
+		if m := found.FindStringSubmatch(text); m != nil {
+			until = m[4]
+			break
 		}
+		note("the entry is not named: %s", text)
 	}
-	until := found.FindStringSubmatch(c.prints(leader)())[4]
 	c.kill(bad)
 	c.start(bad)
 	if err := c.procs[bad].Wait(); err == nil {
@@ -386,14 +390,16 @@ func TestClusterNightFull(t *testing.T) {
 	decide := func() (int, error) {
 		return c.call(leader, "POST", "/v1/models/news:decideBatch", map[string]any{"requests": requests}, nil)
 	}
-	for since := time.Now(); ; { // also when nothing was written for so long that the node seems to be cut off
+	since := time.Now()
+	for note := range await.Tries(t) { // also when nothing was written for so long that the node seems to be cut off
 		status, err := decide()
 		if status == 507 && time.Since(since) > 10*time.Second {
 			break
 		}
-		if err != nil && status != 503 && status != 507 || time.Since(since) > 2*time.Minute {
+		if err != nil && status != 503 && status != 507 {
 			t.Fatalf("%d, %v", status, err)
 		}
+		note("%d, %v", status, err)
 	}
 	played(t, "the log is full", c.prints(leader))
 	for i := range c.names {
@@ -431,13 +437,11 @@ func TestClusterNightBackup(t *testing.T) {
 		command(ctx, []string{"backup", "--url", c.url(0), "--to", to, "--follow", "--every", "1s", "--keys-file",
 			filepath.Join(c.dir, "cluster", "a", "keys.json")}, &out, &out)
 	})
-	for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	for note := range await.Tries(t) {
 		if d, err := backup.Open(to); err == nil && len(d.Parts()) > 0 {
 			break
 		}
-		if time.Since(since) > time.Minute {
-			t.Fatal("there is no backup")
-		}
+		note("there is no backup")
 	}
 	end()
 	var requests []map[string]any

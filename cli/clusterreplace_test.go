@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"troupe/cli/term"
+	"troupe/internal/await"
 )
 
 // TestClusterReplace: machines are lost for good, one after the other, under load, and another one at another address takes
@@ -64,10 +64,12 @@ func TestClusterReplace(t *testing.T) {
 		c.start(gone)
 		for _, i := range []int{stays, (gone + 2) % 3} {
 			copyFiles(t, filepath.Join(out, c.names[i]), folder(i), clusterFile)
-			for since := time.Now(); !slices.Contains(c.statusAt(gone).MayStop, c.names[i]); time.Sleep(100 * time.Millisecond) {
-				if time.Since(since) > time.Minute {
-					t.Fatalf("%s may not be stopped: %+v", c.names[i], c.statusAt(gone))
+			for note := range await.Tries(t) {
+				s := c.statusAt(gone)
+				if slices.Contains(s.MayStop, c.names[i]) {
+					break
 				}
+				note("%s may not be stopped: %+v", c.names[i], s)
 			}
 			c.drain(i)
 			c.leave(i)

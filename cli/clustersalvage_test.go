@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"troupe/cli/term"
+	"troupe/internal/await"
 )
 
 // TestClusterSalvage: two of three disks are gone for good. A new cluster goes on with what the third one has, after the
@@ -110,11 +111,7 @@ func TestClusterUpBehindEmpty(t *testing.T) {
 			return false
 		}
 		if missing == empty {
-			for since := time.Now(); !serves(up) || !serves(behind); time.Sleep(100 * time.Millisecond) {
-				if time.Since(since) > time.Minute {
-					t.Fatalf("the two that are left do not serve: %+v", g.status(up))
-				}
-			}
+			await.Until(t, "the two that are left serve", func() bool { return serves(up) && serves(behind) })
 		} else {
 			for since := time.Now(); time.Since(since) < 15*time.Second; time.Sleep(200 * time.Millisecond) {
 				if serves(here[0]) || serves(here[1]) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"troupe/internal/await"
 	"troupe/serve"
 )
 
@@ -21,14 +21,12 @@ func TestClusterServesOn(t *testing.T) {
 	x, y := (leader+1)%3, (leader+2)%3
 	knows := func(i, gone int) { // a node sees the loss of another one some seconds later, and may itself be behind before
 		t.Helper()
-		for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		for note := range await.Tries(t) {
 			n := c.status().Nodes[i]
 			if n.Cluster != nil && slices.Equal(serve.MayStop(n.Cluster.Fitness()), []string{c.names[gone]}) {
 				return
 			}
-			if time.Since(since) > 2*time.Minute {
-				t.Fatalf("%s does not know that %s is gone: %+v", c.names[i], c.names[gone], n)
-			}
+			note("%s does not know that %s is gone: %+v", c.names[i], c.names[gone], n)
 		}
 	}
 	tell := func(i int, says string, times int) {
@@ -36,10 +34,11 @@ func TestClusterServesOn(t *testing.T) {
 		if err := c.procs[i].Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
-		for since := time.Now(); strings.Count(c.logs[i].String(), says) < times; time.Sleep(20 * time.Millisecond) {
-			if time.Since(since) > 2*time.Minute {
-				t.Fatalf("%s does not say %q: %s", c.names[i], says, c.logs[i])
+		for note := range await.Tries(t) {
+			if strings.Count(c.logs[i].String(), says) >= times {
+				break
 			}
+			note("%s does not say %q: %s", c.names[i], says, c.logs[i])
 		}
 	}
 	c.kill(x)

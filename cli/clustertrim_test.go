@@ -11,6 +11,7 @@ import (
 
 	"troupe/cli/source"
 	"troupe/eventlog"
+	"troupe/internal/await"
 	"troupe/serve"
 )
 
@@ -39,13 +40,7 @@ func TestClusterTrim(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range c.names {
-		for since := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-			if _, err := c.call(i, "GET", "/v1/models/news", nil, nil); err == nil {
-				break
-			} else if time.Since(since) > time.Minute {
-				t.Fatal(err)
-			}
-		}
+		c.has(i, "news")
 	}
 	each, more := 50, 1 // without keys: a remembered one keeps its decision in the log
 	if os.Getenv("TROUPE_RECORD") != "" {
@@ -98,14 +93,13 @@ func TestClusterTrim(t *testing.T) {
 	}
 	trimmed := func(beyond uint64) (now uint64) {
 		t.Helper()
-		for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		for note := range await.Tries(t) {
 			if now = first(); now > beyond {
 				return now
 			}
-			if time.Since(since) > 2*time.Minute {
-				t.Fatalf("the log begins with %d, and not behind %d:\n%s", now, beyond, run("cluster", "status", "--json", "--cluster", c.file(0)))
-			}
+			note("the log begins with %d, and not behind %d", now, beyond)
 		}
+		return now
 	}
 	work(100, 0, 1, 2)
 	begins := trimmed(1)
@@ -163,14 +157,12 @@ func TestClusterTrim(t *testing.T) {
 	c.level()
 	digest, learned := c.digestOf(0)
 	for i := range c.names {
-		for since := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		for note := range await.Tries(t) {
 			d, n := c.digestOf(i)
 			if d == digest && n == learned {
 				break
 			}
-			if time.Since(since) > 30*time.Second {
-				t.Fatalf("node %s has the digest %s after %d updates, node a %s after %d", c.names[i], d, n, digest, learned)
-			}
+			note("node %s has the digest %s after %d updates, node a %s after %d", c.names[i], d, n, digest, learned)
 		}
 	}
 	if learned != accepted {

@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"troupe/eventlog/eventlogtest"
+	"troupe/internal/await"
 	"troupe/ope"
 	"troupe/serve"
 	"troupe/serve/api"
@@ -154,10 +154,14 @@ func personalizerAgrees(t *testing.T, url string, uniform *ope.Evaluated) {
 	if answer.StatusCode != 201 || at == "" {
 		t.Fatalf("%s: %s, Location %q", url, answer.Status, at)
 	}
-	for deadline := time.Now().Add(time.Minute); got.Status != "completed"; {
-		if got.Status == "failed" || time.Now().After(deadline) {
-			t.Fatalf("the evaluation is %q", got.Status)
+	for note := range await.Tries(t) {
+		if got.Status == "completed" {
+			break
 		}
+		if got.Status == "failed" {
+			t.Fatal("the evaluation failed")
+		}
+		note("the evaluation is %q", got.Status)
 		answer, err := http.Get(strings.TrimSuffix(url, "/v1/models/news/personalizer/v1.0/evaluations") + at)
 		if err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"troupe/cli/term"
+	"troupe/internal/await"
 	"troupe/serve"
 	"troupe/timing"
 )
@@ -405,9 +406,8 @@ func TestTrimmedLog(t *testing.T) {
 		if _, err := s.Decide(ctx, "news", serve.DecideRequest{Actions: []serve.Action{{ID: "a", Features: json.RawMessage("[1,0]")}}}); err != nil {
 			t.Fatal(err)
 		}
-		for s.Health().Lag > 0 { // a decision is answered when it is durable, which is before its window is known
-			time.Sleep(time.Millisecond)
-		}
+		// a decision is answered when it is durable, which is before its window is known
+		await.Until(t, "the decision is applied", func() bool { return s.Health().Lag == 0 })
 		if _, err := s.Expire(ctx); err != nil {
 			t.Fatal(err)
 		}

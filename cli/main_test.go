@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"troupe/cli/term"
+	"troupe/internal/await"
 	"troupe/internal/golden"
 	"troupe/internal/scratch"
 	"troupe/sim"
@@ -89,14 +90,12 @@ func long() bool { return os.Getenv("TROUPE_LONG") != "" }
 // waitFor waits until a file has so many lines, or a word: waitfor FILE LINES, waitfor FILE WORD.
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[1])
-	for range 6000 {
+	if !await.Poll(func() bool {
 		data, failed := os.ReadFile(ts.MkAbs(args[0]))
-		if failed == nil && (err == nil && bytes.Count(data, []byte("\n")) >= want || err != nil && bytes.Contains(data, []byte(args[1]))) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+		return failed == nil && (err == nil && bytes.Count(data, []byte("\n")) >= want || err != nil && bytes.Contains(data, []byte(args[1])))
+	}) {
+		ts.Fatalf("%s has no %s after %v", args[0], args[1], await.Limit)
 	}
-	ts.Fatalf("%s has no %s after a minute", args[0], args[1])
 }
 
 // Every command has an example, and every example starts with the program's name and parses.

@@ -27,6 +27,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
+	"troupe/internal/await"
 	"troupe/serve"
 )
 
@@ -143,13 +144,14 @@ func (c *natsCluster) start(i int) {
 		c.t.Fatal(err)
 	}
 	c.procs[i] = p
-	for since := time.Now(); time.Since(since) < 60*time.Second; time.Sleep(10 * time.Millisecond) { // SIGHUP would end it before
-		if conn, err := net.Dial("tcp", "127.0.0.1:"+c.ports[i]); err == nil {
+	for note := range await.Tries(c.t) { // SIGHUP would end it before
+		conn, err := net.Dial("tcp", "127.0.0.1:"+c.ports[i])
+		if err == nil {
 			conn.Close()
 			return
 		}
+		note("n%d does not listen: %v", i+1, err)
 	}
-	c.t.Fatalf("n%d does not listen", i+1)
 }
 
 func (c *natsCluster) kill(i int) {
@@ -299,53 +301,48 @@ func (s *natsTroupe) call(method, path, key string, body, into any) error {
 // until waits for what /readyz says.
 func (s *natsTroupe) until(ready bool, reason ...string) (h nodeStatus) {
 	s.t.Helper()
-	var err error
-	for since := time.Now(); time.Since(since) < 90*time.Second; time.Sleep(20 * time.Millisecond) {
+	for note := range await.Tries(s.t) {
 		h = nodeStatus{}
-		if err = s.call("GET", "/readyz", "", nil, &h); h.Cluster == nil || h.Ready != ready {
-			continue
+		err := s.call("GET", "/readyz", "", nil, &h)
+		lacks := func(r string) bool { return !strings.Contains(h.Reason, r) }
+		if h.Cluster != nil && h.Ready == ready && !slices.ContainsFunc(reason, lacks) {
+			break
 		}
-		all := true
-		for _, r := range reason {
-			all = all && strings.Contains(h.Reason, r)
-		}
-		if all {
-			return h
-		}
+		note("ready is %v with the reason %q, error %v; want %v and %q", h.Ready, h.Reason, err, ready, reason)
 	}
-	s.t.Fatalf("ready is %v with the reason %q, error %v; want %v and %q", h.Ready, h.Reason, err, ready, reason)
 	return h
 }
 
 // pair decides and rewards, and repeats until both are answered.
 func (s *natsTroupe) pair(key string) (event string) {
 	s.t.Helper()
-	var err error
-	for since := time.Now(); time.Since(since) < 90*time.Second; time.Sleep(20 * time.Millisecond) {
+	for note := range await.Tries(s.t) {
 		var d struct {
 			ID string `json:"event_id"`
 		}
-		if err = s.call("POST", "/v1/models/news:decide", key, map[string]any{"actions": []map[string]any{{"id": "x"}, {"id": "y"}}}, &d); err != nil {
-			continue
+		err := s.call("POST", "/v1/models/news:decide", key, map[string]any{"actions": []map[string]any{{"id": "x"}, {"id": "y"}}}, &d)
+		if err == nil {
+			err = s.call("POST", "/v1/events/"+d.ID+":reward", "", map[string]any{"value": 1}, nil)
 		}
-		if err = s.call("POST", "/v1/events/"+d.ID+":reward", "", map[string]any{"value": 1}, nil); err == nil {
-			return d.ID
+		if err == nil {
+			event = d.ID
+			break
 		}
+		note("no decision: %v", err)
 	}
-	s.t.Fatalf("no decision: %v", err)
-	return ""
+	return event
 }
 
 // again repeats what fails while the servers elect.
 func (c *natsCluster) again(f func() error) {
 	c.t.Helper()
-	var err error
-	for since := time.Now(); time.Since(since) < 90*time.Second; time.Sleep(50 * time.Millisecond) {
-		if err = f(); err == nil {
+	for note := range await.Tries(c.t) {
+		err := f()
+		if err == nil {
 			return
 		}
+		note("%v", err)
 	}
-	c.t.Fatal(err)
 }
 
 // leader returns the number of the server that leads the log.
@@ -552,9 +549,7 @@ func (c *natsCluster) three() {
 	for i := range 12 {
 		key := fmt.Sprint("k", i)
 		if i == 6 {
-			for b.acked.Load() < half && !t.Failed() {
-				time.Sleep(5 * time.Millisecond)
-			}
+			await.Until(t, "half of the batches are answered", func() bool { return b.acked.Load() >= half || t.Failed() })
 			away.Store(true)
 			servers[2].kill()
 			c.kill(1)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 	"troupe/cli/term"
+	"troupe/internal/await"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
@@ -81,14 +82,15 @@ resolver_preload { %s: %s, %s: %s }
 		t.Fatal(err)
 	}
 	o.procs[0] = p
-	for since := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if conn, err := net.Dial("tcp", "127.0.0.1:"+o.ports[0]); err == nil {
+	for note := range await.Tries(t) {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+o.ports[0])
+		if err == nil {
 			conn.Close()
-			return o
-		} else if time.Since(since) > time.Minute {
-			t.Fatal(err)
+			break
 		}
+		note("%v", err)
 	}
+	return o
 }
 
 func (o *operated) write(name, text string) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"troupe/client"
+	"troupe/internal/await"
 )
 
 // TestResident: 1,000 models with 1,000 events each, and the resident memory of the server two minutes after all were laid
@@ -30,11 +31,11 @@ func TestResident(t *testing.T) {
 		_ = server.Wait()
 	}()
 	var url string
-	for url == "" {
+	await.Until(t, "the server is ready", func() bool {
 		text, _ := os.ReadFile(ready)
 		url = strings.TrimSpace(string(text))
-		time.Sleep(20 * time.Millisecond)
-	}
+		return url != ""
+	})
 	c, err := client.New(url, client.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"troupe/internal/await"
 )
 
 func TestPercentFor(t *testing.T) {
@@ -50,17 +51,16 @@ func TestTuneHeap(t *testing.T) {
 	}
 }
 
-// awaitPercent collects garbage until GOGC is the value of a variable, for ten seconds at most, and returns it.
+// awaitPercent collects garbage until GOGC is the value of a variable, and returns it.
 func awaitPercent(variable string) string {
 	gogc := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	percent := ""
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	await.Poll(func() bool {
 		runtime.GC()
 		runtime.Gosched() // for the goroutine of the cleanups
 		metrics.Read(gogc)
-		if percent = strconv.FormatUint(gogc[0].Value.Uint64(), 10); percent == os.Getenv(variable) {
-			break
-		}
-	}
+		percent = strconv.FormatUint(gogc[0].Value.Uint64(), 10)
+		return percent == os.Getenv(variable)
+	})
 	return percent
 }

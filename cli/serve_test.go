@@ -32,6 +32,7 @@ import (
 	"troupe/cli/log"
 	"troupe/cli/term"
 	"troupe/client"
+	"troupe/internal/await"
 	"troupe/internal/scratch"
 	"troupe/internal/worlds"
 )
@@ -81,19 +82,20 @@ func startServer(t *testing.T, data string, args ...string) (url string, logs *l
 		}
 	}
 	t.Cleanup(stop)
-	for range 6000 {
+	for note := range await.Tries(t) {
 		if text, err := os.ReadFile(ready); err == nil && bytes.HasSuffix(text, []byte("\n")) {
-			return strings.TrimSpace(string(text)), logs, stop
+			url = strings.TrimSpace(string(text))
+			break
 		}
 		select {
 		case c := <-code:
 			stopped = true
 			t.Fatalf("the server ended with code %d:\n%s", c, logs)
-		case <-time.After(10 * time.Millisecond):
+		default:
 		}
+		note("the server is not ready:\n%s", logs)
 	}
-	t.Fatalf("the server is not ready after a minute:\n%s", logs)
-	return
+	return url, logs, stop
 }
 
 // need returns the path of a program that Debian has.
@@ -557,13 +559,11 @@ func TestLoadInBatches(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() { // Ctrl-C once it has decided something
-		for ctx.Err() == nil {
+		await.Poll(func() bool {
 			var m struct{ Counts struct{ Decisions int } }
-			if c.Get(ctx, "/v1/models/load", &m) == nil && m.Counts.Decisions > 200 {
-				cancel()
-			}
-			time.Sleep(time.Millisecond)
-		}
+			return ctx.Err() != nil || c.Get(ctx, "/v1/models/load", &m) == nil && m.Counts.Decisions > 200
+		})
+		cancel()
 	}()
 	r = load(ctx, term.Interrupted, "--duration", "1m", "--no-reward", "--fsync", "-")
 	if n := r.Decided(); !r.Interrupted || n == 0 || n >= 24_000 || len(r.Errors) > 0 || r.Fsync != nil || r.Reward.Calls > 0 {

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"troupe/client"
+	"troupe/internal/await"
 )
 
 // Models, keys and certificate are read again on SIGHUP; a file that cannot be read leaves what was.
@@ -42,13 +42,12 @@ func TestReload(t *testing.T) {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		for range 6000 {
+		for note := range await.Tries(t) {
 			if strings.Contains(logs.String(), said) {
 				return
 			}
-			time.Sleep(10 * time.Millisecond)
+			note("the log does not say %q:\n%s", said, logs)
 		}
-		t.Fatalf("the log does not say %q:\n%s", said, logs)
 	}
 	write(models, "[[model]]\nid = \"m\"\ndim = 2\nfloor = 0.3\n[[model]]\nid = \"n\"\n")
 	hangup("models reloaded")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"troupe/internal/await"
+	"troupe/internal/scratch"
 )
 
 // slurmSpec is an experiment whose eight parts take a second or two each.
@@ -53,17 +55,6 @@ func needPrograms(t *testing.T, names ...string) {
 	t.Skip(fault)
 }
 
-// freePort is a port of loopback that nothing listens on.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // slurm is a Slurm of one node, as root, in a directory of its own.
 type slurm struct {
 	t   *testing.T
@@ -98,6 +89,10 @@ func startSlurm(t *testing.T) *slurm {
 	if err := os.WriteFile(munge("key"), key, 0o400); err != nil {
 		t.Fatal(err)
 	}
+	ports, err := scratch.Ports(2)
+	if err != nil {
+		t.Fatal(err)
+	}
 	config := fmt.Sprintf(`ClusterName=t
 SlurmctldHost=%[1]s(127.0.0.1)
 SlurmUser=root
@@ -105,8 +100,8 @@ SlurmdUser=root
 AuthType=auth/munge
 AuthInfo=socket=%[2]s/munge/socket
 CredType=cred/munge
-SlurmctldPort=%[3]d
-SlurmdPort=%[4]d
+SlurmctldPort=%[3]s
+SlurmdPort=%[4]s
 StateSaveLocation=%[2]s/state
 SlurmdSpoolDir=%[2]s/spool
 SlurmctldPidFile=%[2]s/slurmctld.pid
@@ -124,7 +119,7 @@ MpiDefault=none
 ReturnToService=2
 NodeName=%[1]s NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN
 PartitionName=p Nodes=%[1]s Default=YES MaxTime=INFINITE State=UP
-`, host, dir, freePort(t), freePort(t))
+`, host, dir, ports[0], ports[1])
 	if err := os.WriteFile(filepath.Join(dir, "slurm.conf"), []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -182,11 +177,9 @@ func (s *slurm) must(args ...string) string {
 
 func (s *slurm) until(what string, done func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(3 * time.Minute); !done(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			log, _ := os.ReadFile(filepath.Join(s.dir, "slurmctld.log"))
-			s.t.Fatalf("three minutes, and not: %s\n%s", what, log)
-		}
+	if !await.Poll(done) {
+		log, _ := os.ReadFile(filepath.Join(s.dir, "slurmctld.log"))
+		s.t.Fatalf("after %v, and not: %s\n%s", await.Limit, what, log)
 	}
 }
 
@@ -196,28 +189,26 @@ func (s *slurm) state(job string, task int) string {
 	return strings.TrimSpace(string(out))
 }
 
-// kill ends the program of a task of an array with SIGKILL.
-func (s *slurm) kill(task int) {
+// signal sends a signal to the program of a task of an array, and returns false when there is none.
+func (s *slurm) signal(task int, what syscall.Signal) bool {
 	s.t.Helper()
-	s.until("the program of the task was found", func() bool {
-		dirs, err := filepath.Glob("/proc/[0-9]*")
-		if err != nil {
-			s.t.Fatal(err)
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
+		if !bytes.Contains(line, []byte("\x00--shard\x00auto/8\x00")) || !bytes.Contains(env, []byte("SLURM_CONF="+s.dir)) ||
+			!bytes.Contains(env, fmt.Appendf(nil, "SLURM_ARRAY_TASK_ID=%d\x00", task)) {
+			continue
 		}
-		for _, dir := range dirs {
-			line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-			env, _ := os.ReadFile(filepath.Join(dir, "environ"))
-			if !bytes.Contains(line, []byte("\x00--shard\x00auto/8\x00")) || !bytes.Contains(env, []byte("SLURM_CONF="+s.dir)) ||
-				!bytes.Contains(env, fmt.Appendf(nil, "SLURM_ARRAY_TASK_ID=%d\x00", task)) {
-				continue
-			}
-			pid, err := strconv.Atoi(filepath.Base(dir))
-			if err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil {
-				return true
-			}
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err == nil && syscall.Kill(pid, what) == nil {
+			return true
 		}
-		return false
-	})
+	}
+	return false
 }
 
 // same fails unless two runs have the bytes of one.
@@ -252,18 +243,28 @@ func TestSlurm(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := s.must("sbatch", "--parsable", "big.sh")
-	running := func(task int) {
-		s.until(fmt.Sprintf("part %d plays", task), func() bool {
+	// Three parts are stopped once they play, so that none has ended when its turn comes.
+	plays := map[int]bool{1: true, 2: true, 3: true}
+	s.until("three parts play", func() bool {
+		for task := range plays {
 			_, err := os.Stat(filepath.Join(s.dir, "x", "big", "shards", fmt.Sprintf("%d-of-8", task), "manifest.json"))
-			return err == nil && s.state(job, task) == "RUNNING"
-		})
+			if err == nil && s.signal(task, syscall.SIGSTOP) {
+				delete(plays, task)
+			}
+		}
+		return len(plays) == 0
+	})
+	running := func(task int) {
+		s.until(fmt.Sprintf("part %d runs", task), func() bool { return s.state(job, task) == "RUNNING" })
 	}
 	running(1)
 	s.must("scontrol", "requeue", job+"_1")
 	running(2)
 	s.must("scancel", job+"_2")
 	running(3)
-	s.kill(3)
+	if !s.signal(3, syscall.SIGKILL) {
+		t.Fatal("part 3 has ended")
+	}
 	s.until("the array is over", func() bool {
 		out, err := s.command("squeue", "-h", "-j", job).Output()
 		return err != nil || len(bytes.TrimSpace(out)) == 0

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"troupe/internal/await"
 	"troupe/timing"
 )
 
@@ -43,7 +44,7 @@ func TestAskCheck(t *testing.T) {
 		if _, err := nc.Subscribe(checkSubject(what), func(m *nats.Msg) { reads <- m }); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 		done := make(chan error, 1)
 		go func() {
 			_, err := n.askCheck(ctx, what)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/internal/await"
 )
 
 // TestCommitter: many callers, few batches, receipts that are true, both engines.
@@ -558,8 +560,8 @@ func TestLinearizable(t *testing.T) {
 		}})
 		c := eventlogtest.NewCommitter(t, m, eventlog.CommitterOptions{Batch: 200})
 		var mu sync.Mutex
-		start := time.Now()
-		clock := func() int64 { return time.Since(start).Nanoseconds() }
+		var calls atomic.Int64
+		clock := func() int64 { return calls.Add(1) } // the order of calls and returns
 		note := func(op porcupine.Operation) { mu.Lock(); ops = append(ops, op); mu.Unlock() }
 		var wg sync.WaitGroup
 		var ids int64
@@ -572,11 +574,9 @@ func TestLinearizable(t *testing.T) {
 					id := ids
 					mu.Unlock()
 					call := clock()
-					time.Sleep(time.Microsecond)
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+id%5)*4*time.Millisecond)
 					_, err := c.Append(ctx, eventlogtest.Event(id))
 					cancel()
-					time.Sleep(time.Microsecond)
 					switch {
 					case err == nil:
 						note(porcupine.Operation{ClientId: w, Input: input{id, true}, Call: call, Return: clock()})
@@ -596,13 +596,11 @@ func TestLinearizable(t *testing.T) {
 					case <-time.After(3 * time.Millisecond):
 					}
 					call := clock()
-					time.Sleep(time.Microsecond)
 					found, _, err := eventlogtest.Contents(t.Context(), m, 0)
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					time.Sleep(time.Microsecond)
 					ret := clock()
 					for id := range int64(events) {
 						note(porcupine.Operation{ClientId: 10 + r, Input: input{id + 1, false}, Output: len(found[id+1]) == 1, Call: call, Return: ret})
@@ -615,7 +613,7 @@ func TestLinearizable(t *testing.T) {
 		readers.Wait()
 		_ = c.Close(t.Context())
 	})
-	if res := porcupine.CheckOperationsTimeout(model, ops, 20*time.Second); res != porcupine.Ok {
+	if res := porcupine.CheckOperationsTimeout(model, ops, await.Limit); res != porcupine.Ok {
 		t.Errorf("%d operations: %v", len(ops), res)
 	}
 	// The control: an acknowledged event that a later reader does not see.

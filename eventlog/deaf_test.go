@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/internal/await"
 )
 
 // oneWay is a proxy on loopback that holds what comes back from its target while it is held.
@@ -100,19 +101,20 @@ func TestDeaf(t *testing.T) {
 		t.Cleanup(func() { n.Close() })
 		nodes[i] = n
 	}
-	await := func(peers int) {
+	connected := func(peers int) {
 		t.Helper()
-		for since := time.Now(); len(nodes[0].Peers()) != peers || len(nodes[1].Peers()) != peers; time.Sleep(10 * time.Millisecond) {
-			if time.Since(since) > time.Minute {
-				t.Fatalf("the nodes are connected with %v and %v, want %d each", nodes[0].Peers(), nodes[1].Peers(), peers)
+		for note := range await.Tries(t) {
+			if len(nodes[0].Peers()) == peers && len(nodes[1].Peers()) == peers {
+				break
 			}
+			note("the nodes are connected with %v and %v, want %d each", nodes[0].Peers(), nodes[1].Peers(), peers)
 		}
 	}
-	await(1)
+	connected(1)
 	w.hold(true)
 	begun := time.Now()
-	await(0)
+	connected(0)
 	t.Logf("closed after %v", time.Since(begun).Round(10*time.Millisecond))
 	w.hold(false)
-	await(1)
+	connected(1)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"troupe/eventlog/segment"
+	"troupe/internal/await"
 	"troupe/timing"
 )
 
@@ -188,7 +189,7 @@ func TestWalk(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock.Advance(time.Hour)
-	until(func() bool {
+	await.Until(t, "the damage is found", func() bool {
 		clock.Advance(time.Minute)
 		return l.Damaged() != nil
 	})
@@ -235,7 +236,7 @@ func TestFollowKept(t *testing.T) {
 	beside(t)
 	l := must(OpenDisk(t.Context(), t.TempDir(), DiskOptions{MaxBytes: 64 << 20, Reserve: -1}))
 	defer l.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	const n, slowOnes = 100, 5
 	full := func(seq uint64) []byte { return bytes.Repeat([]byte{byte(seq), byte(seq >> 8), 'x'}, 300+int(seq)%50) }

@@ -9,6 +9,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"troupe/internal/await"
 )
 
 // TestGone: a stream that is deleted under a writer is an error that says so, and not silence.
@@ -21,7 +23,7 @@ func TestGone(t *testing.T) {
 	srv.Start()
 	defer srv.WaitForShutdown()
 	defer srv.Shutdown()
-	until(func() bool { return srv.ReadyForConnections(time.Second) })
+	await.Until(t, "the server takes connections", func() bool { return srv.ReadyForConnections(time.Second) })
 	nc := must(nats.Connect("", nats.InProcessServer(srv)))
 	defer nc.Close()
 	l := must(OpenStream(t.Context(), nc, StreamOptions{Create: true, MaxBytes: 1 << 24, Logf: t.Logf}))
@@ -41,7 +43,7 @@ func TestGone(t *testing.T) {
 	if _, _, err := l.Append(try, 0, "c", oneBatch(0, 3, 10)); err == nil || refused(err) {
 		t.Errorf("stored, or refused for certain: %v", err)
 	}
-	until(func() bool { return l.Err() != nil })
+	await.Until(t, "the log has stopped", func() bool { return l.Err() != nil })
 	if !errors.As(l.Err(), new(*GoneError)) {
 		t.Errorf("%v", l.Err())
 	}

@@ -17,6 +17,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/internal/await"
 )
 
 const healed = 40 // entries in the logs of the tests of repairs
@@ -78,14 +79,12 @@ func parts(t *testing.T, all ...func(*testing.T, *trio)) {
 // whole waits until the files of a node are whole and have the entries up to last.
 func (c *trio) whole(i int, last uint64) {
 	c.t.Helper()
-	for since := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	for note := range await.Tries(c.t) {
 		r, err := c.nodes[i].Check()
 		if err == nil && r.Last == last && len(r.Damage) == 0 {
 			return
 		}
-		if time.Since(since) > 3*time.Minute {
-			c.t.Fatalf("the files of node %d: %+v, %v", i, r, err)
-		}
+		note("the files of node %d: %+v, %v", i, r, err)
 	}
 }
 
@@ -113,21 +112,16 @@ func (c *trio) repaired(i int) {
 	}
 }
 
-func (c *trio) tryRepair(i int) error {
-	for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+func (c *trio) tryRepair(i int) (err error) {
+	await.Poll(func() bool {
 		ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second) // an engine that rests does not answer
-		err := c.logs[i].HandOver(ctx)
-		cancel()
-		if err == nil {
+		defer cancel()
+		if err = c.logs[i].HandOver(ctx); err == nil {
 			err = c.nodes[i].Repair(c.t.Context())
 		}
-		if err == nil {
-			return nil
-		}
-		if time.Since(since) > 2*time.Minute {
-			return err
-		}
-	}
+		return err == nil
+	})
+	return err
 }
 
 func flipMiddle(b []byte) []byte { b[len(b)/2] ^= 1; return b }
@@ -151,7 +145,7 @@ func healOthers(t *testing.T, c *trio) {
 	for i := range 3 {
 		c.rot(i, flipMiddle)
 	}
-	for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	for note := range await.Tries(t) {
 		_ = c.logs[bad].HandOver(t.Context())
 		err := c.nodes[bad].Repair(t.Context())
 		var not *eventlog.NotRepairedError
@@ -163,9 +157,7 @@ func healOthers(t *testing.T, c *trio) {
 				MatchString(text) {
 			break
 		}
-		if time.Since(since) > time.Minute {
-			t.Fatal(err)
-		}
+		note("%v", err)
 	}
 	if r, err := c.nodes[bad].Check(); err != nil || len(r.Damage) == 0 || c.nodes[bad].Err() != nil {
 		t.Fatalf("after a repair that was refused: %+v, %v, %v", r, err, c.nodes[bad].Err())
@@ -224,7 +216,7 @@ func healSelf(t *testing.T, c *trio) {
 
 	// The engine does not start with a damaged snapshot of its own group.
 	const group = "_meta_"
-	for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	for note := range await.Tries(t) {
 		c.stop(bad)
 		names, err := filepath.Glob(filepath.Join(c.dirs[bad], "jetstream", "*", "_js_", group, "snapshots", "snap.*"))
 		if err != nil {
@@ -240,9 +232,7 @@ func healSelf(t *testing.T, c *trio) {
 			}
 			break
 		}
-		if time.Since(since) > time.Minute { // it writes one when it stops
-			t.Fatal("the engine has no snapshot")
-		}
+		note("the engine has no snapshot") // it writes one when it stops
 		c.start(bad)
 		c.open(bad)
 	}
@@ -366,7 +356,7 @@ func (c *trio) anyFile(r *rand.Rand, i int) (name string, b []byte) {
 func (c *trio) tryStart(nodes ...int) {
 	c.t.Helper()
 	errs := make([]error, 3)
-	for since := time.Now(); ; {
+	for note := range await.Tries(c.t) {
 		var all sync.WaitGroup
 		for _, i := range nodes {
 			if c.nodes[i] == nil {
@@ -379,9 +369,7 @@ func (c *trio) tryStart(nodes ...int) {
 		if !slices.ContainsFunc(nodes, func(i int) bool { return c.nodes[i] == nil }) {
 			return
 		}
-		if time.Since(since) > 4*time.Minute {
-			c.t.Fatal(errors.Join(errs...))
-		}
+		note("%v", errors.Join(errs...))
 	}
 }
 

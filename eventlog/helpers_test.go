@@ -3,9 +3,6 @@ package eventlog
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"strconv"
 	"sync/atomic"
@@ -13,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"troupe/internal/scratch"
 )
 
 // Tests that need what is not exported are in this package, others in eventlog_test with package
@@ -22,7 +21,6 @@ var (
 	Works   = works
 	Rounds  = rounds
 	Sized   = sized
-	Until   = until
 	Beside  = beside
 	Wide    = wide
 
@@ -88,14 +86,6 @@ func wide() bool {
 	return os.Getenv("TROUPE_LONG") == "" && os.Getenv("TROUPE_RECORD") == "" && !testing.Short()
 }
 
-// until waits for a condition. It has no deadline of its own: a condition that never comes is found by
-// the deadline of the test binary.
-func until(cond func() bool) {
-	for !cond() {
-		time.Sleep(time.Millisecond)
-	}
-}
-
 func event(id int64) Record { return &Activate{Event: Event{1, 1, 0}, Time: id} }
 
 func newCommitter(t failer, l Log, opt CommitterOptions) *Committer {
@@ -153,25 +143,15 @@ func works(t *testing.T, dir string) {
 	}
 }
 
-// nextPort is where freePorts goes on to look. Tests of other packages begin elsewhere.
-var nextPort atomic.Uint32
-
-func init() { nextPort.Store(rand.Uint32N(1 << 16)) }
-
-// freePorts returns addresses on loopback that nobody listens on and that no other call returns soon. Systems take the
-// ports of outgoing connections above them.
+// freePorts returns addresses on loopback for nodes that listen later.
 func freePorts(t *testing.T, n int) (addresses []string) {
 	t.Helper()
-	const from, to = 10_000, 32_000
-	for tries := 0; len(addresses) < n; tries++ {
-		address := fmt.Sprintf("127.0.0.1:%d", from+nextPort.Add(1)%(to-from))
-		l, err := net.Listen("tcp", address)
-		if err == nil {
-			_ = l.Close()
-			addresses = append(addresses, address)
-		} else if tries > to-from {
-			t.Fatal(err)
-		}
+	ports, err := scratch.Ports(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range ports {
+		addresses = append(addresses, "127.0.0.1:"+p)
 	}
 	return addresses
 }

@@ -14,6 +14,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/internal/await"
 )
 
 // member is a node in this process, with a Stream.
@@ -87,7 +88,8 @@ func newMembers(t *testing.T, n int) (all []*member, addresses []string, trio *t
 func (m *member) fit(t *testing.T, names string, gone ...string) {
 	t.Helper()
 	list, said := strings.Split(names, ""), ""
-	for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+	since := time.Now()
+	for note := range await.Tries(t) {
 		waits, err := m.log.Fit(t.Context(), list, gone)
 		if err == nil && waits == "" {
 			t.Logf("%s after %v", names, time.Since(since).Round(100*time.Millisecond))
@@ -97,9 +99,7 @@ func (m *member) fit(t *testing.T, names string, gone ...string) {
 			said = text
 			t.Log(text)
 		}
-		if time.Since(since) > 3*time.Minute {
-			t.Fatalf("%s: %s", names, said)
-		}
+		note("%s: %s", names, said)
 	}
 }
 
@@ -169,14 +169,12 @@ func TestMembers(t *testing.T) {
 		if strings.Join(names, "") != "cde" || err != nil {
 			t.Errorf("%s: the replicas are at %v, error %v", m.name, names, err)
 		}
-		for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		for note := range await.Tries(t) {
 			found, err := m.node.Check()
 			if err == nil && len(found.Damage) == 0 && found.Last >= uint64(stored.Load()) {
 				break
 			}
-			if time.Since(since) > time.Minute {
-				t.Fatalf("%s: the files have %+v, want %d entries, error %v", m.name, found, stored.Load(), err)
-			}
+			note("%s: the files have %+v, want %d entries, error %v", m.name, found, stored.Load(), err)
 		}
 		if err := m.node.InGroup(t.Context()); err != nil {
 			t.Errorf("%s: %v", m.name, err)
@@ -205,17 +203,18 @@ func standing(t *testing.T, entries int) (all []*member, addresses []string, tri
 	}
 	all[3].begin(t, addresses)
 	for _, m := range all {
-		for m.node.GroupSize() != 4 {
-			time.Sleep(10 * time.Millisecond)
-		}
+		await.Until(t, "the engine's own group has 4 servers", func() bool { return m.node.GroupSize() == 4 })
 	}
-	for !all[2].node.Leads() {
+	for note := range await.Tries(t) {
 		for _, m := range all {
 			if m != all[2] {
 				_ = m.node.HandOver(t.Context(), "c") // again, until c leads
 			}
 		}
-		time.Sleep(100 * time.Millisecond)
+		if all[2].node.Leads() {
+			break
+		}
+		note("c does not lead the engine's own group")
 	}
 	for _, m := range all[:2] {
 		m.node.SetMembers(strings.Split("abc", ""), addresses)
@@ -230,14 +229,12 @@ func standing(t *testing.T, entries int) (all []*member, addresses []string, tri
 // whole waits until the files of a node have so many entries.
 func (m *member) whole(t *testing.T, entries uint64) {
 	t.Helper()
-	for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	for note := range await.Tries(t) {
 		info, err := m.node.Check()
 		if err == nil && info.Last >= entries {
 			return
 		}
-		if time.Since(since) > 3*time.Minute {
-			t.Fatalf("%s has %+v, want %d entries, error %v", m.name, info, entries, err)
-		}
+		note("%s has %+v, want %d entries, error %v", m.name, info, entries, err)
 	}
 }
 
@@ -319,7 +316,7 @@ func TestMembersLoss(t *testing.T) {
 	all[1].end()
 	all[2].fit(t, "cde", "b")
 	all[2].end()
-	for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	for note := range await.Tries(t) {
 		err := all[3].node.InGroup(t.Context())
 		var behind map[string]string
 		if err == nil {
@@ -330,9 +327,7 @@ func TestMembersLoss(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if time.Since(since) > 2*time.Minute {
-			t.Fatalf("the engine's own group: %v, %v", err, behind)
-		}
+		note("the engine's own group: %v, %v", err, behind)
 	}
 	appendMany(t, all[4].log, "after", 10)
 }
@@ -346,14 +341,12 @@ func appendMany(t *testing.T, l *eventlog.Stream, name string, n int) {
 		all.Go(func() {
 			for i := range next {
 				var err error
-				for since := time.Now(); time.Since(since) < time.Minute; { // an election
+				if !await.Poll(func() bool { // an election
 					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+					defer cancel()
 					_, _, err = l.Append(ctx, 0, fmt.Sprint(name, i), make([]byte, 1000))
-					if cancel(); err == nil {
-						break
-					}
-				}
-				if err != nil {
+					return err == nil
+				}) {
 					t.Error(err)
 				}
 			}
@@ -382,10 +375,10 @@ func TestBehind(t *testing.T) {
 		c.open(i)
 	}
 	seen := map[string]bool{}
-	until := func(what string, every time.Duration, is func(why string) bool) {
+	until := func(what string, is func(why string) bool) {
 		t.Helper()
 		var last string
-		for since := time.Now(); ; time.Sleep(every) {
+		for note := range await.Tries(t) {
 			replicas, err := c.logs[0].Replicas(t.Context())
 			if err == nil {
 				last = fmt.Sprintf("%+v", replicas)
@@ -403,41 +396,35 @@ func TestBehind(t *testing.T) {
 					return
 				}
 			}
-			if time.Since(since) > 2*time.Minute {
-				t.Fatalf("c is never %s: %s", what, last)
-			}
+			note("c is never %s: %s", what, last)
 		}
 	}
 	whole := func(why string) bool { return why == "" }
 	fit := func(why string, or ...string) { // why, or what begins with one of the others
 		t.Helper()
-		said := ""
-		for since := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		for note := range await.Tries(t) {
 			waits, err := c.logs[0].Fit(t.Context(), []string{"a", "b", "c"}, nil)
 			if err == nil && (waits == why || slices.ContainsFunc(or, func(x string) bool { return strings.HasPrefix(waits, x) })) {
 				return
 			}
-			if time.Since(since) > 2*time.Minute {
-				t.Fatalf("the servers are not as they are to be: %s, want %q", said, why)
-			}
-			said = fmt.Sprint(waits, err)
+			note("the servers are not as they are to be: %s, %v, want %q", waits, err, why)
 		}
 	}
-	until("current", 20*time.Millisecond, whole)
+	until("current", whole)
 	fit("")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	if err := c.logs[2].HandOver(ctx); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
 	for round := 0; round < 10 && !seen["entries behind"]; round++ { // it may take them sooner than it is asked for
 		c.stop(2)
-		until("stopped", 20*time.Millisecond, func(why string) bool { return why == "does not run" })
+		until("stopped", func(why string) bool { return why == "does not run" })
 		// At once; what it lacks of the log counts later. A server whose last word is lost is not heard of.
 		fit("c does not run in the engine's own group", "c was not heard of for ")
 		appendMany(t, c.logs[0], fmt.Sprint("round ", round, " "), 2000)
 		c.start(2)
-		until("current again", time.Millisecond, whole)
+		until("current again", whole)
 		c.open(2)
 	}
 	if !seen["entries behind"] {

@@ -25,6 +25,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"troupe/internal/await"
 )
 
 // oneNode is a node without others, and its log.
@@ -144,10 +146,11 @@ func TestSeenEntry(t *testing.T) {
 func TestOneConnection(t *testing.T) {
 	t.Parallel()
 	nodes := twoNodes(t)
-	for since := time.Now(); len(nodes[0].Peers())*len(nodes[1].Peers()) == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Since(since) > time.Minute {
-			t.Fatal("the nodes are not connected")
+	for note := range await.Tries(t) {
+		if len(nodes[0].Peers())*len(nodes[1].Peers()) != 0 {
+			break
 		}
+		note("the nodes are not connected")
 	}
 	z, err := nodes[0].srv.Load().Routez(&server.RoutezOptions{})
 	if err != nil {
@@ -221,12 +224,12 @@ func TestTurnOfOneThatComesBack(t *testing.T) {
 	t.Parallel()
 	nodes := twoNodes(t)
 	nodes[1].nc.Close()
-	for since := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if _, _, err := nodes[0].askEntries(t.Context(), "b", entriesAsk{}); len(nodes[0].Peers()) > 0 && errors.Is(err, nats.ErrNoResponders) {
+	for note := range await.Tries(t) {
+		_, _, err := nodes[0].askEntries(t.Context(), "b", entriesAsk{})
+		if len(nodes[0].Peers()) > 0 && errors.Is(err, nats.ErrNoResponders) {
 			break
-		} else if time.Since(since) > time.Minute {
-			t.Fatal(err)
 		}
+		note("%v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), fillStart/10)
 	defer cancel()

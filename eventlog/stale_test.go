@@ -4,9 +4,10 @@ import (
 	"context"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"troupe/internal/await"
 )
 
 // staleStream is a stream as a server sees it whose replica has stopped following the leader: it has no entry from one on,
@@ -85,7 +86,7 @@ func TestStaleReplica(t *testing.T) {
 	if err := <-wrote; err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	want := uint64(first)
 	for e, err := range l.Read(ctx, 0, first) {

@@ -10,6 +10,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/internal/await"
 )
 
 // follower applies a log and says how far it is, as a server does.
@@ -97,7 +98,7 @@ func TestManyWriters(t *testing.T) {
 	}
 	want, _ := chain.Rolling()
 	for _, f := range followers {
-		eventlog.Until(func() bool { return f.applied().Seq == want.Seq || len(f.done) > 0 })
+		await.Until(t, "a writer has what the log has, or has ended", func() bool { return f.applied().Seq == want.Seq || len(f.done) > 0 })
 		if got := f.applied(); got != want {
 			t.Errorf("a follower is at %v, the log at %v", got, want)
 		}

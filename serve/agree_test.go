@@ -43,24 +43,24 @@ func begin(t *testing.T, nodes []*Server) {
 	t.Helper()
 	must(nodes[0].CreateModel(t.Context(), vectors("news", 3), ""))
 	for _, s := range nodes {
-		eventually(func() bool { _, err := s.GetModel(t.Context(), "news"); return err == nil })
+		eventually(t, func() bool { _, err := s.GetModel(t.Context(), "news"); return err == nil })
 	}
 }
 
 // later puts the clocks on and waits until every window is closed.
-func later(nodes []*Server, clocks []*nodeClock, by time.Duration) {
+func later(t *testing.T, nodes []*Server, clocks []*nodeClock, by time.Duration) {
 	for _, c := range clocks {
 		c.off.Add(int64(by))
 	}
 	for _, s := range nodes {
-		eventually(func() bool { return s.Health().Open == 0 })
+		eventually(t, func() bool { return s.Health().Open == 0 })
 	}
 }
 
 // trimmed waits until a node has accepted a trim that goes beyond an entry and all have removed what it covers.
 func trimmed(t *testing.T, at *Server, nodes []*Server, beyond uint64) (base uint64) {
 	t.Helper()
-	eventually(func() bool {
+	eventually(t, func() bool {
 		_, err := at.Trim(context.Background())
 		if err != nil && !strings.Contains(err.Error(), "under way") && !strings.Contains(err.Error(), "changed meanwhile") {
 			t.Error(err)
@@ -69,7 +69,7 @@ func trimmed(t *testing.T, at *Server, nodes []*Server, beyond uint64) (base uin
 	})
 	base = at.Health().Cluster.Base
 	for _, s := range nodes {
-		eventually(func() bool { h := s.Health().Cluster; return t.Failed() || h.Base == base && h.Trim == "" })
+		eventually(t, func() bool { h := s.Health().Cluster; return t.Failed() || h.Base == base && h.Trim == "" })
 	}
 	return base
 }
@@ -85,19 +85,19 @@ func TestTrimOfNodes(t *testing.T) {
 	key := DecideRequest{Actions: actions(0, 3, 3), IdempotencyKey: "k"}
 	k := must(nodes[0].Decide(ctx, "news", key))
 	old := pairs(t, nodes, 40)
-	later(nodes, clocks, time.Hour)
+	later(t, nodes, clocks, time.Hour)
 	trimmed(t, nodes[0], nodes, 0)
 	var first uint64 // the entries go a moment after the nodes have agreed
-	eventually(func() bool { first = must(m.Info(ctx, 0)).First; return first > 1 })
+	eventually(t, func() bool { first = must(m.Info(ctx, 0)).First; return first > 1 })
 	if first > k.Seq {
 		t.Fatalf("the log begins with %d, a key needs %d", first, k.Seq)
 	}
 	if again := must(nodes[2].Decide(ctx, "news", key)); again.EventID != k.EventID {
 		t.Fatalf("the key's decision is %+v", again)
 	}
-	later(nodes, clocks, 25*time.Hour)
+	later(t, nodes, clocks, 25*time.Hour)
 	pairs(t, nodes, 20)
-	later(nodes, clocks, time.Hour)
+	later(t, nodes, clocks, time.Hour)
 	base := trimmed(t, nodes[1], nodes, k.Seq)
 	kept := must(nodes[0].Decide(ctx, "news", DecideRequest{Actions: actions(1, 3, 3), MinSeq: base}))
 	info := must(m.Info(ctx, 0))
@@ -170,7 +170,7 @@ func TestTrimOfNodes(t *testing.T) {
 		t.Fatalf("with an empty disk: %+v, %v", nodes[2], err)
 	}
 	pairs(t, nodes, 5)
-	later(nodes, clocks, time.Hour)
+	later(t, nodes, clocks, time.Hour)
 	base = trimmed(t, nodes[2], nodes, base) // also when it never had the base before
 	agree(t, nodes...)
 
@@ -274,9 +274,9 @@ func TestTrimInterrupted(t *testing.T) {
 			start(l, -1)
 			begin(t, nodes)
 			pairs(t, nodes, 30)
-			later(nodes, clocks, time.Hour)
-			eventually(func() bool { _, _ = nodes[1].Trim(ctx); return nodes[1].Health().Cluster.Base > 0 })
-			eventually(l.failed)
+			later(t, nodes, clocks, time.Hour)
+			eventually(t, func() bool { _, _ = nodes[1].Trim(ctx); return nodes[1].Health().Cluster.Base > 0 })
+			eventually(t, l.failed)
 			for _, s := range nodes {
 				if err := s.Close(ctx); err != nil {
 					t.Fatal(err)
@@ -285,7 +285,7 @@ func TestTrimInterrupted(t *testing.T) {
 			start(&stepLog{Memory: m}, 2)
 			base := nodes[0].Health().Cluster.Base
 			for _, s := range nodes {
-				eventually(func() bool { return s.Health().Cluster.Trim == "" })
+				eventually(t, func() bool { return s.Health().Cluster.Trim == "" })
 			}
 			if first := must(m.Info(ctx, 0)).First; base == 0 || first < 2 || first > base+1 {
 				t.Errorf("the log begins with %d, the base is %d", first, base)
@@ -307,7 +307,7 @@ func TestTrimWaits(t *testing.T) {
 	m, nodes, clocks := three(t, trimming(dir))
 	begin(t, nodes)
 	pairs(t, nodes, 30)
-	later(nodes, clocks, time.Hour)
+	later(t, nodes, clocks, time.Hour)
 	propose := func(seen, to uint64, sum byte) fold.Outcome {
 		t.Helper()
 		s := nodes[0]
@@ -322,11 +322,11 @@ func TestTrimWaits(t *testing.T) {
 		t.Errorf("a trim that did not see a change: %v", out)
 	}
 	d := must(nodes[0].Decide(ctx, "news", DecideRequest{Actions: actions(0, 3, 3)}))
-	eventually(func() bool { return nodes[0].progress.applied.Load() >= d.Seq })
+	eventually(t, func() bool { return nodes[0].progress.applied.Load() >= d.Seq })
 	if out := propose(nodes[0].progress.applied.Load(), d.Seq, 1); out != fold.Conflict {
 		t.Errorf("a trim of an open window: %v", out)
 	}
-	later(nodes, clocks, time.Hour)
+	later(t, nodes, clocks, time.Hour)
 	if err := nodes[2].Close(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -334,11 +334,11 @@ func TestTrimWaits(t *testing.T) {
 		t.Fatalf("a trim: %v", out)
 	}
 	for _, s := range nodes[:2] {
-		eventually(func() bool { return strings.Contains(s.Health().Cluster.Trim, "this node computes another base") })
+		eventually(t, func() bool { return strings.Contains(s.Health().Cluster.Trim, "this node computes another base") })
 	}
 	// The next one is right.
-	eventually(func() bool { _, _ = nodes[1].Trim(ctx); return nodes[1].Health().Cluster.Base > 5 })
-	eventually(func() bool {
+	eventually(t, func() bool { _, _ = nodes[1].Trim(ctx); return nodes[1].Health().Cluster.Base > 5 })
+	eventually(t, func() bool {
 		return nodes[0].Health().Cluster.Trim == "the base of entry "+fmt.Sprint(nodes[1].Health().Cluster.Base)+" is not known to be at c"
 	})
 	if first := must(m.Info(ctx, 0)).First; first != 1 {
@@ -351,7 +351,7 @@ func TestTrimWaits(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	nodes[2] = s
 	for _, s := range nodes {
-		eventually(func() bool { return s.Health().Cluster.Trim == "" })
+		eventually(t, func() bool { return s.Health().Cluster.Trim == "" })
 	}
 	if first := must(m.Info(ctx, 0)).First; first == 1 {
 		t.Error("nothing was removed")
@@ -427,7 +427,7 @@ func TestTrimmedImport(t *testing.T) {
 		t.Errorf("a reward for a decision of before: %v", r.Status)
 	}
 	for _, s := range nodes {
-		eventually(func() bool { h := s.Health().Cluster; return h.Base == seq && h.Trim == "" })
+		eventually(t, func() bool { h := s.Health().Cluster; return h.Base == seq && h.Trim == "" })
 		if b := s.fold.Base(); b.Sum != base.Sum || b.Record <= info.Last {
 			t.Errorf("the log names the base %+v", b)
 		}
@@ -439,7 +439,7 @@ func TestTrimmedImport(t *testing.T) {
 		t.Errorf("an empty disk begins with entry %d, the base is that of %d", nodes[2].recovery.Snapshot, seq)
 	}
 	pairs(t, nodes, 30)
-	later(nodes, clocks, time.Hour)
+	later(t, nodes, clocks, time.Hour)
 	trimmed(t, nodes[2], nodes, seq)
 	if list := must(m.Bases(ctx)); len(list) != 1 || list[0].Seq <= seq {
 		t.Errorf("stored are %+v", list)

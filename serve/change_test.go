@@ -179,11 +179,11 @@ func TestChangedNodes(t *testing.T) {
 	_, nodes, _ := three(t)
 	must(nodes[0].CreateModel(t.Context(), DefaultConfig("news"), ""))
 	for _, s := range nodes {
-		eventually(func() bool { _, err := s.GetModel(t.Context(), "news"); return err == nil })
+		eventually(t, func() bool { _, err := s.GetModel(t.Context(), "news"); return err == nil })
 	}
 	turning(t, nodes, 0, 250, 0)
 	turning(t, nodes, 250, 600, 1)
-	eventually(func() bool { return must(nodes[2].GetModel(t.Context(), "news")).Counts.Learned == 600 })
+	eventually(t, func() bool { return must(nodes[2].GetModel(t.Context(), "news")).Counts.Learned == 600 })
 	if got := since(must(nodes[2].GetModel(t.Context(), "news"))); got < 200 {
 		t.Errorf("a change was noticed at decision %d", got)
 	}

@@ -35,21 +35,21 @@ func TestFakeClock(t *testing.T) {
 	if h := s.Health(); h.Open != 1 || h.Awake != 1 || h.Snapshot != 0 || !h.Started.Equal(begin) {
 		t.Fatalf("at the start: %+v", h)
 	}
-	for s.Health().Awake > 0 { // the loop has to look twice, each time a minute later
+	eventually(t, func() bool { // the loop has to look twice, each time a minute later
 		f.Advance(time.Minute)
-		time.Sleep(5 * time.Millisecond)
-	}
+		return s.Health().Awake == 0
+	})
 	if passed := f.Now().Sub(begin); passed < 2*time.Minute || passed < window && s.Health().Open != 1 {
 		t.Errorf("after %v: %+v", passed, s.Health())
 	}
 	f.Advance(window)
-	eventually(func() bool { h := s.Health(); return h.Open == 0 && h.Awake == 0 && h.Snapshot > 0 })
+	eventually(t, func() bool { h := s.Health(); return h.Open == 0 && h.Awake == 0 && h.Snapshot > 0 })
 
 	late := decide()
 	day := f.Now()
 	f.Set(day.Add(window + time.Minute))
 	f.Advance(time.Second)
-	eventually(func() bool { return s.Health().Open == 0 })
+	eventually(t, func() bool { return s.Health().Open == 0 })
 	f.Set(day)
 	if r := must(s.Reward(ctx, RewardRequest{EventID: late, Value: 1})); r.Status != "late" {
 		t.Errorf("after a step back: %+v", r)

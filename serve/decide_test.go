@@ -19,6 +19,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/internal/await"
 	"troupe/policy"
 	"troupe/serve/candidates"
 	"troupe/serve/choose"
@@ -323,13 +324,7 @@ func TestManyAtOnce(t *testing.T) {
 		}
 	}
 	clock.forward(time.Hour)
-	for range 2000 {
-		if must(s.GetModel(ctx, "m")).Counts.Open == 0 {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatal("the windows were not closed")
+	await.Until(t, "the windows are closed", func() bool { return must(s.GetModel(ctx, "m")).Counts.Open == 0 })
 }
 
 // TestBackPressure: more calls than allowed are refused with TooBusy.
@@ -813,9 +808,7 @@ func TestKeyOfUnknownOutcome(t *testing.T) {
 		t.Fatalf("error %v, want an unknown outcome", err)
 	}
 	log.mute.Store(false)
-	for s.stopped() != nil { // until the log has answered; what it stored is not applied, for the gate is closed
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, func() bool { return s.stopped() == nil }) // the log has answered; what it stored is not applied, for the gate is closed
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
 	if d, err := s.Decide(short, "m", r); err == nil {

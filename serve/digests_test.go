@@ -27,7 +27,7 @@ func teach(t *testing.T, at, other *Server, i int) {
 // plant lets a node learn what is in no record. The model must be taught first: until then its policy is laid aside.
 func plant(t *testing.T, s *Server) {
 	t.Helper()
-	eventually(func() bool {
+	eventually(t, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.fold.Named("news").Awake()
@@ -60,11 +60,11 @@ func TestDigests(t *testing.T) {
 	if _, err := nodes[0].CreateModel(ctx, vectors("news", 3), "test"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(func() bool { _, err := nodes[1].GetModel(ctx, "news"); return err == nil })
+	eventually(t, func() bool { _, err := nodes[1].GetModel(ctx, "news"); return err == nil })
 	teach(t, nodes[0], nodes[1], 1)
 	from := nodes[0].Health().Applied
 	for _, s := range all { // at a mark behind the reward
-		eventually(func() bool {
+		eventually(t, func() bool {
 			s.nodes.mu.Lock()
 			defer s.nodes.mu.Unlock()
 			return s.nodes.digests.agreed > from
@@ -82,7 +82,7 @@ func TestDigests(t *testing.T) {
 	teach(t, nodes[0], nodes[1], 3)
 	plant(t, odd)
 	teach(t, nodes[1], nodes[0], 2)
-	eventually(func() bool { return odd.Health().Cluster.Digest == "differs" })
+	eventually(t, func() bool { return odd.Health().Cluster.Digest == "differs" })
 	h := odd.Health()
 	if h.Ready || !strings.Contains(h.Reason, "those of a and b have") {
 		t.Errorf("ready %v: %s", h.Ready, h.Reason)
@@ -92,8 +92,8 @@ func TestDigests(t *testing.T) {
 		t.Errorf("a node with another state decides: %v", err)
 	}
 	for i, s := range nodes[:2] {
-		eventually(func() bool { return s.Health().Cluster.Nodes[2].Differs })
-		eventually(func() bool { return s.Health().Cluster.Digest == "agrees" }) // when both have stated their digests
+		eventually(t, func() bool { return s.Health().Cluster.Nodes[2].Differs })
+		eventually(t, func() bool { return s.Health().Cluster.Digest == "agrees" }) // when both have stated their digests
 		if h := s.Health(); !h.Ready || h.Cluster.Nodes[1-i].Differs {
 			t.Errorf("node %d: %+v", i, h.Cluster)
 		}
@@ -108,7 +108,7 @@ func TestDigests(t *testing.T) {
 		t.Fatalf("%+v, error %v", odd.Health().Recovery, err)
 	}
 	for _, s := range []*Server{nodes[0], nodes[1], odd} {
-		eventually(func() bool {
+		eventually(t, func() bool {
 			h := s.Health()
 			return h.Ready && h.Cluster.Digest == "agrees" && !h.Cluster.Nodes[2].Differs
 		})
@@ -127,7 +127,7 @@ func TestDigestsWithoutMajority(t *testing.T) {
 	if _, err := nodes[0].CreateModel(ctx, vectors("news", 3), "test"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(func() bool { _, err := nodes[1].GetModel(ctx, "news"); return err == nil })
+	eventually(t, func() bool { _, err := nodes[1].GetModel(ctx, "news"); return err == nil })
 	if err := nodes[2].Close(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestDigestsWithoutMajority(t *testing.T) {
 	plant(t, nodes[1])
 	teach(t, nodes[0], nodes[0], 1)
 	for _, s := range nodes[:2] {
-		eventually(func() bool { h := s.Health(); return !h.Ready && strings.Contains(h.Reason, "no majority agrees") })
+		eventually(t, func() bool { h := s.Health(); return !h.Ready && strings.Contains(h.Reason, "no majority agrees") })
 		_, err := s.Decide(ctx, "news", DecideRequest{Actions: actions(1, 4, 3)})
 		wantCode(t, err, Unavailable, "no majority agrees")
 		if got := s.Health().Cluster.Digest; got != "doubt" {
@@ -147,9 +147,9 @@ func TestDigestsWithoutMajority(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = third.Close(context.Background()) })
-	eventually(func() bool { return nodes[1].Health().Cluster.Digest == "differs" })
+	eventually(t, func() bool { return nodes[1].Health().Cluster.Digest == "differs" })
 	for _, s := range []*Server{nodes[0], third} {
-		eventually(func() bool { h := s.Health(); return h.Ready && h.Cluster.Digest == "agrees" })
+		eventually(t, func() bool { h := s.Health(); return h.Ready && h.Cluster.Digest == "agrees" })
 	}
 	teach(t, nodes[0], third, 2)
 	agree(t, nodes[0], third)

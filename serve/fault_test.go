@@ -191,12 +191,7 @@ func TestFullAndBack(t *testing.T) {
 		t.Fatalf("health: %+v", h)
 	}
 	full = false
-	for range 1000 {
-		if s.Health().Ready {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, func() bool { return s.Health().Ready })
 	if r, err := s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 1}); err != nil || r.Status != Accepted || !s.Health().Ready {
 		t.Fatalf("afterwards: %+v %v, %+v", r, err, s.Health())
 	}
@@ -233,21 +228,15 @@ func TestDownAndBack(t *testing.T) {
 		}
 		fault = eventlogtest.NoFault
 		log.Heal()
-		for range 5000 {
-			if h := s.Health(); h.Ready && h.Applied == 3 { // a repetition before that is a record of its own, and no second reward
-				break
-			}
-			time.Sleep(time.Millisecond)
-		}
+		// a repetition before that is a record of its own, and no second reward
+		eventually(t, func() bool { h := s.Health(); return h.Ready && h.Applied == 3 })
 		if repeat {
 			if r := must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.5})); r.Status != Duplicate {
 				t.Errorf("repeated: %+v", r)
 			}
 		}
 		after := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(1, 3, 3)}))
-		for s.Health().Applied < after.Seq {
-			time.Sleep(time.Millisecond)
-		}
+		eventually(t, func() bool { return s.Health().Applied >= after.Seq })
 		if m := must(s.GetModel(ctx, "m")); !s.Health().Ready || m.Counts.Rewards != 1 || m.Counts.Learned != 1 || after.Seq != 4 {
 			t.Errorf("repeat %v: %+v, decision in entry %d, health %+v", repeat, m.Counts, after.Seq, s.Health())
 		}

@@ -99,11 +99,11 @@ func TestTrimOfNodesWaitsForBackup(t *testing.T) {
 	m, nodes, clocks := three(t, trimming(dir))
 	begin(t, nodes)
 	pairs(t, nodes, 30)
-	later(nodes, clocks, time.Hour)
+	later(t, nodes, clocks, time.Hour)
 	nodes[2].Following("h:/b", 5)
-	eventually(func() bool { _, _ = nodes[0].Trim(ctx); return nodes[0].Health().Cluster.Base > 5 })
+	eventually(t, func() bool { _, _ = nodes[0].Trim(ctx); return nodes[0].Health().Cluster.Base > 5 })
 	base := nodes[0].Health().Cluster.Base
-	eventually(func() bool {
+	eventually(t, func() bool {
 		return nodes[0].Health().Cluster.Trim == fmt.Sprintf("the base of entry %d is not known to be at c", base) &&
 			nodes[2].Health().Cluster.Trim == "the backup h:/b has entries up to 4"
 	})
@@ -115,7 +115,7 @@ func TestTrimOfNodesWaitsForBackup(t *testing.T) {
 	}
 	nodes[2].Following("h:/b", base+1)
 	for _, s := range nodes {
-		eventually(func() bool { return s.Health().Cluster.Trim == "" })
+		eventually(t, func() bool { return s.Health().Cluster.Trim == "" })
 	}
 	if first := must(m.Info(ctx, 0)).First; first == 1 {
 		t.Error("nothing was removed when the backup had it")

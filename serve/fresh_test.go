@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/internal/await"
 	"troupe/serve/fold"
 	"troupe/timing"
 )
@@ -43,7 +44,7 @@ func TestOldStateIsNotReady(t *testing.T) {
 	_, err = late.GetModel(ctx, "news")
 	wantCode(t, err, Unavailable, "has not reached a majority")
 	l.shut.Store(false)
-	eventually(func() bool { return late.Health().Ready })
+	eventually(t, func() bool { return late.Health().Ready })
 	if _, err := late.GetModel(ctx, "news"); err != nil {
 		t.Error(err)
 	}
@@ -56,9 +57,7 @@ type refusing struct {
 }
 
 func (l *refusing) Append(ctx context.Context, shard uint16, id string, batch []byte) (uint64, bool, error) {
-	for ctx.Err() == nil && l.shut.Load() {
-		time.Sleep(time.Millisecond)
-	}
+	await.Poll(func() bool { return ctx.Err() != nil || !l.shut.Load() })
 	if err := ctx.Err(); err != nil {
 		return 0, false, err
 	}

@@ -107,7 +107,7 @@ func TestHalfLifeNodes(t *testing.T) {
 		_, nodes, clocks := three(t)
 		must(nodes[0].CreateModel(t.Context(), forgetting(t, x.kind, x.half), ""))
 		for _, s := range nodes {
-			eventually(func() bool { _, err := s.GetModel(t.Context(), "news"); return err == nil })
+			eventually(t, func() bool { _, err := s.GetModel(t.Context(), "news"); return err == nil })
 		}
 		for i := range 3 {
 			turning(t, nodes, 60*i, 60*(i+1), i)
@@ -115,7 +115,7 @@ func TestHalfLifeNodes(t *testing.T) {
 				c.off.Add(int64(time.Duration(k+1) * time.Minute))
 			}
 		}
-		eventually(func() bool { return must(nodes[2].GetModel(t.Context(), "news")).Counts.Learned == 180 })
+		eventually(t, func() bool { return must(nodes[2].GetModel(t.Context(), "news")).Counts.Learned == 180 })
 		agree(t, nodes...)
 	}
 }

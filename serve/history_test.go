@@ -15,6 +15,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/internal/await"
 )
 
 // One operation of a history. Each belongs to one idempotency key, and so to one event: a partition.
@@ -235,7 +236,7 @@ func observe(t *testing.T, seed uint64, servers func(*testing.T, eventlog.Log) h
 	ctx := context.Background()
 	h := servers(t, log)
 	for _, m := range histModels {
-		for { // a slow machine does not answer in the 4 ms that the committer has here
+		for note := range await.Tries(t) { // a slow machine does not answer in the 4 ms that the committer has here
 			_, err := h.all[0].CreateModel(ctx, vectors(m.name, 3, func(c *ModelConfig) { c.Reward.Rule, c.Mode = Rule(m.rule), string(m.mode) }), "")
 			if err == nil || CodeOf(err) == Conflict {
 				break
@@ -243,12 +244,12 @@ func observe(t *testing.T, seed uint64, servers func(*testing.T, eventlog.Log) h
 			if CodeOf(err) != Unavailable {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Millisecond)
+			note("%v", err)
 		}
 	}
 	for _, s := range h.all {
 		for _, m := range histModels {
-			eventually(func() bool { _, err := s.GetModel(ctx, m.name); return err == nil })
+			eventually(t, func() bool { _, err := s.GetModel(ctx, m.name); return err == nil })
 		}
 	}
 	began.Store(true)
@@ -351,23 +352,20 @@ func observe(t *testing.T, seed uint64, servers func(*testing.T, eventlog.Log) h
 		}
 		if round > 0 { // the windows of the round before end while the callers work
 			wg.Go(func() {
-				for len(h.all) == 1 { // the nodes of a cluster do it by themselves
-					_, err := h.all[0].Expire(ctx)
-					if err == nil {
-						break
-					}
-					if CodeOf(err) != Unavailable {
+				if len(h.all) == 1 { // the nodes of a cluster do it by themselves
+					var err error
+					await.Poll(func() bool { _, err = h.all[0].Expire(ctx); return CodeOf(err) != Unavailable })
+					if err != nil {
 						t.Error(err)
 						return
 					}
-					time.Sleep(time.Millisecond)
 				}
 				ids.Range(func(key, id any) bool {
 					k := key.(string)
 					var r int
 					for _, m := range histModels {
 						if n, _ := fmt.Sscanf(k, m.name+"/%d/", &r); n == 1 && r == round-1 {
-							eventually(func() bool {
+							eventually(t, func() bool {
 								e, err := h.all[0].Event(ctx, id.(string))
 								return t.Failed() || err == nil && e.Status == "closed"
 							})
@@ -387,7 +385,7 @@ func observe(t *testing.T, seed uint64, servers func(*testing.T, eventlog.Log) h
 
 // linear looks for the order of a history that TestLinearizable describes.
 func linear(ops []porcupine.Operation) porcupine.CheckResult {
-	return porcupine.CheckOperationsTimeout(histModel, ops, 20*time.Second)
+	return porcupine.CheckOperationsTimeout(histModel, ops, await.Limit)
 }
 
 // linearizable fails when there is none, and shows the event.

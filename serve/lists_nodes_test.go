@@ -26,7 +26,7 @@ func TestListsAndNumbersOnThreeNodes(t *testing.T) {
 	must(nodes[2].CreateModel(ctx, DefaultConfig("shop"), ""))
 	for _, s := range nodes {
 		for _, name := range []string{"m", "w", "shop"} {
-			eventually(func() bool { _, err := s.GetModel(ctx, name); return err == nil || ctx.Err() != nil })
+			eventually(t, func() bool { _, err := s.GetModel(ctx, name); return err == nil || ctx.Err() != nil })
 		}
 	}
 	price := playing("price", 1, 20, .5)

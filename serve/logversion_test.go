@@ -164,7 +164,7 @@ func TestRollingUpgrade(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = s.Close(context.Background()) })
 		nodes[i] = s
-		eventually(func() bool {
+		eventually(t, func() bool {
 			return all(nodes, func(c *ClusterHealth) bool {
 				return c.Nodes[i].Live && c.Nodes[i].Readable == uint32(max(future, eventlog.LogVersion))
 			})
@@ -183,7 +183,7 @@ func TestRollingUpgrade(t *testing.T) {
 			}
 		}
 		from := nodes[0].progress.applied.Load()
-		eventually(func() bool { return nodes[0].progress.applied.Load() > from+12 })
+		eventually(t, func() bool { return nodes[0].progress.applied.Load() > from+12 })
 	}
 	versions := func() (list string, raised int) {
 		t.Helper()
@@ -216,7 +216,7 @@ func TestRollingUpgrade(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	restart(2, next)
-	eventually(func() bool { return all(nodes, func(c *ClusterHealth) bool { return c.LogVersion == next }) })
+	eventually(t, func() bool { return all(nodes, func(c *ClusterHealth) bool { return c.LogVersion == next }) })
 	use()
 	list, raised := versions()
 	if raised != 1 || !strings.HasPrefix(list, "34") || !strings.HasSuffix(list, "4") {

@@ -148,7 +148,7 @@ func TestNeeded(t *testing.T) {
 	}
 	a, c := nodes[0], nodes[2]
 	needed := func(s *Server) string { return s.member.clusterHealth().needed() }
-	eventually(func() bool { return needed(a) == why && needed(c) == "" })
+	eventually(t, func() bool { return needed(a) == why && needed(c) == "" })
 
 	err := a.Drain(t.Context())
 	if e := (*Error)(nil); !errors.As(err, &e) || e.Code != Needed || e.Want != why {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/internal/await"
 	"troupe/timing"
 )
 
@@ -66,11 +67,11 @@ func TestMembers(t *testing.T) {
 		}
 		return names
 	}
-	await := func(s *Server, want string) {
+	lists := func(s *Server, want string) {
 		t.Helper()
-		eventually(func() bool { return said(s) == want })
+		eventually(t, func() bool { return said(s) == want })
 	}
-	eventually(func() bool { names, _ := engine.has(); return names == "abc" })
+	eventually(t, func() bool { names, _ := engine.has(); return names == "abc" })
 
 	if _, err := open("d", "abcd", false); !errors.As(err, new(*RemovedError)) || !strings.Contains(err.Error(), "node d was removed from the cluster, whose nodes are a, b, c") {
 		t.Errorf("a node that is not on the list starts: %v", err)
@@ -84,21 +85,21 @@ func TestMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close(context.Background()) })
-	eventually(func() bool {
+	eventually(t, func() bool {
 		return d.Health().Reason == "this node is not one of the cluster's yet: no server of it yet"
 	})
 	if _, err := d.Decide(t.Context(), "news", DecideRequest{}); CodeOf(err) != Unavailable {
 		t.Errorf("a node that is not on the list decides: %v", err)
 	}
-	await(nodes[0], "abc")
+	lists(nodes[0], "abc")
 	engine.mu.Lock()
 	engine.out = nil
 	engine.mu.Unlock()
 	for _, s := range append(slices.Clone(nodes), d) {
-		await(s, "abcd")
+		lists(s, "abcd")
 	}
-	eventually(func() bool { names, _ := engine.has(); return names == "abcd" })
-	eventually(func() bool { return d.Health().Ready })
+	eventually(t, func() bool { names, _ := engine.has(); return names == "abcd" })
+	eventually(t, func() bool { return d.Health().Ready })
 
 	refused := func(s *Server, name, want string, code Code) {
 		t.Helper()
@@ -110,42 +111,43 @@ func TestMembers(t *testing.T) {
 	refused(nodes[0], "a", "this is node a: ask another one to remove it", Conflict)
 	refused(nodes[0], "b", "node b is live: drain it and stop it first", Conflict)
 	_ = nodes[1].Close(t.Context())
-	eventually(func() bool { return nodes[0].Health().Cluster.Settled })
+	eventually(t, func() bool { return nodes[0].Health().Cluster.Settled })
 	remove := func(s *Server, name string) {
 		t.Helper()
-		var err error
-		for since := time.Now(); time.Since(since) < time.Minute; time.Sleep(10 * time.Millisecond) {
-			if err = s.RemoveNode(t.Context(), name); err == nil || !strings.Contains(err.Error(), "is live") {
+		for note := range await.Tries(t) {
+			err := s.RemoveNode(t.Context(), name)
+			if err == nil {
 				break
 			}
-		}
-		if err != nil {
-			t.Errorf("remove %s: %v", name, err)
+			if !strings.Contains(err.Error(), "is live") {
+				t.Fatalf("remove %s: %v", name, err)
+			}
+			note("remove %s: %v", name, err)
 		}
 	}
 	remove(nodes[0], "b")
 	for _, s := range []*Server{nodes[0], nodes[2], d} {
-		await(s, "acd")
+		lists(s, "acd")
 	}
-	eventually(func() bool { names, gone := engine.has(); return names == "acd" && gone == "b" })
+	eventually(t, func() bool { names, gone := engine.has(); return names == "acd" && gone == "b" })
 	refused(nodes[0], "c", "the cluster has 3 nodes, the least there may be", Conflict)
 	b, err := open("b", "abcd", true)
 	if err != nil {
 		t.Fatalf("a node that was removed does not come back with an empty disk: %v", err)
 	}
 	t.Cleanup(func() { _ = b.Close(context.Background()) })
-	await(nodes[0], "acdb")
+	lists(nodes[0], "acdb")
 
 	_ = nodes[2].Close(t.Context()) // starts again with its file of before
 	c, err := open("c", "abc", false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(c, "acdb")
-	eventually(func() bool { return c.Health().Ready })
+	lists(c, "acdb")
+	eventually(t, func() bool { return c.Health().Ready })
 	_ = c.Close(t.Context())
 	_ = d.Close(t.Context())
-	eventually(func() bool {
+	eventually(t, func() bool {
 		err := nodes[0].RemoveNode(t.Context(), "c")
 		return err != nil && strings.Contains(err.Error(), "a majority of the 4 nodes is 3, and c and d would be missing")
 	})

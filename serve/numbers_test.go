@@ -374,7 +374,7 @@ func TestNumbersFixedOnce(t *testing.T) {
 				}
 			}
 			for _, s := range servers {
-				eventually(func() bool {
+				eventually(t, func() bool {
 					return must(s.GetModel(ctx, name)).Counts.Learned == must(servers[0].GetModel(ctx, name)).Counts.Decisions
 				})
 				if m := must(s.GetModel(ctx, name)); !slices.Equal(m.Config.Numbers, list) || m.ConfigVersion != 2 {

@@ -14,6 +14,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/internal/await"
 	"troupe/serve/fold"
 	"troupe/timing"
 )
@@ -88,7 +89,7 @@ func soon(t *testing.T, what string, f func()) {
 	go func() { defer close(back); f() }()
 	select {
 	case <-back:
-	case <-time.After(30 * time.Second):
+	case <-time.After(await.Limit):
 		t.Fatalf("%s: nothing comes", what)
 	}
 }

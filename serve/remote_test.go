@@ -51,7 +51,7 @@ func TestOneNode(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	must(s.Decide(ctx, "news", DecideRequest{Actions: actions(1, 4, 3)}))
-	eventually(func() bool { return s.Health().Open == 0 })
+	eventually(t, func() bool { return s.Health().Open == 0 })
 
 	err := errors.New("n2 does not sync")
 	wrong.Store(&err)
@@ -68,7 +68,7 @@ func TestOneNode(t *testing.T) {
 		t.Errorf("trusted again: %+v", h)
 	}
 	must(s.Decide(ctx, "news", DecideRequest{Actions: actions(2, 4, 3)}))
-	eventually(func() bool { c := must(s.GetModel(ctx, "news")).Counts; return c.Decisions == 3 && c.Expired == 2 })
+	eventually(t, func() bool { c := must(s.GetModel(ctx, "news")).Counts; return c.Decisions == 3 && c.Expired == 2 })
 	want := must(s.GetModel(ctx, "news")).Counts
 	if err := s.Close(ctx); err != nil {
 		t.Fatal(err)
@@ -99,16 +99,16 @@ func TestTwoOfOneName(t *testing.T) {
 	if _, err := older.CreateModel(ctx, vectors("news", 3), "test"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(func() bool { return len(older.Health().Cluster.Nodes) == 1 })
+	eventually(t, func() bool { return len(older.Health().Cluster.Nodes) == 1 })
 	newer := openAlone(t, m)
-	eventually(func() bool { return !older.Health().Ready })
+	eventually(t, func() bool { return !older.Health().Ready })
 	if h := older.Health(); !strings.Contains(h.Reason, "another process serves as node a") {
 		t.Errorf("the older process stops with %q", h.Reason)
 	}
 	_, err := older.Decide(ctx, "news", DecideRequest{Actions: actions(0, 4, 3)})
 	wantCode(t, err, Unavailable, "")
 	seen := newer.Health().Applied
-	eventually(func() bool { return newer.Health().Applied > seen+5 })
+	eventually(t, func() bool { return newer.Health().Applied > seen+5 })
 	if h := newer.Health(); !h.Ready {
 		t.Errorf("the newer process stops with %q", h.Reason)
 	}

@@ -78,7 +78,7 @@ func TestDamagedReplica(t *testing.T) {
 	}
 	written := func() { // checkpoints, after which leadership would have moved
 		from := s.committer.Stats().Batches
-		eventually(func() bool { return s.committer.Stats().Batches > from+5 })
+		eventually(t, func() bool { return s.committer.Stats().Batches > from+5 })
 	}
 	check("")
 	written()
@@ -86,9 +86,9 @@ func TestDamagedReplica(t *testing.T) {
 		t.Error("a node whose files are whole lets another one lead")
 	}
 	check("2.blk at byte 17", eventlog.Damage{File: "2.blk", Offset: 17, What: "bad"})
-	eventually(func() bool { return l.moves() == 1 })
+	eventually(t, func() bool { return l.moves() == 1 })
 	l.lead("a")
-	eventually(func() bool { return l.moves() == 2 })
+	eventually(t, func() bool { return l.moves() == 2 })
 	if h := s.Health(); !h.Ready {
 		t.Errorf("a node with damaged files is not ready: %s", h.Reason)
 	}
@@ -105,7 +105,7 @@ func TestDamagedReplica(t *testing.T) {
 	s.member.replica.ended = timing.Instant(1 - time.Hour)
 	s.member.replica.mu.Unlock()
 	suspect <- struct{}{}
-	eventually(func() bool { return l.moves() == 3 && strings.Contains(s.Health().Cluster.Damage, "3.blk") })
+	eventually(t, func() bool { return l.moves() == 3 && strings.Contains(s.Health().Cluster.Damage, "3.blk") })
 
 	// What the start found counts from the first moment.
 	if err := s.Close(ctx); err != nil {
@@ -117,7 +117,7 @@ func TestDamagedReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = again.Close(context.Background()) })
-	eventually(func() bool { return l.moves() == 4 && again.Health().Cluster.Damage == "1.blk" })
+	eventually(t, func() bool { return l.moves() == 4 && again.Health().Cluster.Damage == "1.blk" })
 }
 
 // TestMend: a node whose files are damaged makes them anew, tries again while it cannot and says why, and counts from
@@ -143,30 +143,30 @@ func TestMend(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
-	eventually(func() bool {
+	eventually(t, func() bool {
 		h := s.Health().Cluster
 		return h.Damage == "1.blk" && strings.Contains(h.Unrepaired, "deadline") && l.moves() > 0
 	})
 	mu.Lock()
 	fault = nil
 	mu.Unlock()
-	eventually(func() bool { h := s.Health().Cluster; return h.Damage == "" && h.Unrepaired == "" })
+	eventually(t, func() bool { h := s.Health().Cluster; return h.Damage == "" && h.Unrepaired == "" })
 	if n := tries.Load(); n < 2 || s.Health().Cluster.VerifiedEntry != 5 {
 		t.Errorf("%d tries, %+v", n, s.Health().Cluster)
 	}
 	s.member.replica.note([]string{"2.blk"})
-	eventually(func() bool { return s.Health().Cluster.Damage == "" })
+	eventually(t, func() bool { return s.Health().Cluster.Damage == "" })
 }
 
 // TestReplicaWalk: the files are read when that was done long ago, and what such a read finds is looked at again.
 func TestReplicaWalk(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
-	walks, checks, care := 0, 0, eventlog.Care{}
+	walks, checks, cares, care := 0, 0, 0, eventlog.Care{} // cares are looks at how long ago the last walk was
 	l := &ledLog{Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), leader: "b"}
 	s, err := openNode(t, l, 0, &nodeClock{}, func(o *Options) {
 		o.Cluster.WalkEvery = 20 * time.Millisecond
-		o.Cluster.Care = func() eventlog.Care { mu.Lock(); defer mu.Unlock(); return care }
+		o.Cluster.Care = func() eventlog.Care { mu.Lock(); defer mu.Unlock(); cares++; return care }
 		o.Cluster.Check = func() (*eventlog.ReplicaReport, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -189,11 +189,14 @@ func TestReplicaWalk(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
-	eventually(func() bool { mu.Lock(); defer mu.Unlock(); return walks == 3 && checks > 0 })
+	eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return walks == 3 && checks > 0 })
 	if d := s.Health().Cluster.Damage; d != "" {
 		t.Errorf("what a second look did not find is damage: %q", d)
 	}
-	time.Sleep(100 * time.Millisecond)
+	mu.Lock()
+	cares = 0
+	mu.Unlock()
+	eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return cares > 3 })
 	mu.Lock()
 	defer mu.Unlock()
 	if walks != 3 {

@@ -15,6 +15,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/internal/await"
 	"troupe/serve/fold"
 	"troupe/timing"
 )
@@ -22,9 +23,7 @@ import (
 // stateBytes are the bytes of a server's state, its chain included.
 func stateBytes(t *testing.T, s *Server) []byte {
 	t.Helper()
-	for s.progress.applied.Load() < s.committer.Stats().Head.Seq {
-		time.Sleep(time.Millisecond)
-	}
+	applied(s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b, err := s.fold.AppendState(nil, s.applier.chain)
@@ -256,12 +255,13 @@ func TestTrimUnderLoad(t *testing.T) {
 		})
 	}
 	trims, last := 0, uint64(1)
-	for start := time.Now(); (trims < 8 || refused.Load() == 0) && time.Since(start) < 20*time.Second && !t.Failed(); {
+	await.Until(t, "eight trims, and a look back that is refused", func() bool {
 		if first := must(s.Trim(ctx)); first > last {
 			last = first
 			trims++
 		}
-	}
+		return trims >= 8 && refused.Load() > 0 || t.Failed()
+	})
 	close(stop)
 	wg.Wait()
 	want := stateBytes(t, s)

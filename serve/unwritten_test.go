@@ -154,7 +154,7 @@ func TestAnyEntry(t *testing.T) {
 	}
 	last := must(m.Info(ctx, 0)).Last // the last decision is behind the newest of them
 	for i, s := range nodes {
-		eventually(func() bool { return s.progress.applied.Load() >= last })
+		eventually(t, func() bool { return s.progress.applied.Load() >= last })
 		if n := s.Health().Cluster.Unwritten; n != bad {
 			t.Errorf("node %d: %d entries without effect, want %d", i, n, bad)
 		}
@@ -248,7 +248,7 @@ func TestDeclaredVoidNodes(t *testing.T) {
 	bad := poison(t, m, "bad", must(testKeys.Batches().Append(nil, eventlog.Header{Format: eventlog.Format3, Epoch: 77, No: 1, After: 2,
 		Prev: eventlog.Hash{1}}, &eventlog.Activate{Event: eventlog.Event{Epoch: 1, Batch: 1}})))
 	for i, s := range nodes {
-		eventually(func() bool { return !s.Health().Ready })
+		eventually(t, func() bool { return !s.Health().Ready })
 		if h := s.Health(); !strings.Contains(h.Reason, fmt.Sprintf("entry %d: ", bad)) || !strings.Contains(h.Reason, "troupe cluster void") {
 			t.Errorf("node %d: %s", i, h.Reason)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/internal/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -105,7 +106,7 @@ func (c *cluster) open(t *testing.T, limit uint64, segment int64) *clusterLog {
 	}
 	c.made = true
 	l.Log = l.all[1]
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	for shard := range uint16(2) {
 		if err := l.Ready(ctx, shard); err != nil {
@@ -122,7 +123,7 @@ func TestLog(t *testing.T) {
 
 func (l *clusterLog) leader(t *testing.T, shard uint16) *Log {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	for {
 		for _, n := range l.all {
@@ -139,7 +140,7 @@ func (l *clusterLog) leader(t *testing.T, shard uint16) *Log {
 // contents returns the batches of a node from first on.
 func contents(t *testing.T, l *Log, shard uint16, first, last uint64) (all []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	for e, err := range l.Read(ctx, shard, first) {
 		if err != nil {

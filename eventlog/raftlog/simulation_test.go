@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"troupe/internal/await"
 )
 
 var seedFlag = flag.Uint64("seed", 0, "play this seed of the simulator and print its trace")
@@ -242,7 +244,7 @@ func TestHistories(t *testing.T) {
 				ops = append(ops, porcupine.Operation{ClientId: x.client, Input: x.read, Output: x.seq, Call: int64(x.call), Return: int64(x.end)})
 			}
 			operations += len(ops)
-			switch r := porcupine.CheckOperationsTimeout(model, ops, 30*time.Second); {
+			switch r := porcupine.CheckOperationsTimeout(model, ops, await.Limit); {
 			case r == porcupine.Illegal:
 				if wrong++; !control {
 					t.Errorf("seed %d: no order of %d calls fits", seed, len(ops))

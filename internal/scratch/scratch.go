@@ -1,4 +1,4 @@
-// Package scratch puts the temporary files of a package's tests into memory.
+// Package scratch puts the temporary files of a package's tests into memory, and gives their servers ports.
 package scratch
 
 import (

@@ -26,6 +26,8 @@ import (
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"troupe/internal/await"
 )
 
 // tab is a tab of a browser.
@@ -135,10 +137,8 @@ func eval[T any](w *tab, js string) T {
 // until waits for a condition.
 func (w *tab) until(js string) {
 	w.t.Helper()
-	for end := time.Now().Add(time.Minute); !eval[bool](w, js); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			w.t.Fatalf("the page never has %s: %s", js, eval[string](w, "document.body.innerText.slice(0, 2000)"))
-		}
+	if !await.Poll(func() bool { return eval[bool](w, js) }) {
+		w.t.Fatalf("the page never has %s: %s", js, eval[string](w, "document.body.innerText.slice(0, 2000)"))
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"unique"
 
 	"troupe/eventlog"
+	"troupe/internal/await"
 	"troupe/serve"
 	"troupe/timing"
 )
@@ -705,7 +706,7 @@ func dial(t *testing.T, address, send string) (net.Conn, func() string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(await.Limit))
 	if _, err := io.WriteString(c, send); err != nil {
 		t.Fatal(err)
 	}
@@ -731,6 +732,7 @@ func TestSlowClients(t *testing.T) {
 	if body := rest(); strings.Contains(body, " 200 ") {
 		t.Errorf("half a body: %s", body)
 	}
+	at = newEdge(t, newFake("news"), Options{}).serveOn(t) // with time for all of them
 	_, rest = dial(t, at, "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-Long: "+strings.Repeat("x", 17<<10)+"\r\n\r\n")
 	if body := rest(); !strings.HasPrefix(body, "HTTP/1.1 431") {
 		t.Errorf("17 KiB of headers: %.60q", body)
@@ -757,9 +759,7 @@ func TestConnections(t *testing.T) {
 		if open = append(open, c); !answered(c) {
 			t.Fatalf("connection %d of 3 was refused", i+1)
 		}
-		for e.connections.idling() <= i { // the server notes it a moment after the answer
-			time.Sleep(time.Millisecond)
-		}
+		await.Until(t, "the server notes a moment after the answer that the connection is idle", func() bool { return e.connections.idling() > i })
 	}
 	// A fourth one takes the place of the first, which is idle longest.
 	fourth, _ := dial(t, at, request)

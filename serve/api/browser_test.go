@@ -22,6 +22,8 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"troupe/internal/await"
 )
 
 func browser(t *testing.T) context.Context {
@@ -67,11 +69,9 @@ func (p inBrowser) has(words string) bool { return p.is(includes(words)) }
 
 func (p inBrowser) until(script string) {
 	p.t.Helper()
-	for end := time.Now().Add(time.Minute); !p.is(script); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			shown, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("location.href + ' ' + document.body.innerText.slice(0, 3000)"))
-			p.t.Fatalf("the page never has %s: %s %v", script, shown, err)
-		}
+	if !await.Poll(func() bool { return p.is(script) }) {
+		shown, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("location.href + ' ' + document.body.innerText.slice(0, 3000)"))
+		p.t.Fatalf("the page never has %s: %s %v", script, shown, err)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"troupe/internal/await"
 )
 
 // TestOneCallerLocksNobodyOut: one caller holds what it can of idle connections, slow headers, slow bodies that say that they are
@@ -48,7 +50,7 @@ func TestOneCallerLocksNobodyOut(t *testing.T) {
 				io.WriteString(c, hold.send) // may be refused
 				if hold.read {
 					wait.Go(func() {
-						c.SetReadDeadline(time.Now().Add(10 * time.Second))
+						c.SetReadDeadline(time.Now().Add(await.Limit))
 						bufio.NewReader(c).ReadString('\n')
 					})
 				}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"troupe/eventlog/eventlogtest"
+	"troupe/internal/await"
 	"troupe/serve"
 	"troupe/timing"
 )
@@ -35,9 +36,7 @@ func TestGuard(t *testing.T) {
 	e.do("POST", "/v1/models/m:decide", `{"actions": [{"id": "a"}, {"id": "b"}]}`).want(t, "without a baseline", 422, `"field":"baseline"`, "is missing")
 	e.do("POST", "/v1/models/m:decide", `{"actions": [{"id": "a"}, {"id": "b"}], "baseline": 2}`).want(t, "no place", 422, `"field":"baseline"`)
 	e.do("POST", "/v1/models/m:decide", `{"actions": [{"id": "a"}, {"id": "b"}], "baseline": 1}`).want(t, "decide", 200, `"id":"b"`, `"mode":"guarded"`, `"would":`)
-	for !strings.Contains(e.do("GET", "/v1/models/m", "").body, `"decisions":1`) { // until it is applied
-		time.Sleep(10 * time.Millisecond)
-	}
+	await.Until(t, "the decision is applied", func() bool { return strings.Contains(e.do("GET", "/v1/models/m", "").body, `"decisions":1`) })
 	e.do("GET", "/v1/models/m", "").want(t, "show", 200, `"plays":false`, `"policy":0`)
 	for _, route := range []string{"/v1/models/m/decisions", "/v1/models/m/log"} {
 		e.do("GET", route, "").want(t, route, 200, `"mode":"guarded"`)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/internal/await"
 	"troupe/serve/choose"
 	"troupe/serve/decide"
 	"troupe/serve/fault"
@@ -244,16 +245,13 @@ func TestCallerLeaves(t *testing.T) {
 	if r, err := d.Decide(context.Background(), "m", request("0.5", "k")); err != nil || !r.Repeated {
 		t.Errorf("%+v, %v", r, err)
 	}
-	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(time.Millisecond) {
+	await.Until(t, "no call goes on", func() bool {
 		f.mu.Lock()
-		under = f.under
-		f.mu.Unlock()
-		if under == 0 {
-			break
-		}
-	}
-	if under != 0 || f.decisions() != 1 {
-		t.Errorf("%d calls go on, %d decisions", under, f.decisions())
+		defer f.mu.Unlock()
+		return f.under == 0
+	})
+	if f.decisions() != 1 {
+		t.Errorf("%d decisions", f.decisions())
 	}
 }
 
