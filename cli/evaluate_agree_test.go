@@ -34,7 +34,6 @@ func TestServerAndDirectoryAgree(t *testing.T) {
 		{name: "first, all paid", reward: func(int) (float64, bool) { return 0.5, true }, events: 60, words: []string{"20 decisions at the end"}},
 		{name: "sum", config: func(c *serve.ModelConfig) { c.Reward.Rule = "sum" }, events: 40, words: []string{"count as reward 0 (10 events)"}},
 		{name: "no default", config: func(c *serve.ModelConfig) { c.Reward.Default = model.Maybe{Word: "none"} }, events: 52, words: []string{"count as reward 0 (10 events)"}},
-		{name: "slots", decide: func(i int, r *serve.DecideRequest) { r.Slot = "top" }, events: 52, words: []string{"no sequence: several decisions of one call"}},
 		{name: "shadow", decide: func(i int, r *serve.DecideRequest) {
 			if i%5 == 1 {
 				r.Mode = serve.Shadow

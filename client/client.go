@@ -682,7 +682,6 @@ type LogRecord struct {
 	X        []float64 `json:"x"`
 	Deferred bool      `json:"deferred"`
 	Deadline time.Time `json:"deadline"`
-	Slot     string    `json:"slot"`
 	Value    *float64  `json:"value"` // of a reward; of expire: the default reward
 	Count    int       `json:"count"` // of expire
 	Act      string    `json:"act"`   // of control

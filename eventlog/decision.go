@@ -90,8 +90,6 @@ type Decision struct {
 	WouldNum    uint64    `json:"would_num,omitzero" doc:"numerator of the propensity of would_action, over den"`
 	// the random number that j, ξ and the coin of a floor were computed from
 	Draw ID `json:"draw,omitzero" doc:"random number that the choice was computed from"`
-	// the place that the action is for, when one call chose for several
-	Slot string `json:"slot,omitzero" doc:"the place that the action is for, where one call chose for several"`
 
 	// Atoms is the encoding of the action by a hashed encoder, in the encoder's own form; then there is no
 	// X. At most MaxData bytes.
@@ -201,7 +199,7 @@ func (r *Decision) check() error {
 	}
 	return firstError(
 		checkText("decision: action", r.Action), checkText("decision: caller", r.Caller),
-		checkText("decision: would_action", r.WouldAction), checkText("decision: slot", r.Slot),
+		checkText("decision: would_action", r.WouldAction),
 		checkVector("decision: x", r.X),
 		checkAtoms("decision", r.X, r.Atoms), r.checkLaw(), r.checkNew(), r.checkNumbers())
 }
@@ -360,7 +358,6 @@ func (r *Decision) append(b []byte) []byte {
 	b = putBytes(b, 21, r.WouldAction)
 	b = putUint(b, 22, r.WouldNum)
 	b = putFixed(b, 23, uint64(r.Draw))
-	b = putBytes(b, 24, r.Slot)
 	b = putBytes(b, 25, r.Atoms)
 	b = putUints(b, 26, r.Law)
 	b = putUints(b, 27, r.Groups)
@@ -432,8 +429,6 @@ func (r *Decision) field(d *decoder) {
 		r.WouldNum = d.uint()
 	case 23:
 		r.Draw = ID(d.fixed())
-	case 24:
-		r.Slot = d.text()
 	case 25:
 		r.Atoms = d.bytes()
 	case 26:

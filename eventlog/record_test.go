@@ -170,7 +170,7 @@ func genPlainRecord(t *rapid.T, kind Kind) Record {
 			Member: rapid.Uint32().Draw(t, "member"), Negative: rapid.Bool().Draw(t, "neg"), Action: genText(t),
 			X: genVector(t), Mode: Mode(rapid.IntRange(0, 3).Draw(t, "mode")), Deferred: rapid.Bool().Draw(t, "deferred"),
 			Context: genID(t), Full: genBytes(t, 64), Caller: genText(t), Time: genTime(t), Deadline: genTime(t),
-			Idempotency: genBytes(t, 32), WouldAction: genText(t), Draw: genID(t), Slot: genText(t)}
+			Idempotency: genBytes(t, 32), WouldAction: genText(t), Draw: genID(t)}
 		r.Den = rapid.Uint64Min(1).Draw(t, "den")
 		r.Num = rapid.Uint64Range(0, r.Den).Draw(t, "num")
 		r.WouldNum = rapid.Uint64Range(0, r.Den).Draw(t, "would")

@@ -98,7 +98,10 @@ func (s *reading) Owner(ctx context.Context, eventID string) (Owner, error) {
 	if err != nil {
 		return Owner{}, err
 	}
-	out := Owner{Slot: d.Slot}
+	var out Owner
+	if d.List != nil {
+		out.Slots = d.List.Slots
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if m := s.fold.Model(d.Model); m != nil {

@@ -84,7 +84,7 @@ type DecisionService interface {
 type EventService interface {
 	// Event returns what is recorded of a decision. It reads the log.
 	Event(ctx context.Context, eventID string) (EventView, error)
-	// Owner returns the model and the slot of an event, from memory when it is not old.
+	// Owner returns the model of an event and the slots of its list, from memory when it is not old.
 	Owner(ctx context.Context, eventID string) (Owner, error)
 	// Replay decides once more as the server did then and compares. It folds the log from the
 	// nearest snapshot, which may take seconds.

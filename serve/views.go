@@ -116,8 +116,8 @@ type Number struct {
 
 // Owner is whose decision an event is.
 type Owner struct {
-	Model string // name, also of a deleted model; empty when it is not known any more
-	Slot  string // as DecideRequest had it
+	Model string   // name, also of a deleted model; empty when it is not known any more
+	Slots []string // of a list with slots, their names
 }
 
 // EventView is what is recorded of a decision.

@@ -321,8 +321,6 @@ func (e *evaluation) serverDoubts(f *filtered, r *ope.Result) {
 	switch {
 	case (l.Ranges > 1 || l.Widened) && e.in.Rewards == "":
 		why = "the range of rewards was changed while the log was written; --rewards min,max fixes one"
-	case l.Slots:
-		why = "several decisions of one call filled the slots of a list: one list is one event"
 	case l.Activation != "":
 		why = l.Activation
 	case r.Log.Units > 0 && e.trimmed(f) > 0:

@@ -236,7 +236,7 @@ func (e *evaluation) endOfPage(line []byte) error {
 	if b.Ranges > 1 || b.Ranges > 0 && b.Range != a.Range {
 		a.Ranges = max(a.Ranges, 2)
 	}
-	a.Widened, a.Slots, a.Declared = a.Widened || b.Widened, a.Slots || b.Slots, a.Declared && b.Declared
+	a.Widened, a.Declared = a.Widened || b.Widened, a.Declared && b.Declared
 	a.Early, a.Activation = a.Early+b.Early, cmp.Or(a.Activation, b.Activation)
 	for _, note := range b.Notes { // a page reads on until its windows are over
 		if !slices.Contains(a.Notes, note) {

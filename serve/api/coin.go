@@ -116,10 +116,9 @@ func blockFrom(first, created, applied, entries uint64) uint64 {
 
 // coinReader folds decisions in the order of the log.
 type coinReader struct {
-	view  *coinView
-	j     *joined.Joiner // it knows which decisions are events, and counts the others
-	log   *ope.CoinLog
-	slots bool
+	view *coinView
+	j    *joined.Joiner // it knows which decisions are events, and counts the others
+	log  *ope.CoinLog
 }
 
 func (x *coinReader) add(d *joined.Decided) error {
@@ -138,7 +137,6 @@ func (x *coinReader) add(d *joined.Decided) error {
 	if err != nil || e == nil {
 		return err
 	}
-	x.slots = x.slots || d.Record.Slot != ""
 	x.log.Add(e)
 	return nil
 }
@@ -147,10 +145,6 @@ func (x *coinReader) end() {
 	v := x.view
 	if len(x.j.Skipped) > 0 {
 		v.Left = x.j.Skipped
-	}
-	if x.slots {
-		v.Why = "several decisions of one call filled the slots of a list: one list is one event"
-		return
 	}
 	if err := x.j.Activation(); err != nil {
 		v.Why = err.Error()

@@ -156,7 +156,6 @@ type controlReader struct {
 	plan   ope.ControlPlan
 	want   planned
 	lo, hi float64
-	slots  bool
 	now    []float64 // the law of a model without its control group
 }
 
@@ -179,7 +178,6 @@ func (x *controlReader) add(d *joined.Decided) error {
 		return err
 	}
 	e.Early = early
-	x.slots = x.slots || d.Record.Slot != ""
 	x.log.Add(e)
 	if x.want.group != nil {
 		if e.Control != nil && e.Law != nil {
@@ -195,10 +193,6 @@ func (x *controlReader) end() {
 	v := x.view
 	if len(x.j.Skipped) > 0 {
 		v.Left = x.j.Skipped
-	}
-	if x.slots {
-		v.Why = "several decisions of one call filled the slots of a list: one list is one event"
-		return
 	}
 	if err := x.j.Activation(); err != nil {
 		v.Why = err.Error()

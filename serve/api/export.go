@@ -49,7 +49,6 @@ type logRow struct {
 	Plays      string    `json:"control_plays,omitempty" parquet:"control_plays,optional,dict" enum:"uniform,first" doc:"of such a decision: what the control group plays"`
 	WouldPlay  string    `json:"would_action,omitempty" parquet:"would_action,optional,dict" doc:"of a decision that played a baseline: the policy's choice"`
 	WouldNum   *uint64   `json:"would_num,omitempty" parquet:"would_num,optional" doc:"and its propensity, over den"`
-	Slot       string    `json:"slot,omitempty" parquet:"slot,optional,dict" doc:"of a decision: the place that it is for, when one call chose for several"`
 	Value      *float64  `json:"value,omitempty" parquet:"value,optional" doc:"of a reward, or of expire: the default reward, if any"`
 	Count      *uint32   `json:"count,omitempty" parquet:"count,optional" doc:"of expire: it closes the windows of the model's events index, index+1, …: the number of places of the batch"`
 	Act        string    `json:"act,omitempty" parquet:"act,optional,dict" doc:"of control: create, import, configure, pause, resume, clone, rollback, delete"`
@@ -78,7 +77,7 @@ func rowOf(r serve.LogRecord) logRow {
 		row.Time, row.Deadline, row.Key, row.Mode, row.Action = at(x.Time), at(x.Deadline), x.Caller, joined.Mode(x),
 			x.Action
 		row.Index, row.Offered, row.Num, row.Den, row.BasisSeq = &x.Index, &x.Offered, &x.Num, &x.Den, &x.BasisSeq
-		row.X, row.Deferred, row.Slot, row.Law = x.X, &x.Deferred, x.Slot, joined.Law(x)
+		row.X, row.Deferred, row.Law = x.X, &x.Deferred, joined.Law(x)
 		row.Costs = x.Costs
 		row.Price, row.Stopped = joined.Budget(x)
 		row.Group, row.Control, row.Plays = joined.GroupColumns(x)

@@ -21,7 +21,7 @@ func (r *Request) check(l *feature.Limits) error {
 		return err
 	}
 	return fault.Refused(cmp.Or(model.CheckMode(r.Mode), model.CheckText("caller", r.Caller),
-		model.CheckText("slot", r.Slot), q.Check(l), model.CheckText("idempotency_key", r.IdempotencyKey)))
+		q.Check(l), model.CheckText("idempotency_key", r.IdempotencyKey)))
 }
 
 // checkList refuses what can be refused of a list before a worker is taken.

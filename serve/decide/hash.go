@@ -75,9 +75,6 @@ func (r *Request) hash() (h [16]byte) {
 	}
 	b = r.appendList(b)
 	text(string(r.Mode))
-	if r.Slot != "" {
-		text(r.Slot)
-	}
 	sum := sha256.Sum256(b)
 	copy(h[:], sum[:])
 	return h

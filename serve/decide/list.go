@@ -112,7 +112,7 @@ func (d *Decider) chooseList(ctx context.Context, m Model, w *choose.Worker, r *
 	first := list.Marginals[0]
 	record := &eventlog.Decision{
 		Model: v.ID, BasisSeq: v.Seq, BasisDigest: v.Digest, Member: list.Member, Num: first.Num, Den: first.Den,
-		Mode: model.Modes[mode], Deferred: r.Deferred, Caller: r.Caller, Time: now.UnixNano(), Slot: r.Slot,
+		Mode: model.Modes[mode], Deferred: r.Deferred, Caller: r.Caller, Time: now.UnixNano(),
 		Deadline: opens + int64(config.Reward.Window), Action: l.IDs[0], Index: uint32(list.Rows[0]), Offered: uint32(o.Count()),
 		Costs: slices.Clone(o.Costs()), Groups: list.Groups, Config: v.Number, Draw: nonce, List: l,
 		Floor: uint32(v.Compiled.FloorNum * (eventlog.FloorUnit / v.Compiled.FloorDen)),

@@ -45,7 +45,7 @@ func record(w *choose.Worker, r *Request, c choose.Choice, now time.Time, opens 
 	out := Decision{Mode: mode, BasisSeq: v.Seq, Durable: true, Propensity: choose.Fraction{Num: c.Num, Den: c.Den}}
 	record := records.Get().(*eventlog.Decision)
 	*record = eventlog.Decision{
-		Full: record.Full, Model: v.ID, Slot: r.Slot, BasisSeq: v.Seq, BasisDigest: v.Digest, Member: c.Member,
+		Full: record.Full, Model: v.ID, BasisSeq: v.Seq, BasisDigest: v.Digest, Member: c.Member,
 		Negative: c.Negative, Num: c.Num, Den: c.Den,
 		Mode: model.Modes[mode], Deferred: r.Deferred, Caller: r.Caller,
 		Time: now.UnixNano(), Deadline: opens + int64(config.Reward.Window),

@@ -53,10 +53,7 @@ type Request struct {
 	IdempotencyKey string
 	// Explain asks for Decision.Explain.
 	Explain bool
-	// Slot names the place that the action is for, at most 256 bytes, when one of the caller's requests
-	// chooses for several. It is recorded and changes nothing.
-	Slot   string
-	Caller string
+	Caller  string
 	// Choose asks for a list of so many positions, Slots for one with these: one event, with a reward for each position, or
 	// one for all where the model says so. One of the two may be there.
 	Choose *int

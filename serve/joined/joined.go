@@ -69,8 +69,6 @@ type Joiner struct {
 	Skipped map[string]int
 	// Notes says what happened in the log that a reader of estimates should know, with the entry.
 	Notes []string
-	// Slots: several decisions of one call filled the slots of a list.
-	Slots bool
 	// Early is how many decisions End has added whose windows were open.
 	Early int
 	// inactive checks that activation does not depend on the action: Σ (1{a = k} − p_k) and Σ p_k(1 − p_k) by place.
@@ -237,9 +235,6 @@ func (j *Joiner) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision, o
 		j.Model = name
 	case name != j.Model:
 		return fmt.Errorf("decisions of the models %q and %q: name one", j.Model, name)
-	}
-	if r.Slot != "" {
-		j.Slots = true
 	}
 	reward := &m.Compiled.Config.Reward
 	now := [2]float64{reward.Min, reward.Max}
@@ -408,7 +403,6 @@ type Ended struct {
 	Ranges     int            `json:"ranges"`
 	Declared   bool           `json:"declared"`
 	Widened    bool           `json:"widened"`
-	Slots      bool           `json:"slots"`
 	Early      int            `json:"early"` // decisions whose reward is final while their window is open
 	Notes      []string       `json:"notes"`
 	Skipped    map[string]int `json:"skipped"`
@@ -418,7 +412,7 @@ type Ended struct {
 // Ended says it. Decisions that were not made into events by j are not in Skipped, and Activation knows those that
 // Inactive was called with.
 func (j *Joiner) Ended() *Ended {
-	out := &Ended{Range: j.Range, Ranges: j.Ranges, Declared: j.Declared, Widened: j.Widened, Slots: j.Slots,
+	out := &Ended{Range: j.Range, Ranges: j.Ranges, Declared: j.Declared, Widened: j.Widened,
 		Early: j.Early, Notes: slices.Clone(j.Notes), Skipped: maps.Clone(j.Skipped)}
 	for _, q := range j.queues { // none of them after End
 		out.Early += j.ended(*q)

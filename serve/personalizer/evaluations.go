@@ -230,7 +230,6 @@ func (a *evaluationCalls) evaluate(job *evaluationJob) (results []policyResult, 
 	}
 	j := joined.New(joined.Options{}) // it knows which decisions are events, and counts the others
 	sums := evaluationSums{window: time.Hour}
-	slots := 0
 	for d, err := range page.Decisions {
 		if err == nil {
 			err = job.ctx.Err()
@@ -258,9 +257,6 @@ func (a *evaluationCalls) evaluate(job *evaluationJob) (results []policyResult, 
 		if x == nil {
 			continue
 		}
-		if d.Record.Slot != "" {
-			slots++
-		}
 		sums.add(at, x.Propensity, x.Law, x.K, x.Chosen, x.Reward)
 	}
 	for _, why := range slices.Sorted(maps.Keys(j.Skipped)) {
@@ -269,10 +265,6 @@ func (a *evaluationCalls) evaluate(job *evaluationJob) (results []policyResult, 
 			left = ""
 		}
 		notes = append(notes, fmt.Sprintf("%d %s%s", j.Skipped[why], left, why))
-	}
-	if slots > 0 {
-		notes = append(notes, fmt.Sprintf("%d decisions filled slots: each slot counts for itself, and Baseline is "+
-			"the first action that it could have", slots))
 	}
 	if err := j.Activation(); err != nil {
 		notes = append(notes, err.Error()+": the numbers are not those of what was decided")

@@ -3,7 +3,7 @@ package personalizer
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -179,9 +179,8 @@ const slotsRequest = `{"eventId": "call 1", "deferActivation": %t,
   {"id": "BigHeroPosition", "features": [{"size": "large", "position": "left"}], "excludedActions": ["31-Inch-Monitor-771"], "baselineAction": "Red-Polo-Shirt-432"},
   {"id": "SmallSidebar", "features": [{"size": "small", "position": "right"}], "excludedActions": ["Tennis-Racket-133"], "baselineAction": "XBox-Series X-117"}]}`
 
-// One call chooses for two slots, no action twice and none that a slot excludes; each slot has its own
-// event, found by the caller's id; a repetition gets the same; what is refused is refused before
-// anything is decided.
+// One call is one event, a list of two slots, no action twice and none that a slot excludes; each slot has its own reward, found by the
+// caller's id; a repetition gets the same; the learner has the list once all slots have their rewards; what is refused is refused before anything is decided.
 func TestMultiSlot(t *testing.T) {
 	e, s := newReal(t, api.Options{})
 	const prefix = "/personalizer/v1.1-preview.1/multislot/"
@@ -206,7 +205,7 @@ func TestMultiSlot(t *testing.T) {
 	if first.EventID != "call 1" {
 		t.Errorf("the event is %q", first.EventID)
 	}
-	if again := rank(body); again.Slots[0] != first.Slots[0] || again.Slots[1] != first.Slots[1] || decisions() != 2 {
+	if again := rank(body); again.Slots[0] != first.Slots[0] || again.Slots[1] != first.Slots[1] || decisions() != 1 || len(again.Notes) != 1 || again.Notes[0] != unread {
 		t.Errorf("a repetition answers %v after %v; %d decisions", again, first, decisions())
 	}
 	e.do("POST", prefix+"rank", strings.Replace(body, "morning", "evening", 1)).want(t, "another call with its id", 409, `"code":"Conflict"`)
@@ -216,7 +215,7 @@ func TestMultiSlot(t *testing.T) {
 		e.do("POST", prefix+"events/call%201/reward", reward).want(t, "reward", 204)
 	}
 	c := must(s.GetModel(t.Context(), "shop")).Counts
-	if c.Rewards != 2 || c.RewardSum != 1.25 || c.Duplicates > 2 {
+	if c.Rewards != 2 || c.RewardSum != 1.25 || c.Learned != 1 || c.Duplicates > 2 {
 		t.Errorf("the model counts %+v", c)
 	}
 
@@ -227,20 +226,35 @@ func TestMultiSlot(t *testing.T) {
 	// An id of ours.
 	ours := rank(strings.Replace(body, `"eventId": "call 1",`, "", 1))
 	e.do("POST", prefix+"events/"+ours.EventID+"/reward", reward).want(t, "reward of our id", 204)
-	// What the log says: the slots are named.
-	log := e.do("GET", "/v1/models/shop/log", "").body
-	if n := strings.Count(log, `"slot":"SmallSidebar"`); n != 3 {
-		t.Errorf("%d decisions of the log name the slot, want 3:\n%s", n, log)
+	e.do("POST", prefix+"events/"+ours.EventID+"/activate", "").want(t, "activate our id", 204)
+	// What the log says: one event with the slots, their exact law and rewards.
+	n := 0
+	for d, err := range must(s.Decisions(t.Context(), "shop", 0, 1000)).Decisions {
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := d.Record.List
+		if n++; l == nil || !slices.Equal(l.Slots, []string{"BigHeroPosition", "SmallSidebar"}) || l.Voters == 0 || len(d.Positions) != 2 {
+			t.Errorf("entry %d has the list %+v", d.Seq, l)
+		} else if y := d.Positions[1].Reward; y != 1 && n == 2 || y != .25 && n != 2 {
+			t.Errorf("event %d has the reward %v in the sidebar", n, y)
+		}
+		if x := must(s.Replay(t.Context(), d.EventID)); !x.Equal {
+			t.Errorf("event %d replays with other %v", n, x.Differs)
+		}
+	}
+	if n != 3 {
+		t.Errorf("three calls are %d events", n)
 	}
 
-	before := decisions()
+	before, body := decisions(), strings.Replace(body, "call 1", "call 9", 1)
 	for name, change := range map[string][3]string{
 		"no slots":         {`"slots": [`, `"slots": [], "x": [`, "x"},
 		"unknown baseline": {`"baselineAction": "Red-Polo-Shirt-432"`, `"baselineAction": "Hat"`, "slots[0].baselineAction"},
 		"excluded":         {`"baselineAction": "XBox-Series X-117"`, `"baselineAction": "Tennis-Racket-133"`, "slots[1].baselineAction"},
 		"twice":            {"SmallSidebar", "BigHeroPosition", "slots[1].id"},
 		"no id":            {`"id": "SmallSidebar", `, "", "slots[1].id"},
-		"nothing left":     {`["31-Inch-Monitor-771"]`, `["Tennis-Racket-133", "31-Inch-Monitor-771", "XBox-Series X-117", "Red-Polo-Shirt-432"]`, "slots[0]"},
+		"nothing left":     {`["Tennis-Racket-133"], "baselineAction": "XBox-Series X-117"`, `["Tennis-Racket-133", "31-Inch-Monitor-771", "XBox-Series X-117", "Red-Polo-Shirt-432"]`, "slots[1].excludedActions"},
 		"no action":        {`{"id": "Red-Polo-Shirt-432"`, `{"name": "Red-Polo-Shirt-432"`, "actions[0].name"},
 	} {
 		if !strings.Contains(body, change[0]) {
@@ -256,77 +270,33 @@ func TestMultiSlot(t *testing.T) {
 	e.do("POST", prefix+"events/nobody/reward", reward).want(t, "another event", 404, "ResourceNotFound")
 	e.do("POST", prefix+"events/nobody/activate", "").want(t, "another event", 404, "ResourceNotFound")
 
-	// Apprentice: each slot has its baseline.
-	e.do("PUT", "/personalizer/v1.0/configurations/service", `{"rewardWaitTime":"PT10M","rewardAggregation":"earliest","learningMode":"Apprentice"}`).want(t, "apprentice", 200)
-	a := rank(strings.Replace(body, "call 1", "call 3", 1))
-	if a.Slots[0].RewardActionID != "Red-Polo-Shirt-432" || a.Slots[1].RewardActionID != "XBox-Series X-117" {
-		t.Errorf("as an apprentice the slots got %v", a.Slots)
-	}
-}
+	// An event of a rank has no slots, and one of slots no reward without one.
+	e.do("POST", prefix+"events/call%201/reward", `{"reward": []}`).want(t, "no rewards", 400, `"target":"reward"`)
+	e.do("POST", "/personalizer/v1.0/rank", `{"eventId": "call 1", "actions": [{"id": "a"}]}`).want(t, "the id of slots", 409)
+	e.do("POST", "/personalizer/v1.0/rank", `{"eventId": "single", "actions": [{"id": "a"}, {"id": "b"}]}`).want(t, "a rank", 201)
+	e.do("POST", prefix+"events/single/reward", `{"reward": [{"slotId": "a", "value": 1}]}`).want(t, "a rank's slot", 400, "is not a slot of this event")
+	e.do("POST", "/personalizer/v1.0/events/call%202/reward", `{"value": 1}`).want(t, "slots without a slot", 400, "is for no position")
 
-// Whatever the slots exclude: when there is an action for each, the call finds one, however greedy the
-// first slots are. The baselines are such a choice.
-func TestMultiSlotFits(t *testing.T) {
-	r := rand.New(rand.NewPCG(4, 2))
-	for range 300 {
-		k := 1 + r.IntN(7)
-		b := slotsBody{}
-		for i := range k {
-			b.Actions = append(b.Actions, rankAction{ID: fmt.Sprint(i)})
-		}
-		for i, own := range r.Perm(k)[:1+r.IntN(k)] {
-			slot := slotBody{ID: fmt.Sprint(i), BaselineAction: fmt.Sprint(own)}
-			for a := range k {
-				if a != own && r.IntN(3) > 0 {
-					slot.ExcludedActions = append(slot.ExcludedActions, fmt.Sprint(a))
-				}
-			}
-			b.Slots = append(b.Slots, slot)
-		}
-		taken, allowed := map[int]bool{}, b.allowed()
-		for i := range b.Slots {
-			// What is needed, by trying every choice of the later slots.
-			var works func(slot int) bool
-			works = func(slot int) bool {
-				if slot == len(b.Slots) {
-					return true
-				}
-				for _, k := range allowed[slot] {
-					if !taken[k] {
-						taken[k] = true
-						ok := works(slot + 1)
-						delete(taken, k)
-						if ok {
-							return true
-						}
-					}
-				}
-				return false
-			}
-			later, ok := needed(allowed[i+1:], taken)
-			if !ok {
-				t.Fatalf("slot %d of %+v: nothing is left for those behind it after %v", i, b.Slots, taken)
-			}
-			var free []int
-			for _, k := range allowed[i] {
-				if taken[k] {
-					continue
-				}
-				taken[k] = true
-				if works(i+1) == later[k] {
-					t.Fatalf("slot %d of %+v, action %d after %v: needed says %v", i, b.Slots, k, taken, later[k])
-				}
-				delete(taken, k)
-				if !later[k] {
-					free = append(free, k)
-				}
-			}
-			if len(free) == 0 {
-				t.Fatalf("slot %d of %+v has nothing left after %v", i, b.Slots, taken)
-			}
-			taken[free[r.IntN(len(free))]] = true
-		}
+	// Names that no action has exclude nothing; a name twice is once; without features there are no notes.
+	const plain = `{"eventId": "plain", "actions": [{"id": "a"}, {"id": "b"}], "slots": [{"id": "top", "excludedActions": ["b", "b", "z"]}, {"id": "side"}]}`
+	e.do("POST", prefix+"rank", plain).want(t, "plain", 201, `{"slots":[{"id":"top","rewardActionId":"a"},{"id":"side","rewardActionId":"b"}],"eventId":"plain"}`)
+	// Sets that overlap in part are counted for at most six slots.
+	var slots, actions []string
+	for i := range 8 {
+		slots = append(slots, fmt.Sprintf(`{"id": "s%d", "excludedActions": ["a%d"]}`, i, i))
+		actions = append(actions, fmt.Sprintf(`{"id": "a%d"}, {"id": "b%d"}`, i, i))
 	}
+	e.do("POST", prefix+"rank", `{"actions": [`+strings.Join(actions, ",")+`], "slots": [`+strings.Join(slots, ",")+`]}`).want(t, "eight that overlap", 400, `.excludedActions"`)
+
+	// A list has no baseline yet.
+	for _, mode := range []string{"Apprentice", "LoggingOnly"} {
+		e.do("PUT", "/personalizer/v1.0/configurations/service", `{"rewardWaitTime":"PT10M","rewardAggregation":"earliest","learningMode":"`+mode+`"}`).want(t, mode, 200)
+		e.do("POST", prefix+"rank", strings.Replace(body, "call 1", "call 3", 1)).want(t, mode, 400, `"target":"slots"`, "the learning mode "+mode)
+	}
+	whole := Config("whole")
+	whole.List.Reward = "list"
+	must(s.CreateModel(t.Context(), whole, ""))
+	e.do("POST", "/v1/models/whole/personalizer/v1.0/multislot/rank", plain).want(t, "one reward", 400, `"target":"slots"`, "list.reward")
 }
 
 // In the modes that play a baseline it is the first action that is not excluded.

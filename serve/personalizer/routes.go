@@ -26,7 +26,7 @@ func (a *Adapter) Routes(e api.Edge, svc serve.Service) (out []api.Route) {
 	finder, _ := svc.(keyFinder)
 	a.edge, a.models = e, svc
 	a.evaluations.edge, a.evaluations.models, a.evaluations.history = e, svc, svc
-	events := eventCalls(&rankCalls{e, svc, svc, finder}, &slotCalls{e, svc, svc, finder})
+	events := eventCalls(&rankCalls{e, svc, svc, finder})
 	settings := &settingCalls{e, svc}
 	add := func(method, path string, doc *api.RouteDoc,
 		handle func(w http.ResponseWriter, r *http.Request, model string) error) {
@@ -58,7 +58,8 @@ func (a *Adapter) Routes(e api.Edge, svc serve.Service) (out []api.Route) {
 	return out
 }
 
-func eventCalls(c *rankCalls, slots *slotCalls) []call {
+func eventCalls(c *rankCalls) []call {
+	slots := &slotCalls{c}
 	return []call{
 		{api.RouteDoc{ID: "rank", Path: "/rank", Scope: api.Decide, Status: 201, Body: rankBody{},
 			Answer: rankAnswer{}, Summary: "Rank"}, "POST", c.rank},
@@ -67,12 +68,12 @@ func eventCalls(c *rankCalls, slots *slotCalls) []call {
 		{api.RouteDoc{ID: "rankActivate", Path: "/events/{event}/activate", Scope: api.Decide, Status: 204,
 			Summary: "Activate"}, "POST", c.activate},
 		{api.RouteDoc{ID: "multiSlotRank", Path: "/multislot/rank", Scope: api.Decide, Status: 201, Body: slotsBody{},
-			Answer: slotsAnswer{}, Summary: "Rank several slots", Text: "No action is given to two slots."},
+			Answer: slotsAnswer{}, Summary: "Rank several slots", Text: "No action is given to two slots. The call is one event, a list with a reward for each slot."},
 			"POST", slots.rank},
 		{api.RouteDoc{ID: "multiSlotReward", Path: "/multislot/events/{event}/reward", Scope: api.Reward, Status: 204,
 			Body: slotRewards{}, Summary: "Reward slots"}, "POST", slots.reward},
 		{api.RouteDoc{ID: "multiSlotActivate", Path: "/multislot/events/{event}/activate", Scope: api.Decide,
-			Status: 204, Summary: "Activate all slots"}, "POST", slots.activate},
+			Status: 204, Summary: "Activate all slots"}, "POST", c.activate},
 	}
 }
 

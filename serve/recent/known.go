@@ -8,7 +8,6 @@ type Known struct {
 	Model    eventlog.ID
 	X        []float64
 	Atoms    []byte
-	Slot     string
 	Deferred bool
 	List     *KnownList // nil for an action
 }
@@ -21,7 +20,7 @@ type KnownList struct {
 
 // Of returns what rewards need of a record in entry seq. X and Atoms stay the record's.
 func Of(seq uint64, d *eventlog.Decision) Known {
-	k := Known{Seq: seq, Model: d.Model, X: d.X, Atoms: d.Atoms, Slot: d.Slot, Deferred: d.Deferred}
+	k := Known{Seq: seq, Model: d.Model, X: d.X, Atoms: d.Atoms, Deferred: d.Deferred}
 	if l := d.List; l != nil {
 		k.List = &KnownList{l.IDs, l.Slots, l.Whole}
 	}

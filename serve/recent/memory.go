@@ -52,8 +52,7 @@ type row struct {
 	seq      uint64
 	model    eventlog.ID
 	chunk    uint32 // its number
-	at       uint32 // in the chunk: the slot, the atoms, the coordinates
-	slot     uint32 // bytes
+	at       uint32 // in the chunk: the atoms, the coordinates, the list
 	atoms    uint32 // bytes
 	x        uint32 // coordinates
 	list     uint32 // bytes of what is known of a list, behind the coordinates
@@ -69,7 +68,7 @@ const (
 	rowBytes   = 80 + 12 // of a row, and of its places in index and order
 )
 
-func (r *row) size() int { return int(r.slot) + int(r.atoms) + 8*int(r.x) + int(r.list) }
+func (r *row) size() int { return int(r.atoms) + 8*int(r.x) + int(r.list) }
 
 func hashOf(k eventlog.Event) uint64 {
 	h := (uint64(k.Epoch) ^ k.Batch*golden + uint64(k.Index)) * golden
@@ -96,10 +95,10 @@ func (c *part) add(key eventlog.Event, k Known) {
 	}
 	list := k.List.append(nil)
 	at, r := c.rows.New()
-	*r = row{key: key, deferred: k.Deferred, seq: k.Seq, model: k.Model, slot: uint32(len(k.Slot)), atoms: uint32(len(k.Atoms)),
+	*r = row{key: key, deferred: k.Deferred, seq: k.Seq, model: k.Model, atoms: uint32(len(k.Atoms)),
 		x: uint32(len(k.X)), list: uint32(len(list))}
 	to := c.room(r)
-	to = append(append(to, k.Slot...), k.Atoms...)
+	to = append(to, k.Atoms...)
 	for _, x := range k.X {
 		to = binary.LittleEndian.AppendUint64(to, math.Float64bits(x))
 	}
@@ -159,8 +158,7 @@ func (c *part) get(key eventlog.Event) (Known, bool) {
 // known is what a row says. Its atoms are those of the chunk.
 func (c *part) known(r *row) Known {
 	b := c.chunks.At(int(r.chunk - c.first)).b[r.at:][:r.size()]
-	k := Known{Seq: r.seq, Model: r.model, Deferred: r.deferred, Slot: string(b[:r.slot])}
-	b = b[r.slot:]
+	k := Known{Seq: r.seq, Model: r.model, Deferred: r.deferred}
 	if r.atoms > 0 {
 		k.Atoms = b[:r.atoms:r.atoms]
 	}

@@ -47,7 +47,7 @@ func written(t *testing.T, entries int) (*recent.Decisions, *counting, [][]strin
 		var records []eventlog.Record
 		for i := range 3 {
 			records = append(records, &eventlog.Decision{Model: eventlog.ID(n + 1), Action: "a", X: []float64{float64(i)},
-				Num: 1, Den: 1, Offered: 1, Slot: fmt.Sprint(i), Deadline: int64(time.Hour)})
+				Num: 1, Den: 1, Offered: 1, Deadline: int64(time.Hour)})
 		}
 		r, err := c.Append(context.Background(), records...)
 		if err != nil {
@@ -76,7 +76,7 @@ func TestFind(t *testing.T) {
 	find := func(n, i, reads int) {
 		t.Helper()
 		id, k, err := d.Find(ctx, ids[n][i])
-		if err != nil || k.Model != eventlog.ID(n+1) || k.Slot != fmt.Sprint(i) || k.X[0] != float64(i) || k.Seq != id.Hint {
+		if err != nil || k.Model != eventlog.ID(n+1) || k.X[0] != float64(i) || k.Seq != id.Hint {
 			t.Errorf("decision %d of entry %d: %+v, %v", i, n, k, err)
 		}
 		if log.reads != reads {
@@ -87,7 +87,7 @@ func TestFind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Put(id.Event, recent.Known{Seq: id.Hint, Model: 1, Slot: "0", X: []float64{0}})
+	d.Put(id.Event, recent.Known{Seq: id.Hint, Model: 1, X: []float64{0}})
 	find(0, 0, 0)
 	find(1, 0, 1)
 	find(1, 1, 2)
@@ -95,7 +95,7 @@ func TestFind(t *testing.T) {
 	find(1, 0, 2)
 	d.Forget()
 	find(0, 0, 3)
-	if _, r, err := d.Whole(ctx, ids[1][2]); err != nil || r.Slot != "2" || log.reads != 4 {
+	if _, r, err := d.Whole(ctx, ids[1][2]); err != nil || r.X[0] != 2 || log.reads != 4 {
 		t.Errorf("the whole decision is %+v, %v, after %d reads", r, err, log.reads)
 	}
 }
@@ -112,7 +112,7 @@ func TestKeep(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				d.Put(id.Event, recent.Known{Seq: id.Hint, Model: eventlog.ID(n + 1), Slot: fmt.Sprint(i), X: []float64{float64(i)}})
+				d.Put(id.Event, recent.Known{Seq: id.Hint, Model: eventlog.ID(n + 1), X: []float64{float64(i)}})
 			}
 		}
 	}
@@ -122,7 +122,7 @@ func TestKeep(t *testing.T) {
 		for n := range ids {
 			before := log.reads
 			for i := range ids[n] {
-				if _, k, err := d.Find(ctx, ids[n][i]); err != nil || k.Slot != fmt.Sprint(i) || k.Model != eventlog.ID(n+1) {
+				if _, k, err := d.Find(ctx, ids[n][i]); err != nil || k.X[0] != float64(i) || k.Model != eventlog.ID(n+1) {
 					t.Errorf("decision %d of model %d: %+v, %v", i, n+1, k, err)
 				}
 			}
@@ -249,9 +249,6 @@ func TestKept(t *testing.T) {
 	for n := range 40_000 {
 		e := eventlog.Event{Epoch: 9, Batch: uint64(n / 3), Index: uint32(n % 3)}
 		k := recent.Known{Seq: id.Hint, Model: eventlog.ID(1 + n%5), Deferred: n%7 == 0}
-		if n%2 == 0 {
-			k.Slot = fmt.Sprint("slot ", n)
-		}
 		for i := range n % 13 {
 			k.Atoms = append(k.Atoms, byte(n+i))
 		}
