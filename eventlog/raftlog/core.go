@@ -57,7 +57,7 @@ type core struct {
 
 	applied uint64 // newest entry that is committed and was looked at
 	seq     uint64 // of the newest batch among them
-	conf    *pb.ConfState
+	mem     members
 	noted   uint64 // applied in the newest write that was given out
 	durable uint64 // applied in the newest of them that makes notes durable
 
@@ -65,6 +65,12 @@ type core struct {
 	waiting []*proposal // in the order of the calls
 	reads   []*read
 	readNo  uint64
+	goals   []*goal // changes of members that are waited for
+	goalNo  uint64
+
+	changing    uint64                 // newest entry of the log that changes the members
+	appliedTerm uint64                 // term of the newest applied entry
+	marks       [heartbeatTicks]uint64 // what was applied at the last ticks, the oldest first
 
 	lead, term uint64
 	leader     bool
@@ -87,7 +93,8 @@ type output struct {
 	fetch    *stage        // a snapshot to fetch and verify; fetched is called when it is there
 	done     []outcome
 	reads    []uint64 // that are answered: all that was committed when they were asked is applied
-	applied  bool     // applied has grown
+	reached  []reached
+	applied  bool // applied has grown
 }
 
 // proposal is a batch that waits to be committed.
@@ -111,16 +118,26 @@ type read struct {
 	index uint64 // 0 until the leader has answered
 }
 
-// newCore returns the node of a store.
+// newCore returns the node of a store, ErrRemoved for one that is no member any more.
 func newCore(st *store) (c *core, err error) {
+	if st.members.removed(st.opt.id) {
+		return nil, ErrRemoved
+	}
+	return makeCore(st)
+}
+
+func makeCore(st *store) (c *core, err error) {
 	c = &core{id: st.opt.id, st: st, ids: ids{keep: st.opt.keep}, snapSent: map[uint64]uint64{}}
 	defer c.catch(&err)
-	_, c.conf, _ = st.InitialState()
+	c.mem = st.members
 	c.applied, c.noted, c.term, c.given = st.noted, st.noted, st.hard.term, st.hard
 	if err := c.ids.read(st); err != nil {
 		return nil, err
 	}
 	if c.seq, err = st.seg.Seq(c.applied); err != nil {
+		return nil, err
+	}
+	if c.appliedTerm, err = st.Term(c.applied); err != nil {
 		return nil, err
 	}
 	size := uint64(messageSize)
@@ -136,6 +153,15 @@ func newCore(st *store) (c *core, err error) {
 		Logger: quiet{},
 	})
 	return c, err
+}
+
+// begin is called once, before the first tick. The only voter of a log leads it at once, and waits for no election.
+func (c *core) begin() {
+	defer c.catch(nil)
+	if v := c.mem.conf.GetVoters(); len(v) == 1 && v[0] == c.id && !c.mem.joint() && c.err == nil {
+		_ = c.raw.Campaign()
+	}
+	c.drain()
 }
 
 // catch turns a panic of raft into the end of the node: raft panics rather than go on against its own rules.
@@ -177,9 +203,12 @@ func (c *core) tick() {
 			c.ask(r)
 		}
 	}
+	c.settleGoals(true)
+	copy(c.marks[:], c.marks[1:])
+	c.marks[len(c.marks)-1] = c.applied
 	c.watchSnapshots()
 	c.watchDisk()
-	if c.leader && c.now%proposeAgain == 0 && c.conf.GetAutoLeave() {
+	if c.leader && c.now%proposeAgain == 0 && c.mem.conf.GetAutoLeave() {
 		// Raft proposes the end of a joint change once, and not while the leader hands over.
 		_ = c.raw.ProposeConfChange(&pb.ConfChangeV2{})
 	}
@@ -221,13 +250,7 @@ func (c *core) watchDisk() {
 		return
 	}
 	c.handed = c.now
-	best, match := uint64(0), uint64(0)
-	c.raw.WithProgress(func(id uint64, t raft.ProgressType, p tracker.Progress) {
-		if id != c.id && t == raft.ProgressTypePeer && p.RecentActive && p.Match >= match && slices.Contains(c.conf.Voters, id) {
-			best, match = id, p.Match
-		}
-	})
-	if best != 0 {
+	if best := c.successor(); best != 0 {
 		c.raw.TransferLeader(best)
 	}
 }
@@ -238,14 +261,20 @@ func (c *core) receive(m *pb.Message) {
 		return
 	}
 	defer c.catch(nil)
-	if m.GetTo() != c.id || m.GetFrom() == c.id || raft.IsLocalMsg(m.GetType()) || !wellFormed(m) || !c.possible(m) {
+	if m.GetTo() != c.id || m.GetFrom() == c.id || c.mem.removed(m.GetFrom()) && !c.st.opt.plant.hearGone ||
+		raft.IsLocalMsg(m.GetType()) || !wellFormed(m) || !c.possible(m) {
 		c.refused++
 		return
 	}
 	switch m.GetType() {
 	case pb.MsgProp:
 		for _, e := range m.Entries {
-			c.propose1(e.Data)
+			if kindOf(e) == segment.Members {
+				cc, _ := parseChange(e.Data)
+				_ = c.admit(cc) // it is sent again
+			} else {
+				c.propose1(e.Data)
+			}
 		}
 	case pb.MsgSnap:
 		c.snapshot(m)
@@ -289,7 +318,13 @@ func wellFormed(m *pb.Message) bool {
 			}
 			term = e.GetTerm()
 		case pb.MsgProp:
-			if kindOf(e) != segment.Batch {
+			switch kindOf(e) {
+			case segment.Batch:
+			case segment.Members:
+				if _, ok := parseChange(e.Data); !ok {
+					return false
+				}
+			default:
 				return false
 			}
 		}
@@ -340,20 +375,6 @@ func (c *core) propose1(data []byte) {
 		_ = c.raw.Propose(data) // dropped while the leader hands over or too much waits; it is sent again
 		c.drain()               // so that its id is known before the next one comes
 	}
-}
-
-// change proposes a change of members, which only the leader can. It comes into force when it is committed; one at a time.
-func (c *core) change(cc *pb.ConfChangeV2) (err error) {
-	if c.err != nil {
-		return c.err
-	}
-	defer c.catch(&err)
-	if !c.leader {
-		return raft.ErrProposalDropped
-	}
-	err = c.raw.ProposeConfChange(cc)
-	c.drain()
-	return err
 }
 
 // barrier asks for all that is committed now. Its number is in out.reads when it is applied here.
@@ -431,7 +452,7 @@ func (c *core) snapshot(m *pb.Message) {
 // proof is the entry whose link a snapshot must have: the newest one that this node has applied, 0 while it takes part in no
 // decision.
 func (c *core) proof() (index uint64, link segment.Link, err error) {
-	if c.applied == 0 || !slices.Contains(c.conf.Voters, c.id) && !slices.Contains(c.conf.VotersOutgoing, c.id) {
+	if c.applied == 0 || !slices.Contains(c.mem.conf.GetVoters(), c.id) && !slices.Contains(c.mem.conf.GetVotersOutgoing(), c.id) {
 		return 0, link, nil
 	}
 	r, err := c.st.segments().Get(c.applied)
@@ -476,7 +497,7 @@ func (c *core) wrote(w *write) {
 	if w.snapshot != nil {
 		c.fetching = nil
 		meta := w.snapshot.msg.GetSnapshot().GetMetadata()
-		c.applied, c.conf, c.out.applied = meta.GetIndex(), meta.GetConfState(), true
+		c.applied, c.appliedTerm, c.mem, c.out.applied = meta.GetIndex(), meta.GetTerm(), *c.st.current.Load(), true
 		if err := c.ids.read(c.st); err != nil {
 			panic(err)
 		}
@@ -573,6 +594,7 @@ func (c *core) drain() {
 					c.ask(r)
 				}
 			}
+			c.settleGoals(false)
 		}
 	}
 	c.settleReads()
@@ -593,6 +615,14 @@ func (c *core) append(m *pb.Message) {
 		}
 	}
 	c.ids.add(m.Entries)
+	for i, e := range m.Entries {
+		if i == 0 && e.GetIndex() <= c.changing {
+			c.changing = 0 // it was replaced
+		}
+		if kindOf(e) == segment.Members {
+			c.changing = e.GetIndex()
+		}
+	}
 	c.give(w)
 	if w.hard != nil {
 		c.hard = w
@@ -642,25 +672,19 @@ func (c *core) apply(m *pb.Message) {
 			if err := proto.Unmarshal(e.Data, &cc); err != nil {
 				panic(err)
 			}
-			c.conf = c.raw.ApplyConfChange(&cc)
-			c.give(&write{members: &members{c.applied, c.conf}})
+			c.mem = c.mem.after(c.applied, &cc, c.raw.ApplyConfChange(&cc))
+			m := c.mem
+			c.give(&write{members: &m})
 		}
+		c.appliedTerm = e.GetTerm()
 	}
-	c.st.current.Store(&members{c.applied, c.conf})
+	now := c.mem
+	now.index = c.applied
+	c.st.current.Store(&now)
 	c.out.applied = true
 	for _, r := range m.Responses {
 		_ = c.raw.Step(r)
 	}
-}
-
-// match returns how far the leader knows a node to have its log, 0 for one that it does not know.
-func (c *core) match(id uint64) (match uint64) {
-	c.raw.WithProgress(func(x uint64, _ raft.ProgressType, p tracker.Progress) {
-		if x == id {
-			match = p.Match
-		}
-	})
-	return match
 }
 
 // quiet is a logger of raft that keeps only what ends a node.

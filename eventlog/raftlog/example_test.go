@@ -19,7 +19,7 @@ func (alone) Fetch(context.Context, uint16, uint64, uint64, []byte, int64) error
 	return errors.New("no other node")
 }
 
-// A log of one node. More nodes are made with all their ids, and a network between them.
+// A log of one node. More nodes join it (Log.Add), with a network between them.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "raftlog")
 	if err != nil {
@@ -27,7 +27,7 @@ func ExampleOpen() {
 	}
 	defer os.RemoveAll(dir)
 	o := raftlog.Options{Dir: dir, Cluster: 1, ID: 1, Network: alone{}}
-	if err := raftlog.Create(o, 1); err != nil {
+	if err := raftlog.Create(o, raftlog.Member{ID: 1, Name: "node-1", Addr: "node-1:7700"}); err != nil {
 		panic(err)
 	}
 	l, err := raftlog.Open(o)

@@ -3,6 +3,8 @@ package raftlog
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"hash/crc32"
 	"slices"
 	"strings"
@@ -44,7 +46,10 @@ func (s *sim) fault() {
 		s.counts[what]++
 		s.note("%s: node %d, %v", what, n.id, long)
 	}
-	switch s.rng.IntN(16) {
+	if n.vacant {
+		return
+	}
+	switch s.rng.IntN(19) {
 	case 0, 1:
 		if n.up {
 			power := s.rng.IntN(2) == 0
@@ -104,7 +109,7 @@ func (s *sim) fault() {
 		s.rot(n)
 	case 15:
 		switch {
-		case s.sick != nil || s.swap != nil || s.rng.IntN(2) == 0:
+		case s.sick != nil || s.swap != nil || s.small() || s.rng.IntN(2) == 0:
 		case s.opt.reused:
 			count("lost disk, the same raft id again")
 			n.kill(true)
@@ -116,7 +121,7 @@ func (s *sim) fault() {
 			if err := n.fs.MkdirAll("/log"); err != nil {
 				panic(err)
 			}
-			if err := createStore(n.options(), voters); err != nil {
+			if err := createStore(n.options(), people(voters...), nil); err != nil {
 				panic(err)
 			}
 			n.fs.root.flush()
@@ -133,7 +138,164 @@ func (s *sim) fault() {
 				s.sick = n
 			}
 		}
+	case 16, 17:
+		switch members := s.members(); {
+		case s.sick != nil || s.swap != nil || s.opt.reused:
+		case members > 3 && s.rng.IntN(2) == 0:
+			count("to be removed")
+			s.swap = &swap{old: n, since: s.now}
+		case members < 6:
+			s.grow()
+		}
+	case 18:
+		if s.sick == nil && s.swap == nil && s.members() >= 3 && !s.opt.reused && s.rng.IntN(3) == 0 {
+			s.loseMajority(n)
+		}
 	}
+}
+
+// members returns how many nodes there are.
+func (s *sim) members() (n int) {
+	for _, x := range s.nodes {
+		if !x.vacant {
+			n++
+		}
+	}
+	return n
+}
+
+// small returns whether the operator adds nodes before he lets one fall ill.
+func (s *sim) small() bool { return s.members() < 3 && !s.opt.calm }
+
+// grow begins to add a node.
+func (s *sim) grow() {
+	slot := slices.IndexFunc(s.nodes, func(n *simNode) bool { return n.vacant })
+	if slot < 0 {
+		slot = len(s.nodes)
+	}
+	s.nextID++
+	x := s.place(slot, s.nextID, nil, people(1))
+	s.swap = &swap{new: x, since: s.now}
+	x.boot()
+	s.note("node %d is to be added", x.id)
+}
+
+// vacate empties a place. Its client goes with it.
+func (s *sim) vacate(slot int) {
+	n := s.nodes[slot]
+	if c := n.client; c.open {
+		s.leftIDs = append(s.leftIDs, c.id)
+		s.left = append(s.left, operation{client: slot, call: c.sent})
+	}
+	no := n.client.no
+	n.client = nil
+	s.nodes[slot] = &simNode{s: s, h: s.h, slot: slot, fs: newMemFS(s.rng), gone: true, vacant: true, client: &client{no: no}}
+}
+
+// loseMajority: all nodes but one are lost, and the operator makes a new cluster out of that one. Some of the others come back.
+func (s *sim) loseMajority(n *simNode) {
+	if n.broken || n.rotten {
+		return
+	}
+	s.counts["recoveries"]++
+	s.note("all nodes but node %d are lost", n.id)
+	old := s.h
+	power := s.rng.IntN(2) == 0
+	n.kill(power)
+	n.gone = true
+	s.nextID++
+	id := s.nextID
+	if s.opt.naive {
+		id = n.id
+	}
+	for err := errKilled; err != nil; {
+		if n.fs.ops = -1; s.rng.IntN(2) == 0 {
+			n.fs.ops = s.rng.IntN(60)
+		}
+		if s.opt.naive {
+			var st *store
+			if st, err = openStore(n.options()); err == nil {
+				m := members{conf: &pb.ConfState{Voters: []uint64{id}}}
+				m.index, _ = st.seg.Last()
+				err = errors.Join(st.save(&write{members: &m, applied: m.index, sync: true}), st.close(true))
+			}
+		} else {
+			_, err = recoverStore(n.options(), Member{ID: id})
+		}
+		if err != nil && !errors.Is(err, errKilled) {
+			s.fail("node %d is not recovered: %v", n.id, err)
+			return
+		} else if err != nil {
+			s.counts["recoveries that were interrupted"]++
+			n.fs.kill(s.rng.IntN(2) == 0)
+		}
+	}
+	n.fs.kill(s.rng.IntN(2) == 0)
+	s.h = newHistory()
+	x := &simNode{s: s, h: s.h, slot: n.slot, id: id, fs: n.fs, chain: map[uint64]segment.Link{}, client: n.client, reads: map[uint64]question{}}
+	if err := s.h.takeOver(old, x.options(), n.checked); err != nil {
+		s.fail("node %d: %v", id, err)
+		return
+	}
+	s.counts["acknowledged, and not in the directory that was recovered"] += len(old.claims) - len(s.h.claims)
+	x.fs.kill(false)
+	for slot, other := range s.nodes {
+		if other == n || other.vacant {
+			continue
+		}
+		other.kill(s.rng.IntN(2) == 0)
+		s.vacate(slot)
+		if s.rng.IntN(2) == 0 {
+			s.counts["lost nodes that came back"]++
+			s.after(s.between(0, 4*time.Second), other.boot)
+		}
+	}
+	s.all[id], s.nodes[n.slot] = x, x
+	s.after(s.between(0, time.Second), func() {
+		x.boot()
+		if c := x.client; c.open {
+			s.resend(x.slot, c.no)
+		} else {
+			x.think()
+		}
+	})
+}
+
+// takeOver makes the history of a new cluster out of the directory that it was made of.
+func (h *history) takeOver(old *history, o storeOptions, applied uint64) error {
+	st, err := openStore(o)
+	if err != nil {
+		return err
+	}
+	oldest := st.seg.Oldest()
+	last, _ := st.seg.Last()
+	h.committed = slices.Clone(old.committed[:oldest-1])
+	for id, at := range old.places {
+		if at < oldest {
+			h.places[id] = at
+		}
+	}
+	for i := oldest; i <= last; i++ {
+		r, err := st.seg.Get(i)
+		if err != nil {
+			return err
+		}
+		if i <= applied && r.Link != old.committed[i-1].link {
+			return fmt.Errorf("entry %d was applied before the recovery, and is another one", i)
+		}
+		if err := h.commit(r); err != nil {
+			return err
+		}
+	}
+	for id, x := range old.claims {
+		if h.places[id] == x.index {
+			h.claims[id] = x
+		} else if x.index <= applied {
+			return fmt.Errorf("entry %d was acknowledged and applied before the recovery, and is gone", x.index)
+		}
+	}
+	h.newest = min(old.newest, last)
+	return nil
 }
 
 // durable is how far a node that comes back has its log at least: what it has applied is durable, and is never cut.
@@ -190,17 +352,17 @@ func (s *sim) heal() {
 
 // trim lets nodes forget the beginning of their logs.
 func (s *sim) trim() {
-	if len(s.committed) < 20 {
+	if len(s.h.committed) < 20 {
 		return
 	}
-	first := uint64(1 + s.rng.IntN(len(s.committed)))
+	first := uint64(1 + s.rng.IntN(len(s.h.committed)))
 	// A voter that lacks what others have trimmed is replaced, as one whose disk is lost. One at a time.
-	ends := slices.Clone(s.nodes)
+	ends := slices.DeleteFunc(slices.Clone(s.nodes), func(n *simNode) bool { return n.vacant })
 	slices.SortFunc(ends, func(a, b *simNode) int {
 		return cmp.Or(cmp.Compare(a.durable(), b.durable()), cmp.Compare(a.id, b.id))
 	})
 	if first > ends[0].durable() {
-		if s.sick != nil || s.swap != nil || s.rng.IntN(3) > 0 {
+		if s.sick != nil || s.swap != nil || s.small() || s.rng.IntN(3) > 0 {
 			first = ends[0].durable()
 		} else if first = min(first, ends[1].durable()); first > ends[0].durable() {
 			s.counts["trims beyond a voter"]++
@@ -218,7 +380,7 @@ func (s *sim) trim() {
 
 // rot flips a bit on the disk of a node, in a file that was durable for a while. While one node is sick, no other falls ill.
 func (s *sim) rot(n *simNode) {
-	if s.sick != nil || s.swap != nil || n.gone {
+	if s.sick != nil || s.swap != nil || n.gone || s.small() {
 		return
 	}
 	names, err := n.fs.ReadDir("/log/g0000")
@@ -285,63 +447,112 @@ func (s *sim) operate() {
 			return // it has not noticed
 		}
 		s.nextID++
-		x := s.place(n.slot, s.nextID, nil)
+		x := s.place(n.slot, s.nextID, nil, people(1))
 		s.swap = &swap{old: n, new: x, since: s.now}
 		x.boot()
 		s.note("node %d takes the place of node %d", x.id, n.id)
+	}
+	if s.swap == nil && s.sick == nil && s.small() {
+		s.grow()
 	}
 	if s.swap != nil {
 		s.goOn()
 	}
 }
 
-// goOn takes a change of members one step on, at the leader, if there is one.
+// goOn has any node work for the change of members under way, and sees whether it is done.
 func (s *sim) goOn() {
 	w := s.swap
-	if !w.new.up && !w.new.broken && s.now-w.new.busy > time.Second {
+	if w.new != nil && !w.new.up && !w.new.broken && s.now-w.new.busy > time.Second {
 		w.new.boot()
 	}
-	if w.old.rotten && w.old.up && s.now-w.since > 20*time.Second {
+	if w.old != nil && w.old.rotten && w.old.up && s.now-w.since > 20*time.Second {
 		// The new node refuses what this one sends, and says so; the others may have trimmed the file.
 		s.note("node %d is stopped, its files are damaged", w.old.id)
 		s.counts["stopped for a damaged file"]++
 		w.old.kill(false)
 		w.old.broken = true
 	}
-	var l *simNode
-	for _, n := range s.all {
-		if n.up && !n.paused && n.core.leader && (l == nil || n.core.term > l.core.term) {
-			l = n
+	live := s.live()
+	for _, n := range live {
+		m := n.core.mem
+		if (w.new == nil || slices.Contains(m.conf.GetVoters(), w.new.id)) && (w.old == nil || m.removed(w.old.id)) && !m.joint() {
+			s.changed()
+			return
 		}
 	}
-	if l == nil {
+	if len(live) == 0 || s.now-w.asked < 500*time.Millisecond {
 		return
 	}
-	conf := l.core.conf
-	has := func(ids []uint64, id uint64) bool { return slices.Contains(ids, id) }
+	w.asked = s.now
+	n := live[s.rng.IntN(len(live))]
+	n.do(func() {
+		for _, g := range n.core.goals { // what it was asked before
+			n.core.abandon(g.no)
+		}
+		var add *Member
+		remove := uint64(0)
+		if w.new != nil {
+			add = &people(w.new.id)[0]
+		}
+		if w.old != nil {
+			remove = w.old.id
+		}
+		n.core.pursue(add, remove)
+	})
+}
+
+// changed ends a change of members. A node that was removed, and perhaps does not know it, stays for a while.
+func (s *sim) changed() {
+	w := s.swap
+	s.swap = nil
+	if s.sick == w.old {
+		s.sick = nil
+	}
 	switch {
-	case len(conf.VotersOutgoing) > 0:
-	case !has(conf.Learners, w.new.id) && !has(conf.Voters, w.new.id):
-		l.do(func() {
-			_ = l.core.change(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{{Type: pb.ConfChangeAddLearnerNode.Enum(), NodeId: &w.new.id}}})
-		})
-	case has(conf.Voters, w.old.id) && l.core.match(w.new.id)+10 >= l.core.applied:
-		l.do(func() {
-			_ = l.core.change(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{{Type: pb.ConfChangeAddNode.Enum(), NodeId: &w.new.id},
-				{Type: pb.ConfChangeRemoveNode.Enum(), NodeId: &w.old.id}}})
-		})
-	case has(conf.Voters, w.new.id) && !has(conf.Voters, w.old.id):
-		s.note("node %d has taken the place of node %d", w.new.id, w.old.id)
+	case w.old == nil:
+		s.counts["members added"]++
+	case w.new == nil:
+		s.counts["members removed"]++
+	default:
 		s.counts["members replaced"]++
-		w.old.kill(true)
-		w.old.gone = true
-		w.new.client = w.old.client
-		s.nodes[w.old.slot] = w.new
-		s.swap, s.sick = nil, nil
-		if c := w.new.client; c.open {
-			s.resend(w.new.slot, c.no)
+	}
+	var c *client
+	if old := w.old; old != nil {
+		s.note("node %d is out", old.id)
+		if c = old.client; w.new == nil {
+			s.vacate(old.slot)
+		}
+		old.client = nil
+		if old.broken || !old.up && s.rng.IntN(2) == 0 {
+			old.kill(true)
+			old.gone = true
 		} else {
-			s.after(s.between(0, 100*time.Millisecond), w.new.think)
+			s.after(s.between(0, time.Second), old.boot)
+			s.after(s.between(0, 8*time.Second), func() {
+				old.kill(true)
+				old.gone = true
+			})
+		}
+	}
+	if x := w.new; x != nil {
+		s.note("node %d is in", x.id)
+		if c == nil {
+			c = &client{}
+		}
+		x.client = c
+		if x.slot == len(s.nodes) {
+			s.nodes = append(s.nodes, x)
+		} else {
+			if at := s.nodes[x.slot]; at.vacant {
+				c.no = at.client.no // numbers of batches are not used again
+			}
+			s.nodes[x.slot] = x
+		}
+		if c.open {
+			s.resend(x.slot, c.no)
+		} else {
+			s.after(s.between(0, 100*time.Millisecond), x.think)
 		}
 	}
 }

@@ -2,12 +2,12 @@ package raftlog
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -31,11 +31,16 @@ type Network interface {
 	Fetch(ctx context.Context, group uint16, node, first uint64, b []byte, at int64) error
 }
 
+// Peers is a Network that has to know the nodes that it speaks with. A Log calls SetPeers when it is opened, and when they change.
+type Peers interface {
+	SetPeers(...Member) error
+}
+
 // Options say where a node is and what it uses.
 type Options struct {
 	Dir     string      // of this node
-	Cluster eventlog.ID // of the log, the same at all its nodes
-	ID      uint64      // raft id; it is never used again for another directory
+	Cluster eventlog.ID // of the log, the same at all its nodes; Open takes that of the directory when it is 0
+	ID      uint64      // raft id, as NewID draws it, never used again for another directory; Open takes that of the directory when it is 0
 	// Shards is the number of shards, 1 when 0. Each is replicated by itself.
 	Shards uint16
 	// MaxBytes is the limit of each shard, 64 GiB when 0. Batches that other nodes have under way may exceed it.
@@ -73,21 +78,67 @@ func (o *Options) defaults() error {
 	if o.ID == 0 || o.ID >= 1<<63 {
 		return fmt.Errorf("raftlog: id = %d, want 1 to 2^63 - 1", o.ID)
 	}
+	if o.Shards > maxShards {
+		return fmt.Errorf("raftlog: shards = %d, at most %d", o.Shards, maxShards)
+	}
 	return nil
+}
+
+// maxShards bounds the shards of a log.
+const maxShards = 1024
+
+// NewID draws an id for a node, or for a cluster.
+func NewID() uint64 {
+	for {
+		var b [8]byte
+		_, _ = rand.Read(b[:]) // which never fails
+		if id := binary.LittleEndian.Uint64(b[:]) >> 1; id > 0 {
+			return id
+		}
+	}
 }
 
 func (o *Options) store(shard uint16) storeOptions {
 	return storeOptions{fs: o.fs, dir: o.Dir, group: shard, id: o.ID, size: o.segment, keep: idsKept}
 }
 
-// Create makes the directory of a node. The first nodes of a log are all made with the same voters, the raft ids of all of
-// them; a node that joins a log later with none. A directory that has a node already is an error.
-func Create(o Options, voters ...uint64) error {
+// Create makes the directory of a node of a new log. The first nodes of a log are all made with the same voters, all of them; a
+// log may begin with one, and grow (Log.Add). A directory that has a node already is an error.
+func Create(o Options, voters ...Member) error {
 	if err := o.defaults(); err != nil {
 		return err
 	}
-	if len(voters) > 0 && !slices.Contains(voters, o.ID) {
-		return fmt.Errorf("raftlog: id = %d, want one of the voters %d", o.ID, voters)
+	if !slices.ContainsFunc(voters, func(m Member) bool { return m.ID == o.ID }) {
+		return fmt.Errorf("raftlog: id = %d, want one of the voters %v", o.ID, voters)
+	}
+	return o.create(voters, nil)
+}
+
+// Join makes the directory of a node that is to join a log. known are all its nodes (Status), of which any may lead it and so speak to
+// this one. Log.Add at one of them takes it in.
+func Join(o Options, known ...Member) error {
+	if err := o.defaults(); err != nil {
+		return err
+	}
+	if len(known) == 0 || slices.ContainsFunc(known, func(m Member) bool { return m.ID == o.ID }) {
+		return fmt.Errorf("raftlog: known = %v, want the nodes of the log that node %d joins", known, o.ID)
+	}
+	return o.create(nil, known)
+}
+
+func (o *Options) create(voters, known []Member) error {
+	if n := len(voters) + len(known); n > maxBook {
+		return fmt.Errorf("raftlog: %d nodes, at most %d", n, maxBook)
+	}
+	for _, list := range [][]Member{voters, known} {
+		for i, m := range list {
+			if err := m.check(); err != nil {
+				return err
+			}
+			if slices.ContainsFunc(list[:i], func(x Member) bool { return x.ID == m.ID || x.Name == m.Name }) {
+				return fmt.Errorf("raftlog: nodes %v, want an id and a name of its own for each", list)
+			}
+		}
 	}
 	if err := o.fs.MkdirAll(o.Dir); err != nil {
 		return err
@@ -109,30 +160,38 @@ func Create(o Options, voters ...uint64) error {
 		}
 	}
 	for n := range o.Shards {
-		if err := createStore(o.store(n), voters); err != nil {
+		if err := createStore(o.store(n), voters, known); err != nil {
 			return err
 		}
 	}
 	// Last, so that a crash leaves no node or a whole one.
-	return errors.Join(segment.WriteFile(o.fs, filepath.Join(o.Dir, eventlog.ReplicaMarker), []byte(o.marker())), o.fs.SyncDir(o.Dir))
+	return errors.Join(segment.WriteFile(o.fs, filepath.Join(o.Dir, eventlog.ReplicaMarker), []byte(marker{o.Cluster, o.ID, o.Shards, 0}.text())), o.fs.SyncDir(o.Dir))
 }
 
-// marker is the text of the marker of a node.
-func (o *Options) marker() string {
-	s := fmt.Sprintf("troupe replicated log, format 1\ncluster %v\nnode %d\nshards %d\n", o.Cluster, o.ID, o.Shards)
-	return s + fmt.Sprintf("crc32c %08x\n", crc32.Checksum([]byte(s), castagnoli))
-}
-
-// checkMarker compares the marker of a directory with the options.
-func (o *Options) checkMarker() error {
-	b, err := segment.ReadFile(o.fs, filepath.Join(o.Dir, eventlog.ReplicaMarker))
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("raftlog: %s: %w", o.Dir, eventlog.ErrNoLog)
-	} else if err != nil {
+// readMarker takes what is not set in the options from the marker of a directory, and compares the rest.
+func (o *Options) readMarker() error {
+	m, err := readMarker(o.fs, o.Dir)
+	if err != nil {
 		return err
 	}
-	if text := string(b); text != o.marker() {
-		return fmt.Errorf("raftlog: the marker of %s is %q, want %q", o.Dir, text, o.marker())
+	if o.Cluster == 0 {
+		o.Cluster = m.cluster
+	}
+	if o.ID == 0 {
+		o.ID = m.id
+	}
+	if o.Shards == 0 {
+		o.Shards = m.shards
+	}
+	if err := o.defaults(); err != nil {
+		return err
+	}
+	switch {
+	case m.before != 0:
+		return fmt.Errorf("raftlog: %s: %w", o.Dir, ErrRecovering)
+	case m != (marker{o.Cluster, o.ID, o.Shards, 0}):
+		return fmt.Errorf("raftlog: %s is of node %d of cluster %v with %d shards, want node %d of cluster %v with %d", o.Dir, m.id, m.cluster, m.shards,
+			o.ID, o.Cluster, o.Shards)
 	}
 	return nil
 }
@@ -153,6 +212,7 @@ type Log struct {
 
 	mu     sync.Mutex
 	closed bool
+	peers  []Member // that the network was told
 	broken atomic.Pointer[error]
 }
 
@@ -168,7 +228,10 @@ type shard struct {
 	held     atomic.Int64               // bytes in inbox and in queue
 	waiters  map[batchID][]chan outcome // only loop uses these
 	barriers map[uint64]chan struct{}
+	goals    map[uint64]chan error
+	peers    []Member
 	status   atomic.Pointer[Status]
+	gone     atomic.Bool // the node was removed from it; it ends when it was from all
 
 	mu    sync.Mutex
 	queue []*write
@@ -184,6 +247,7 @@ type shard struct {
 type Status struct {
 	Node, Leader, Term, Applied uint64
 	Voters, Learners            []uint64
+	Members                     []Member // of both, ascending by id
 }
 
 const (
@@ -195,13 +259,13 @@ const (
 // Open starts the node in a directory that Create has made. Damaged files are an error that wraps *segment.DamageError: the
 // node may have forgotten what it promised, and must be replaced by one with another raft id.
 func Open(o Options) (_ *Log, err error) {
-	if err := o.defaults(); err != nil {
+	if o.fs == nil {
+		o.fs = segment.OS
+	}
+	if err := o.readMarker(); err != nil {
 		return nil, err
 	}
 	l := &Log{opt: o, done: make(chan struct{}), ended: make(chan struct{})}
-	if err := o.checkMarker(); err != nil {
-		return nil, err
-	}
 	if o.fs == segment.OS {
 		if l.lock, err = eventlog.LockDir(o.Dir); err != nil {
 			return nil, err
@@ -220,16 +284,17 @@ func Open(o Options) (_ *Log, err error) {
 	var cores []*core
 	for n := range o.Shards {
 		s := &shard{log: l, n: n, calls: make(chan func(*core), maxAppends), inbox: make(chan *pb.Message, maxInbox),
-			wrote: make(chan *write), waiters: map[batchID][]chan outcome{}, barriers: map[uint64]chan struct{}{},
+			wrote: make(chan *write), waiters: map[batchID][]chan outcome{}, barriers: map[uint64]chan struct{}{}, goals: map[uint64]chan error{},
 			wake: make(chan struct{}, 1), more: make(chan struct{})}
 		if s.st, err = openStore(o.store(n)); err != nil {
 			return nil, fmt.Errorf("shard %d: %w", n, err)
 		}
 		l.shards = append(l.shards, s)
-		c, err := newCore(s.st)
+		c, err := makeCore(s.st)
 		if err != nil {
 			return nil, fmt.Errorf("shard %d: %w", n, err)
 		}
+		s.gone.Store(c.mem.removed(c.id))
 		if err := s.place(c, max(s.st.segments().Oldest(), s.st.start())); err != nil {
 			return nil, fmt.Errorf("shard %d: %w", n, err)
 		}
@@ -237,6 +302,10 @@ func Open(o Options) (_ *Log, err error) {
 			o.Logf("shard %d: %d bytes of a write that was interrupted, and never confirmed, were removed", n, s.st.torn)
 		}
 		cores = append(cores, c)
+		s.publish(c)
+	}
+	if !slices.ContainsFunc(l.shards, func(x *shard) bool { return !x.gone.Load() }) {
+		return nil, fmt.Errorf("raftlog: %s: %w", o.Dir, ErrRemoved)
 	}
 	for i, s := range l.shards {
 		l.work.Go(func() { s.loop(cores[i]) })
@@ -257,6 +326,8 @@ func (s *shard) place(c *core, start uint64) error {
 // loop takes what happens one by one.
 func (s *shard) loop(c *core) {
 	l := s.log
+	c.begin()
+	s.emit(c)
 	tick := l.opt.Clock.Ticker(Tick)
 	defer tick.Stop()
 	for {
@@ -283,6 +354,12 @@ func (s *shard) loop(c *core) {
 			return
 		}
 		s.emit(c)
+		if c.mem.removed(c.id) && len(c.writes) == 0 && !s.gone.Swap(true) { // and has written it down
+			if !slices.ContainsFunc(l.shards, func(x *shard) bool { return !x.gone.Load() }) {
+				l.fail(ErrRemoved)
+				return
+			}
+		}
 	}
 }
 
@@ -311,8 +388,14 @@ func (s *shard) emit(c *core) {
 		s.more = make(chan struct{})
 		s.mu.Unlock()
 	}
-	if now := s.status.Load(); now == nil || o.applied || now.Leader != c.lead || now.Term != c.term {
-		s.status.Store(&Status{c.id, c.lead, c.term, c.applied, slices.Clone(c.conf.GetVoters()), slices.Clone(c.conf.GetLearners())})
+	if now := s.status.Load(); o.applied || now.Leader != c.lead || now.Term != c.term {
+		s.publish(c)
+	}
+	for _, r := range o.reached {
+		if g := s.goals[r.no]; g != nil {
+			g <- r.err
+			delete(s.goals, r.no)
+		}
 	}
 	for _, x := range o.done {
 		for _, w := range s.waiters[x.id] {
@@ -581,6 +664,9 @@ func (l *Log) Append(ctx context.Context, shard uint16, id string, batch []byte)
 	}
 	if err := l.Err(); err != nil {
 		return 0, false, err
+	}
+	if s.gone.Load() {
+		return 0, false, fmt.Errorf("%w: shard %d: %w", eventlog.ErrBroken, shard, ErrRemoved)
 	}
 	sum := hashID(id)
 	data := append(sum[:len(sum):len(sum)], batch...)

@@ -91,7 +91,7 @@ func (c *cluster) open(t *testing.T, limit uint64, segment int64) *clusterLog {
 	for id := uint64(1); id <= 3; id++ {
 		o := Options{Dir: filepath.Join(c.dir, fmt.Sprint(id)), Cluster: 7, ID: id, Reserve: 1 << 20, Shards: 2, MaxBytes: int64(limit), Network: x, Logf: t.Logf, segment: segment}
 		if !c.made {
-			if err := Create(o, 1, 2, 3); err != nil {
+			if err := Create(o, people(1, 2, 3)...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -114,6 +114,14 @@ func (c *cluster) open(t *testing.T, limit uint64, segment int64) *clusterLog {
 		}
 	}
 	return l
+}
+
+// people are nodes with names and addresses.
+func people(ids ...uint64) (all []Member) {
+	for _, id := range ids {
+		all = append(all, Member{id, fmt.Sprint("node-", id), fmt.Sprint("place-", id)})
+	}
+	return all
 }
 
 // TestLog: three nodes in this process are a log.
@@ -174,7 +182,7 @@ func TestJoin(t *testing.T) {
 		}
 	}
 	o := Options{Dir: filepath.Join(c.dir, "4"), Cluster: 7, ID: 4, Shards: 2, MaxBytes: 10 << 20, Network: l.net, Logf: t.Logf, segment: 8000}
-	if err := Create(o); err != nil {
+	if err := Join(o, people(1, 2, 3)...); err != nil {
 		t.Fatal(err)
 	}
 	joined, err := Open(o)
@@ -184,10 +192,7 @@ func TestJoin(t *testing.T) {
 	l.net.mu.Lock()
 	l.net.nodes[4] = joined
 	l.net.mu.Unlock()
-	learner := uint64(4)
-	if err := l.leader(t, 0).shards[0].call(t.Context(), func(c *core) {
-		err = c.change(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{{Type: pb.ConfChangeAddLearnerNode.Enum(), NodeId: &learner}}})
-	}); err != nil || c == nil {
+	if err := l.Add(t.Context(), people(4)[0]); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 20 {
@@ -303,14 +308,14 @@ func TestOptions(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
 		o      Options
-		voters []uint64
+		voters []Member
 		want   string
 	}{
 		{Options{Dir: dir + "/a", ID: 1, Network: nobody{}}, nil, "cluster = 0"},
 		{Options{Dir: dir + "/a", Cluster: 7, Network: nobody{}}, nil, "id = 0"},
 		{Options{Dir: dir + "/a", Cluster: 7, ID: 1 << 63, Network: nobody{}}, nil, "id = 9223372036854775808"},
-		{Options{Dir: dir + "/a", Cluster: 7, ID: 3, Network: nobody{}}, []uint64{1, 2}, "id = 3"},
-		{Options{Dir: dir + "/a", Cluster: 7, ID: 1, Network: nobody{}}, []uint64{1, 1}, "voters [1 1]"},
+		{Options{Dir: dir + "/a", Cluster: 7, ID: 3, Network: nobody{}}, people(1, 2), "id = 3"},
+		{Options{Dir: dir + "/a", Cluster: 7, ID: 1, Network: nobody{}}, people(1, 1), "an id and a name of its own"},
 	} {
 		if err := Create(c.o, c.voters...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v, voters %v: %v", c.o, c.voters, err)
@@ -320,19 +325,19 @@ func TestOptions(t *testing.T) {
 	if _, err := Open(o); !errors.Is(err, eventlog.ErrNoLog) {
 		t.Errorf("a directory that is not there: %v", err)
 	}
-	if err := Create(o, 7); err != nil {
+	if err := Create(o, people(7)...); err != nil {
 		t.Fatal(err)
 	}
-	if err := Create(o, 7); err == nil {
+	if err := Create(o, people(7)...); err == nil {
 		t.Error("a node was made twice")
 	}
 	if _, err := eventlog.OpenDisk(t.Context(), o.Dir, eventlog.DiskOptions{}); !errors.As(err, new(*eventlog.OtherKindError)) {
 		t.Errorf("opened as the log of a single machine: %v", err)
 	}
 	for field, wrong := range map[string]Options{
-		"node 8":                   {Dir: o.Dir, Cluster: 7, ID: 8},
+		"want node 8":              {Dir: o.Dir, Cluster: 7, ID: 8},
 		"cluster 0000000000000009": {Dir: o.Dir, Cluster: 9, ID: 7},
-		"shards 3":                 {Dir: o.Dir, Cluster: 7, ID: 7, Shards: 3},
+		"with 3":                   {Dir: o.Dir, Cluster: 7, ID: 7, Shards: 3},
 	} {
 		wrong.Network = nobody{}
 		if _, err := Open(wrong); err == nil || !strings.Contains(err.Error(), field) {

@@ -27,6 +27,10 @@ import (
 //   - An entry that a node takes for committed is the one that every node takes for committed at this index.
 //   - A batch that was acknowledged is committed at its place, once. No batch is committed twice.
 //   - A term has one leader. A node does not go back in its term, or vote twice in one.
+//   - Nodes that have applied the same entries know the same members, and what a removed node sends changes nothing at a node that
+//     knows of its removal.
+//   - After a recovery (one node of a lost majority makes a new cluster) what the node had applied is there; the nodes of before
+//     and the new cluster do not hear each other, and each keeps the rules above for itself.
 //   - A node that is started again has all that it had made durable, and the content of its log is the cluster's.
 //   - At the end, without faults, all batches get their answers, and all logs are equal, byte by byte.
 type sim struct {
@@ -47,17 +51,15 @@ type sim struct {
 	doubled  float64
 	quietEnd time.Duration // no new faults from here on
 
-	committed []committedEntry // by index-1
-	links     map[[2]uint64]segment.Link
-	places    map[batchID]uint64
-	claims    map[batchID]outcome // what was acknowledged
-	leaders   map[uint64]uint64
-	acked     int
-	answers   []time.Duration
-	history   []operation
-	newest    uint64   // acknowledged entry
-	sick      *simNode // whose disk is gone or wrong, until it is replaced
-	swap      *swap
+	h       *history             // of the newest cluster
+	granted map[[2]uint64]uint64 // by node and term: for whom it voted
+	acked   int
+	answers []time.Duration
+	history []operation
+	left    []operation // of clients that left with their node
+	leftIDs []batchID
+	sick    *simNode // whose disk is gone or wrong, until it is replaced
+	swap    *swap
 
 	hash   uint64
 	trace  io.Writer
@@ -71,6 +73,7 @@ type simOptions struct {
 	plant   plants
 	disk    string        // fault of the disks: "no sync", "not again"
 	reused  bool          // plant: a lost disk comes back under its raft id
+	naive   bool          // plant: a recovery changes the members and nothing else
 	endMark bool          // plant: the first empty entry ends the newest segment at a start
 	calm    bool          // no faults of their own, and clients without pauses
 	stale   bool          // plant: reads do not ask the leader
@@ -78,6 +81,40 @@ type simOptions struct {
 	cost    time.Duration // of a MiB that a node sends
 	maxAge  time.Duration // of a message that waits for a connection
 	trace   io.Writer
+}
+
+// history is what is known of the log of a cluster, which a recovery ends.
+type history struct {
+	committed []committedEntry // by index-1
+	links     map[[2]uint64]segment.Link
+	places    map[batchID]uint64
+	claims    map[batchID]outcome // what was acknowledged
+	leaders   map[uint64]uint64
+	shapes    map[uint64]string // members, by the entry that made them
+	newest    uint64            // acknowledged entry
+}
+
+func newHistory() *history {
+	return &history{links: map[[2]uint64]segment.Link{}, places: map[batchID]uint64{}, claims: map[batchID]outcome{}, leaders: map[uint64]uint64{},
+		shapes: map[uint64]string{}}
+}
+
+// commit takes the next committed entry.
+func (h *history) commit(r segment.Record) error {
+	e := committedEntry{r.Term, r.Link, r.Kind, 0}
+	if n := len(h.committed); n > 0 {
+		e.seq = h.committed[n-1].seq
+	}
+	if r.Kind == segment.Batch {
+		e.seq++
+		id := batchID(r.Data[:idSize])
+		if at, ok := h.places[id]; ok {
+			return fmt.Errorf("the batch of entry %d is committed again as entry %d", at, r.Index)
+		}
+		h.places[id] = r.Index
+	}
+	h.committed = append(h.committed, e)
+	return nil
 }
 
 type heldMessage struct {
@@ -103,6 +140,7 @@ type committedEntry struct {
 // simNode is a place with a node. What is up is core and st.
 type simNode struct {
 	s    *sim
+	h    *history
 	slot int
 	id   uint64
 	fs   *memFS
@@ -110,7 +148,9 @@ type simNode struct {
 	core *core
 
 	up      bool
-	gone    bool // replaced or removed
+	gone    bool   // for good
+	vacant  bool   // nobody is at this place
+	shaped  uint64 // its members were compared up to here
 	life    int
 	paused  bool
 	backlog []func()
@@ -147,10 +187,10 @@ type question struct {
 	at     time.Duration
 }
 
-// swap is a change of members under way: a new node for an old one.
+// swap is a change of members under way: a new node, or an old one that is to leave, or one for the other.
 type swap struct {
-	old, new *simNode
-	since    time.Duration
+	old, new     *simNode
+	since, asked time.Duration
 }
 
 type event struct {
@@ -223,8 +263,7 @@ func simulateWith(o simOptions, scene func(*sim)) (s *sim) {
 	crand.Reader = seeded{rand.NewChaCha8(key)}
 	defer func() { crand.Reader = old }()
 	s = &sim{opt: o, rng: rand.New(rand.NewPCG(o.seed, 0x5eed)), all: map[uint64]*simNode{}, cut: map[[2]int]bool{}, arrive: map[[2]int]time.Duration{},
-		links: map[[2]uint64]segment.Link{}, places: map[batchID]uint64{}, claims: map[batchID]outcome{}, leaders: map[uint64]uint64{}, trace: o.trace,
-		counts: map[string]int{}}
+		h: newHistory(), granted: map[[2]uint64]uint64{}, trace: o.trace, counts: map[string]int{}}
 	defer func() {
 		if r := recover(); r != nil {
 			if _, ok := r.(error); !ok || s.trace != nil {
@@ -243,10 +282,7 @@ func simulateWith(o simOptions, scene func(*sim)) (s *sim) {
 
 func (s *sim) start() {
 	if s.opt.nodes == 0 {
-		s.opt.nodes = 3
-		if s.rng.IntN(4) == 0 {
-			s.opt.nodes = 5
-		}
+		s.opt.nodes = []int{3, 3, 3, 3, 3, 5, 5, 1}[s.rng.IntN(8)]
 	}
 	var voters []uint64
 	for range s.opt.nodes {
@@ -254,7 +290,7 @@ func (s *sim) start() {
 		voters = append(voters, s.nextID)
 	}
 	for slot, id := range voters {
-		n := s.place(slot, id, voters)
+		n := s.place(slot, id, people(voters...), nil)
 		n.client = &client{}
 		s.nodes = append(s.nodes, n)
 		n.boot()
@@ -265,7 +301,9 @@ func (s *sim) start() {
 		if err != nil {
 			panic(err)
 		}
-		s.committed = append(s.committed, committedEntry{r.Term, r.Link, r.Kind, 0})
+		if err := s.h.commit(r); err != nil {
+			panic(err)
+		}
 	}
 	if s.opt.calm {
 		s.quietEnd = 20 * time.Second
@@ -279,11 +317,11 @@ func (s *sim) start() {
 	}
 }
 
-func (s *sim) place(slot int, id uint64, voters []uint64) *simNode {
-	n := &simNode{s: s, slot: slot, id: id, fs: newMemFS(s.rng), chain: map[uint64]segment.Link{}}
+func (s *sim) place(slot int, id uint64, voters, known []Member) *simNode {
+	n := &simNode{s: s, h: s.h, slot: slot, id: id, fs: newMemFS(s.rng), chain: map[uint64]segment.Link{}}
 	n.fs.noSync, n.fs.same = s.opt.disk == "no sync", s.opt.disk == "not again"
 	s.all[id] = n
-	if err := errors.Join(n.fs.MkdirAll("/log"), createStore(n.options(), voters)); err != nil {
+	if err := errors.Join(n.fs.MkdirAll("/log"), createStore(n.options(), voters, known)); err != nil {
 		panic(err)
 	}
 	n.fs.root.flush() // made by an operator who waits
@@ -331,7 +369,10 @@ func (n *simNode) boot() {
 		return
 	}
 	c, err := newCore(st)
-	if err != nil {
+	if errors.Is(err, ErrRemoved) {
+		n.leave("it starts")
+		return
+	} else if err != nil {
 		var d *segment.DamageError
 		if errors.As(err, &d) && n.rotten {
 			n.broken = true
@@ -360,6 +401,7 @@ func (n *simNode) boot() {
 			n.do(func() { n.core.tick() })
 		}
 	}
+	n.do(n.core.begin)
 	s.after(s.between(0, Tick), tick)
 	if c := n.client; c != nil && c.open {
 		n.do(func() { n.core.propose(c.id, c.data) })
@@ -446,7 +488,7 @@ func (n *simNode) compare() {
 			return
 		}
 		n.matches(e)
-		if i <= n.core.applied && i <= uint64(len(s.committed)) && e.Link != s.committed[i-1].link {
+		if i <= n.core.applied && i <= uint64(len(n.h.committed)) && e.Link != n.h.committed[i-1].link {
 			s.fail("node %d has applied another entry %d", n.id, i)
 		}
 	}
@@ -462,8 +504,8 @@ func (n *simNode) damaged(err error) bool {
 // matches: entries of the same index and term have the same link everywhere.
 func (n *simNode) matches(e segment.Record) {
 	key := [2]uint64{e.Index, e.Term}
-	if l, ok := n.s.links[key]; !ok {
-		n.s.links[key] = e.Link
+	if l, ok := n.h.links[key]; !ok {
+		n.h.links[key] = e.Link
 	} else if l != e.Link {
 		n.s.fail("node %d has another entry %d of term %d", n.id, e.Index, e.Term)
 	}
@@ -529,10 +571,46 @@ func (n *simNode) step(step func()) {
 		}
 		s.counts["reads"]++
 	}
+	for _, r := range o.reached {
+		if r.err != nil { // one that lags does not know the newest members
+			s.note("node %d: %v", n.id, r.err)
+			s.counts["changes of members that a node refused"]++
+			continue
+		}
+		s.counts["changes of members that a node saw through"]++
+	}
+	if n.core.mem.removed(n.id) && len(n.core.writes) == 0 {
+		n.leave("it runs")
+		return
+	}
 	n.queue = append(n.queue, o.writes...)
 	n.work()
 	if o.fetch != nil {
 		n.fetch(o.fetch)
+	}
+}
+
+// leave ends a node that has heard of its removal.
+func (n *simNode) leave(when string) {
+	n.s.note("node %d hears that it was removed while %s", n.id, when)
+	n.s.counts["nodes that heard of their removal"]++
+	if slices.ContainsFunc(n.s.nodes, func(x *simNode) bool { return x == n }) && (n.s.swap == nil || n.s.swap.old != n) {
+		n.s.fail("node %d takes itself for removed", n.id)
+	}
+	n.kill(false)
+	n.gone = true
+}
+
+// hear takes a message.
+func (n *simNode) hear(m *pb.Message) {
+	removed, before := n.core.mem.removed(m.GetFrom()), n.core.raw.BasicStatus()
+	n.core.receive(m)
+	if !removed {
+		return
+	}
+	n.s.counts["messages of removed nodes"]++
+	if after := n.core.raw.BasicStatus(); after.GetTerm() != before.GetTerm() || after.GetVote() != before.GetVote() || after.Lead != before.Lead {
+		n.s.fail("node %d was disturbed by node %d, which was removed", n.id, m.GetFrom())
 	}
 }
 
@@ -625,10 +703,10 @@ func (n *simNode) finish(w *write, life int) {
 func (n *simNode) check() {
 	s, c := n.s, n.core
 	if c.leader {
-		if old, ok := s.leaders[c.term]; ok && old != n.id {
+		if old, ok := n.h.leaders[c.term]; ok && old != n.id {
 			s.fail("term %d has two leaders, %d and %d", c.term, old, n.id)
 		} else if !ok {
-			s.leaders[c.term] = n.id
+			n.h.leaders[c.term] = n.id
 			s.note("node %d leads term %d", n.id, c.term)
 			s.counts["elections"]++
 		}
@@ -645,32 +723,43 @@ func (n *simNode) check() {
 			}
 			return
 		}
-		switch next := uint64(len(s.committed)) + 1; {
+		switch next := uint64(len(n.h.committed)) + 1; {
 		case i > next:
 			s.fail("node %d has committed entry %d, the cluster has %d", n.id, i, next-1)
 			return
 		case i == next:
-			e := committedEntry{r.Term, r.Link, r.Kind, 0}
-			if i > 1 {
-				e.seq = s.committed[i-2].seq
+			if err := n.h.commit(r); err != nil {
+				s.fail("%v", err)
 			}
-			if r.Kind == segment.Batch {
-				e.seq++
-				id := batchID(r.Data[:idSize])
-				if at, ok := s.places[id]; ok {
-					s.fail("the batch of entry %d is committed again as entry %d", at, i)
-				}
-				s.places[id] = i
-			}
-			s.committed = append(s.committed, e)
 			s.note("entry %d: %d %v", i, r.Term, r.Link)
-		case r.Link != s.committed[i-1].link:
+		case r.Link != n.h.committed[i-1].link:
 			s.fail("node %d takes another entry %d for committed", n.id, i)
 		}
 	}
 	n.checked = c.applied
-	if want := s.committed[c.applied-1].seq; c.seq != want {
+	n.compareMembers()
+	if want := n.h.committed[c.applied-1].seq; c.seq != want {
 		s.fail("node %d: entry %d has sequence number %d, want %d", n.id, c.applied, c.seq, want)
+	}
+}
+
+// compareMembers: they are a function of the log.
+func (n *simNode) compareMembers() {
+	m := n.core.mem
+	if m.index == n.shaped || m.index > uint64(len(n.h.committed)) {
+		return
+	}
+	n.shaped = m.index
+	at := m.index
+	for at > 0 && n.h.committed[at-1].kind != segment.Members {
+		at--
+	}
+	c := m.conf
+	shape := fmt.Sprint(c.GetVoters(), c.GetVotersOutgoing(), c.GetLearners(), c.GetLearnersNext(), c.GetAutoLeave(), m.book, m.gone)
+	if old, ok := n.h.shapes[at]; !ok {
+		n.h.shapes[at] = shape
+	} else if old != shape {
+		n.s.fail("node %d has other members since entry %d: %s, not %s", n.id, at, shape, old)
 	}
 }
 
@@ -680,9 +769,9 @@ func (n *simNode) answer(x outcome) {
 	if c == nil || !c.open || c.id != x.id {
 		return
 	}
-	s.claims[x.id] = x
-	if at, ok := s.places[x.id]; !ok && n.rotten { // it cannot be read here; final looks at it
-	} else if !ok || at != x.index || s.committed[at-1].seq != x.seq {
+	n.h.claims[x.id] = x
+	if at, ok := n.h.places[x.id]; !ok && n.rotten { // it cannot be read here; final looks at it
+	} else if !ok || at != x.index || n.h.committed[at-1].seq != x.seq {
 		s.fail("node %d acknowledged a batch as entry %d, it is entry %d", n.id, x.index, at)
 		return
 	}
@@ -692,7 +781,7 @@ func (n *simNode) answer(x outcome) {
 	c.open = false
 	s.history = append(s.history, operation{n.slot, c.sent, s.now, false, x.seq})
 	s.acked++
-	s.newest = max(s.newest, x.index)
+	n.h.newest = max(n.h.newest, x.index)
 	s.note("client %d: batch %d is entry %d", n.slot, c.no, x.index)
 	if !c.deaf {
 		s.answers = append(s.answers, s.now)
@@ -707,7 +796,7 @@ func (n *simNode) think() {
 	s := n.s
 	n = s.nodes[n.slot]
 	c := n.client
-	if c.open || s.now >= s.quietEnd && c.no > 0 {
+	if n.vacant || c.open || s.now >= s.quietEnd && c.no > 0 {
 		return
 	}
 	c.no++
@@ -726,7 +815,7 @@ func (n *simNode) think() {
 	}
 	c.id, c.open, c.sent = batchID(c.data), true, s.now
 	if s.rng.IntN(5) == 0 {
-		q := question{s.newest, s.now}
+		q := question{n.h.newest, s.now}
 		n.do(func() {
 			if s.opt.stale { // the control does not ask the leader
 				s.history = append(s.history, operation{n.slot, s.now, s.now + 1, true, n.core.seq})
@@ -742,7 +831,7 @@ func (n *simNode) think() {
 func (s *sim) resend(slot int, no uint64) {
 	n := s.nodes[slot]
 	c := n.client
-	if !c.open || c.no != no {
+	if n.vacant || !c.open || c.no != no {
 		return
 	}
 	n.do(func() { n.core.propose(c.id, c.data) })
@@ -753,6 +842,17 @@ func (s *sim) send(from *simNode, m *pb.Message) {
 	to := s.all[m.GetTo()]
 	if to == nil || to.gone {
 		return
+	}
+	if to.h != from.h && !s.opt.naive { // another cluster: the connection is refused
+		s.counts["messages between clusters"]++
+		return
+	}
+	if m.GetType() == pb.MsgVoteResp && !m.GetReject() {
+		key := [2]uint64{from.id, m.GetTerm()}
+		if old, ok := s.granted[key]; ok && old != m.GetTo() {
+			s.fail("node %d votes for nodes %d and %d in term %d", from.id, old, m.GetTo(), m.GetTerm())
+		}
+		s.granted[key] = m.GetTo()
 	}
 	if s.opt.cost > 0 {
 		size := 100
@@ -795,8 +895,8 @@ func (s *sim) send(from *simNode, m *pb.Message) {
 		x := &pb.Message{} // each copy of its own, as behind a network
 		cloneInto(x, m)
 		s.after(d, func() {
-			if to := s.all[m.GetTo()]; to.up && !s.cut[[2]int{from.slot, to.slot}] {
-				to.do(func() { to.core.receive(x) })
+			if to := s.all[m.GetTo()]; to != nil && to.up && !s.cut[[2]int{from.slot, to.slot}] {
+				to.do(func() { to.hear(x) })
 			}
 		})
 	}
@@ -827,7 +927,7 @@ func (n *simNode) fetch(g *stage) {
 		}
 		b := make([]byte, size)
 		var err error
-		if from == nil || !from.up || from.paused || s.cut[[2]int{from.slot, n.slot}] || s.cut[[2]int{n.slot, from.slot}] || s.rng.IntN(50) == 0 {
+		if from == nil || from.h != n.h || !from.up || from.paused || s.cut[[2]int{from.slot, n.slot}] || s.cut[[2]int{n.slot, from.slot}] || s.rng.IntN(50) == 0 {
 			err = errors.New("no answer")
 		} else {
 			err = from.st.read(first, b, at)
@@ -895,13 +995,16 @@ func (s *sim) run() {
 func (s *sim) state() string {
 	var b strings.Builder
 	nodes := slices.Clone(s.nodes)
-	if s.swap != nil {
+	if s.swap != nil && s.swap.new != nil {
 		nodes = append(nodes, s.swap.new)
 	}
 	for _, n := range nodes {
+		if n.vacant {
+			continue
+		}
 		_, _ = fmt.Fprintf(&b, "[slot %d node %d up %v broken %v behind %d", n.slot, n.id, n.up, n.broken, n.behind)
 		if n.up {
-			_, _ = fmt.Fprintf(&b, " lead %d term %d applied %d conf %v waiting %d writes %d fetching %v", n.core.lead, n.core.term, n.core.applied, n.core.conf,
+			_, _ = fmt.Fprintf(&b, " lead %d term %d applied %d conf %v waiting %d writes %d fetching %v", n.core.lead, n.core.term, n.core.applied, n.core.mem.conf,
 				len(n.core.waiting), len(n.core.writes), n.core.fetching != nil)
 		}
 		_, _ = fmt.Fprintf(&b, " open %v] ", n.client != nil && n.client.open)
@@ -911,11 +1014,14 @@ func (s *sim) state() string {
 
 // settled returns whether all clients have their answers, all nodes all entries, and nobody is to be replaced.
 func (s *sim) settled() bool {
-	if s.swap != nil || s.sick != nil {
+	if s.swap != nil || s.sick != nil || s.small() {
 		return false
 	}
 	for _, n := range s.nodes {
-		if !n.up || n.paused || n.client.open || n.core.applied != uint64(len(s.committed)) || len(n.core.writes) > 0 {
+		if n.vacant {
+			continue
+		}
+		if !n.up || n.paused || n.client.open || n.core.applied != uint64(len(n.h.committed)) || len(n.core.writes) > 0 {
 			return false
 		}
 	}
@@ -924,30 +1030,40 @@ func (s *sim) settled() bool {
 
 // final compares the files of all nodes, entry by entry, after they were started once more.
 func (s *sim) final() {
-	for id, x := range s.claims {
-		if at, ok := s.places[id]; !ok || at != x.index || s.committed[at-1].seq != x.seq {
+	for id, x := range s.h.claims {
+		if at, ok := s.h.places[id]; !ok || at != x.index || s.h.committed[at-1].seq != x.seq {
 			s.fail("a batch was acknowledged as entry %d, at the end it is entry %d", x.index, at)
 			return
 		}
 	}
 	for _, n := range s.nodes {
+		if n.vacant {
+			continue
+		}
 		n.kill(true)
 		n.boot()
 		if s.err != nil || !n.up {
 			return
 		}
 		seg := n.st.seg
-		for i := seg.Oldest(); i <= uint64(len(s.committed)); i++ {
+		for i := seg.Oldest(); i <= uint64(len(s.h.committed)); i++ {
 			r, err := seg.Get(i)
 			if err != nil && n.damaged(err) {
 				break
 			}
-			if err != nil || r.Link != s.committed[i-1].link {
+			if err != nil || r.Link != s.h.committed[i-1].link {
 				s.fail("node %d: entry %d at the end: %v", n.id, i, err)
 				return
 			}
 		}
 	}
-	s.counts["entries"] = len(s.committed)
+	for i, id := range s.leftIDs {
+		if at, ok := s.h.places[id]; ok { // it was taken, without an answer
+			op := s.left[i]
+			op.end, op.seq = 1<<62, s.h.committed[at-1].seq
+			s.history = append(s.history, op)
+		}
+	}
+	s.counts["entries"] = len(s.h.committed)
 	s.counts["acknowledged"] = s.acked
 }

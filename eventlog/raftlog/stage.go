@@ -2,6 +2,7 @@ package raftlog
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"hash"
 	"os"
@@ -20,6 +21,7 @@ type stage struct {
 	opt      storeOptions
 	segments []segment.Info
 	files    []segment.Info // the same, and the ids as the last one
+	members  members        // book and removed nodes
 	now      int            // the file that is being fetched
 	at       int64
 	tries    int // files that were not the ones of the list
@@ -47,25 +49,31 @@ var (
 // newStage begins to fetch what a snapshot lists.
 func newStage(o storeOptions, m *pb.Message) (*stage, error) {
 	data := m.GetSnapshot().GetData()
-	if n := len(data) / segment.InfoSize; n == 0 || n > maxSegments || len(data)%segment.InfoSize != 0 {
+	if len(data) < 2 {
+		return nil, errSnapshot
+	}
+	n := int(binary.LittleEndian.Uint16(data))
+	if data = data[2:]; n == 0 || n > maxSegments || len(data) < (n+1)*segment.InfoSize {
 		return nil, errSnapshot
 	}
 	g := &stage{msg: m, opt: o}
-	for at := 0; at < len(data); at += segment.InfoSize {
-		i := segment.ParseInfo(data[at:])
-		if at+segment.InfoSize == len(data) { // the last one is of the ids
-			if i.First != 0 || i.Size <= 0 || i.Size > maxIDs {
-				return nil, errSnapshot
-			}
-			g.files = append(slices.Clip(g.segments), i)
-			break
-		}
+	for ; n > 0; n-- {
+		i := segment.ParseInfo(data)
+		data = data[segment.InfoSize:]
 		if n := len(g.segments); i.First == 0 || i.Last < i.First || i.Size <= 0 || n > 0 && i.First != g.segments[n-1].Last+1 {
 			return nil, errSnapshot
 		}
 		g.segments = append(g.segments, i)
 	}
-	if len(g.segments) == 0 || g.segments[len(g.segments)-1].Last != m.GetSnapshot().GetMetadata().GetIndex() {
+	ids := segment.ParseInfo(data)
+	if ids.First != 0 || ids.Size <= 0 || ids.Size > maxIDs {
+		return nil, errSnapshot
+	}
+	g.files = append(slices.Clip(g.segments), ids)
+	if rest, ok := g.members.takeState(data[segment.InfoSize:]); !ok || len(rest) > 0 {
+		return nil, errSnapshot
+	}
+	if g.segments[len(g.segments)-1].Last != m.GetSnapshot().GetMetadata().GetIndex() {
 		return nil, errSnapshot
 	}
 	if err := errors.Join(o.fs.RemoveAll(g.dir()), o.fs.MkdirAll(g.dir()), g.open()); err != nil {
@@ -173,7 +181,9 @@ func (s *store) install(g *stage) error {
 		return damage(".", "entry %d was applied, the log ends at %d", s.noted, last)
 	}
 	end := segment.Acked{First: g.segments[0].First, Last: meta.GetIndex(), Link: g.segments[len(g.segments)-1].Link}
-	m := members{meta.GetIndex(), meta.GetConfState()}
+	m := g.members
+	m.index, m.conf = meta.GetIndex(), meta.GetConfState()
+	m.known = m.unknown(s.members.known)
 	if err := o.describe(g.dir(), s.hard, m, end); err != nil {
 		return err
 	}

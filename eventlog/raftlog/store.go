@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -30,12 +29,6 @@ const (
 // hard is what a node has promised about terms: the newest one that it knows, and whom it voted for in it.
 type hard struct{ term, vote uint64 }
 
-// members is who takes part from an entry on.
-type members struct {
-	index uint64
-	conf  *pb.ConfState
-}
-
 // storeOptions say where a store is.
 type storeOptions struct {
 	fs    segment.FS
@@ -56,6 +49,7 @@ type plants struct {
 	early       bool // messages leave before the term is durable
 	twice       bool // the leader takes a batch that its log has
 	anySnapshot bool // a snapshot is taken without a look at its links
+	hearGone    bool // a node listens to one that was removed
 	large       bool // messages have up to 1 MiB from the first one on
 }
 
@@ -89,16 +83,16 @@ const newestBytes = 4 << 20
 func (o *storeOptions) group0() string { return filepath.Join(o.dir, segment.GroupDir(o.group)) }
 
 // createStore makes the directory of a node. The first voters of a group all make theirs with the same voters, which become
-// the first entries; a node that joins has none.
-func createStore(o storeOptions, voters []uint64) error {
+// the first entries; a node that joins has none, and knows of some nodes.
+func createStore(o storeOptions, voters, known []Member) error {
 	names, err := o.fs.ReadDir(o.dir)
 	if err == nil && slices.Contains(names, segment.GroupDir(o.group)) {
 		return fmt.Errorf("raftlog: %s is there already", o.group0())
 	}
-	voters = slices.Sorted(slices.Values(voters))
-	for i, id := range voters {
-		if id == 0 || i > 0 && id == voters[i-1] {
-			return fmt.Errorf("raftlog: voters %d, want different numbers that are not 0", voters)
+	voters = slices.SortedFunc(slices.Values(voters), func(a, b Member) int { return compare(a.ID, b.ID) })
+	for i, m := range voters {
+		if m.ID == 0 || i > 0 && m.ID == voters[i-1].ID {
+			return fmt.Errorf("raftlog: voters %v, want different ids that are not 0", voters)
 		}
 	}
 	dir := o.group0() + ".new"
@@ -109,17 +103,18 @@ func createStore(o storeOptions, voters []uint64) error {
 	if err != nil {
 		return err
 	}
-	m, h := members{conf: &pb.ConfState{}}, hard{}
-	for _, id := range voters {
-		data, err := (proto.MarshalOptions{Deterministic: true}).Marshal(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{
-			{Type: pb.ConfChangeAddNode.Enum(), NodeId: &id}}})
+	m, h := members{conf: &pb.ConfState{}, known: known}, hard{}
+	for _, x := range voters {
+		cc := &pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{{Type: pb.ConfChangeAddNode.Enum(), NodeId: &x.ID}}, Context: appendBook(nil, []Member{x})}
+		data, err := (proto.MarshalOptions{Deterministic: true}).Marshal(cc)
 		if err != nil {
 			return err
 		}
-		if m.index, err = seg.Append(firstTerm, segment.Members, data); err != nil {
+		index, err := seg.Append(firstTerm, segment.Members, data)
+		if err != nil {
 			return err
 		}
-		m.conf.Voters, h.term = append(m.conf.Voters, id), firstTerm
+		m, h.term = m.after(index, cc, &pb.ConfState{Voters: append(m.conf.GetVoters(), x.ID)}), firstTerm
 	}
 	if err := errors.Join(seg.Sync(), seg.Close()); err != nil {
 		return err
@@ -152,27 +147,6 @@ func (h hard) encode(id uint64) []byte {
 
 func encodeApplied(index uint64, link segment.Link) []byte {
 	return append(binary.LittleEndian.AppendUint64(nil, index), link[:]...)
-}
-
-func (m members) encode(group uint16) []byte {
-	le := binary.LittleEndian
-	b := le.AppendUint16([]byte("TRPM\x01\x00"), group)
-	b = le.AppendUint64(b, m.index)
-	b, err := (proto.MarshalOptions{Deterministic: true}).MarshalAppend(b, m.conf)
-	if err != nil {
-		panic("raftlog: members: " + err.Error()) // numbers only
-	}
-	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
-}
-
-func parseMembers(b []byte, group uint16) (m members, ok bool) {
-	le := binary.LittleEndian
-	if len(b) < 20 || string(b[:6]) != "TRPM\x01\x00" || le.Uint16(b[6:]) != group ||
-		le.Uint32(b[len(b)-4:]) != crc32.Checksum(b[:len(b)-4], castagnoli) {
-		return m, false
-	}
-	m = members{le.Uint64(b[8:]), &pb.ConfState{}}
-	return m, proto.Unmarshal(b[16:len(b)-4], m.conf) == nil
 }
 
 // openStore opens the directory of a node. Files that are not what was written are a *segment.DamageError: the node has
@@ -272,7 +246,9 @@ func (s *store) open() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seg, s.newest, s.bytes, s.gone = seg, nil, 0, gone
-	s.current.Store(&members{s.noted, s.members.conf})
+	now := s.members
+	now.index = s.noted
+	s.current.Store(&now)
 	return nil
 }
 
@@ -618,7 +594,7 @@ func (s *store) Entries(lo, hi, maxSize uint64) ([]*pb.Entry, error) {
 }
 
 // Snapshot implements raft.Storage: the segments up to the entry that is applied, and the ids of what was trimmed before them,
-// as a list. The receiver fetches them.
+// as a list, which the receiver fetches; and the members.
 func (s *store) Snapshot() (*pb.Snapshot, error) {
 	now := s.current.Load()
 	term, err := s.Term(now.index)
@@ -629,12 +605,12 @@ func (s *store) Snapshot() (*pb.Snapshot, error) {
 	if err != nil {
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
-	var data []byte
+	data := binary.LittleEndian.AppendUint16(nil, uint16(len(segments)))
 	for _, i := range segments {
 		data = i.AppendTo(data)
 	}
 	ids := encodeIDs(s.opt.group, s.trimmedIDs())
-	data = segment.Info{Size: int64(len(ids)), Sum: sha256.Sum256(ids)}.AppendTo(data)
+	data = now.appendState(segment.Info{Size: int64(len(ids)), Sum: sha256.Sum256(ids)}.AppendTo(data))
 	index := now.index
 	return &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{Index: &index, Term: &term, ConfState: now.conf}}, nil
 }

@@ -31,7 +31,7 @@ func someEntries(first, last, term uint64) (all []*pb.Entry) {
 func sender(t *testing.T) (*store, *pb.Snapshot) {
 	t.Helper()
 	o := storeOptions{fs: newMemFS(rand.New(rand.NewPCG(1, 1))), dir: "/log", id: 2, size: 700, keep: 20}
-	if err := errors.Join(o.fs.MkdirAll(o.dir), createStore(o, []uint64{1, 2})); err != nil {
+	if err := errors.Join(o.fs.MkdirAll(o.dir), createStore(o, people(1, 2), nil)); err != nil {
 		t.Fatal(err)
 	}
 	s := must(openStore(o))
@@ -40,7 +40,7 @@ func sender(t *testing.T) (*store, *pb.Snapshot) {
 			t.Fatal(err)
 		}
 	}
-	s.current.Store(&members{40, &pb.ConfState{Voters: []uint64{1, 2}}})
+	s.current.Store(&members{index: 40, conf: &pb.ConfState{Voters: []uint64{1, 2}}})
 	return s, must(s.Snapshot())
 }
 
@@ -52,7 +52,7 @@ func TestEveryOperation(t *testing.T) {
 	play := func(k int, power bool, seed uint64, control bool) (finished bool, err error) {
 		fs := newMemFS(rand.New(rand.NewPCG(seed, uint64(k))))
 		o := storeOptions{fs: fs, dir: "/log", id: 1, size: 700, keep: 20}
-		if err := errors.Join(fs.MkdirAll(o.dir), createStore(o, []uint64{1, 2})); err != nil {
+		if err := errors.Join(fs.MkdirAll(o.dir), createStore(o, people(1, 2), nil)); err != nil {
 			return false, err
 		}
 		fs.root.flush()
@@ -116,7 +116,7 @@ func TestEveryOperation(t *testing.T) {
 		}
 		fs.ops = k
 		for _, w := range []*write{{hard: &hard{2, 1}}, {entries: someEntries(3, 9, 2)}, {entries: someEntries(10, 12, 2), applied: 8}, {hard: &hard{3, 2}},
-			{entries: someEntries(9, 11, 3)}, {applied: 11, members: &members{11, &pb.ConfState{Voters: []uint64{1, 2}}}},
+			{entries: someEntries(9, 11, 3)}, {applied: 11, members: &members{index: 11, conf: &pb.ConfState{Voters: []uint64{1, 2}}}},
 			{entries: someEntries(12, 16, 3), applied: 11}, {applied: 14, trim: 9}, {sync: true, applied: 15}, {snapshot: &stage{}},
 			{entries: someEntries(41, 44, 5), applied: 40}} {
 			if err = save(s, w); err != nil {

@@ -14,6 +14,7 @@ type script struct {
 	nodes map[uint64]*scripted
 	cut   map[uint64]bool
 	until uint64 // settle stops when this node leads, before it says so
+	drop  func(*pb.Message) bool
 }
 
 type scripted struct {
@@ -25,7 +26,7 @@ type scripted struct {
 }
 
 func newScript(t *testing.T, plant plants, voters ...uint64) *script {
-	s := &script{t, map[uint64]*scripted{}, map[uint64]bool{}, 0}
+	s := &script{t, map[uint64]*scripted{}, map[uint64]bool{}, 0, func(*pb.Message) bool { return false }}
 	for _, id := range voters {
 		n := &scripted{fs: newMemFS(rand.New(rand.NewPCG(id, 3)))}
 		s.nodes[id] = n
@@ -33,7 +34,7 @@ func newScript(t *testing.T, plant plants, voters ...uint64) *script {
 			t.Fatal(err)
 		}
 		o := storeOptions{fs: n.fs, dir: "/log", id: id, keep: idsKept, plant: plant}
-		if err := createStore(o, voters); err != nil {
+		if err := createStore(o, people(voters...), nil); err != nil {
 			t.Fatal(err)
 		}
 		n.fs.root.flush()
@@ -72,7 +73,7 @@ func (s *script) settle() {
 			n.writes = append(n.writes, o.writes...)
 			for _, m := range o.messages {
 				again = true
-				if to := s.nodes[m.GetTo()]; !s.cut[id] && !s.cut[m.GetTo()] {
+				if to := s.nodes[m.GetTo()]; !s.cut[id] && !s.cut[m.GetTo()] && !s.drop(m) {
 					x := &pb.Message{}
 					cloneInto(x, m)
 					to.core.receive(x)
@@ -276,7 +277,7 @@ func TestForgedSnapshot(t *testing.T) {
 	if _, err := fetch(mine.st.opt, true); !errors.Is(err, errSnapshot) {
 		t.Errorf("a file with other bytes: %v", err)
 	}
-	for _, data := range [][]byte{nil, make([]byte, 71), make([]byte, 72), make([]byte, 144)} {
+	for _, data := range [][]byte{nil, make([]byte, 73), make([]byte, 74), make([]byte, 146), append([]byte{1, 0}, make([]byte, 150)...)} {
 		if _, err := newStage(mine.st.opt, &pb.Message{Snapshot: &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{Index: &index}}}); !errors.Is(err, errSnapshot) {
 			t.Errorf("a list of %d bytes: %v", len(data), err)
 		}

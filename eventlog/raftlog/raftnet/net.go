@@ -22,13 +22,6 @@ import (
 	"troupe/timing"
 )
 
-// Peer is a node of the log.
-type Peer struct {
-	ID   uint64
-	Name string // in its certificate
-	Addr string // host:port
-}
-
 // Options say who this node is and how it speaks.
 type Options struct {
 	Cluster  eventlog.ID
@@ -38,7 +31,9 @@ type Options struct {
 	// connection must show one.
 	TLS *tls.Config
 	// Check refuses certificates, for instance revoked ones. It may be nil. Recheck applies it to open connections.
-	Check func(Peer, *x509.Certificate) error
+	Check func(raftlog.Member, *x509.Certificate) error
+	// Dial makes a connection to a node, to its address when it is nil.
+	Dial  func(context.Context, raftlog.Member) (net.Conn, error)
 	Clock timing.Clock
 	Logf  func(format string, a ...any) // may be nil
 }
@@ -52,6 +47,7 @@ type Node interface {
 var (
 	_ Node            = (*raftlog.Log)(nil)
 	_ raftlog.Network = (*Net)(nil)
+	_ raftlog.Peers   = (*Net)(nil)
 )
 
 // Times of a connection. A side that hears nothing for quiet takes it for dead. A message that waited for stale is thrown away.
@@ -86,6 +82,7 @@ type Net struct {
 	accepted map[net.Conn]accepted
 	closed   bool
 	refused  atomic.Uint64
+	said     atomic.Pointer[string] // the newest reason for a refusal, which is not said each 200 ms
 }
 
 type accepted struct {
@@ -95,7 +92,7 @@ type accepted struct {
 }
 
 type peer struct {
-	Peer
+	member raftlog.Member
 	cancel context.CancelFunc
 	lanes  map[lane]*link
 	fetch  sync.Mutex // a fetch at a time
@@ -105,7 +102,7 @@ type peer struct {
 // link is a connection that this node makes, and what waits for it.
 type link struct {
 	net  *Net
-	to   Peer
+	to   raftlog.Member
 	lane lane
 
 	mu    sync.Mutex
@@ -123,8 +120,9 @@ type queued struct {
 	at    timing.Instant
 }
 
-// New makes the network of a node. Close must be called; it closes the listener too.
-func New(o Options, peers ...Peer) (*Net, error) {
+// New makes the network of a node. The peers are those that are there before a log tells of others. Close must be called; it closes the
+// listener too.
+func New(o Options, peers ...raftlog.Member) (*Net, error) {
 	switch {
 	case o.Cluster == 0 || o.ID == 0:
 		return nil, fmt.Errorf("raftnet: cluster = %v, id = %d, want both", o.Cluster, o.ID)
@@ -145,10 +143,10 @@ func New(o Options, peers ...Peer) (*Net, error) {
 	return n, nil
 }
 
-// SetPeers says which other nodes there are. Connections with nodes that are not among them, or whose name or address changed, are closed.
-func (n *Net) SetPeers(peers ...Peer) error {
+// SetPeers says which other nodes there are. It implements raftlog.Peers: a log tells its network. Connections with nodes that are not among them, or whose name or address changed, are closed.
+func (n *Net) SetPeers(peers ...raftlog.Member) error {
 	for i, p := range peers {
-		if p.ID == 0 || p.Name == "" || p.Addr == "" || slices.ContainsFunc(peers[:i], func(x Peer) bool { return x.ID == p.ID }) {
+		if p.ID == 0 || p.Name == "" || p.Addr == "" || slices.ContainsFunc(peers[:i], func(x raftlog.Member) bool { return x.ID == p.ID }) {
 			return fmt.Errorf("raftnet: peer %+v, want an id of its own, a name and an address", p)
 		}
 	}
@@ -158,7 +156,7 @@ func (n *Net) SetPeers(peers ...Peer) error {
 		return eventlog.ErrClosed
 	}
 	for id, p := range n.peers {
-		if !slices.Contains(peers, p.Peer) {
+		if !slices.Contains(peers, p.member) {
 			p.cancel()
 			delete(n.peers, id)
 			for c, a := range n.accepted {
@@ -173,7 +171,7 @@ func (n *Net) SetPeers(peers ...Peer) error {
 			continue
 		}
 		ctx, cancel := context.WithCancel(n.ctx)
-		p := &peer{Peer: x, cancel: cancel, lanes: map[lane]*link{}}
+		p := &peer{member: x, cancel: cancel, lanes: map[lane]*link{}}
 		for _, on := range []lane{laneControl, laneEntries} {
 			p.lanes[on] = &link{net: n, to: x, lane: on, wake: make(chan struct{}, 1)}
 		}
@@ -205,7 +203,7 @@ func (n *Net) Recheck() {
 		}
 	}
 	for c, a := range n.accepted {
-		if p := n.peers[a.from]; p == nil || n.opt.Check(p.Peer, a.cert) != nil {
+		if p := n.peers[a.from]; p == nil || n.opt.Check(p.member, a.cert) != nil {
 			n.refused.Add(1)
 			_ = c.Close()
 		}
@@ -391,10 +389,16 @@ func (l *link) once(ctx context.Context) error {
 }
 
 // dial makes a connection to a node and says hello.
-func (n *Net) dial(ctx context.Context, to Peer, on lane) (*tls.Conn, error) {
+func (n *Net) dial(ctx context.Context, to raftlog.Member, on lane) (*tls.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshake)
 	defer cancel()
-	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", to.Addr)
+	var raw net.Conn
+	var err error
+	if n.opt.Dial != nil {
+		raw, err = n.opt.Dial(ctx, to)
+	} else {
+		raw, err = (&net.Dialer{}).DialContext(ctx, "tcp", to.Addr)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -425,7 +429,7 @@ func (n *Net) dial(ctx context.Context, to Peer, on lane) (*tls.Conn, error) {
 }
 
 // check refuses a certificate that is not of a node, or that Options.Check refuses.
-func (n *Net) check(p Peer, s tls.ConnectionState) error {
+func (n *Net) check(p raftlog.Member, s tls.ConnectionState) error {
 	if len(s.PeerCertificates) == 0 {
 		return errors.New("raftnet: no certificate")
 	}
@@ -472,7 +476,10 @@ func (n *Net) Serve(node Node) {
 				defer c.Close()
 				if err := n.take(c, node); errors.Is(err, errFrame) {
 					n.refused.Add(1)
-					n.opt.Logf("a connection from %v was closed: %v", raw.RemoteAddr(), err)
+					text := err.Error()
+					if before := n.said.Swap(&text); before == nil || *before != text {
+						n.opt.Logf("a connection from %v was closed: %v", raw.RemoteAddr(), err)
+					}
 				}
 			})
 		}
@@ -500,7 +507,7 @@ func (n *Net) take(c *tls.Conn, node Node) error {
 	if kind != frameHello || !ok || h.cluster != n.opt.Cluster || h.to != n.opt.ID || p == nil {
 		return fmt.Errorf("%w: a hello of node %d in cluster %v to node %d", errFrame, h.from, h.cluster, h.to)
 	}
-	if err := n.check(p.Peer, c.ConnectionState()); err != nil {
+	if err := n.check(p.member, c.ConnectionState()); err != nil {
 		return fmt.Errorf("%w: %w", errFrame, err)
 	}
 	if !n.enter(c, accepted{h.from, h.lane, c.ConnectionState().PeerCertificates[0]}) {
@@ -587,7 +594,7 @@ func (n *Net) Fetch(ctx context.Context, group uint16, node, first uint64, b []b
 		}
 	}()
 	if p.conn == nil {
-		if p.conn, err = n.dial(ctx, p.Peer, laneFetch); err != nil {
+		if p.conn, err = n.dial(ctx, p.member, laneFetch); err != nil {
 			return err
 		}
 	}

@@ -96,23 +96,25 @@ func (c *cluster) Open(t *testing.T, limit uint64) eventlogtest.Log { return c.o
 
 func (c *cluster) open(t testing.TB, limit uint64) *clusterLog {
 	t.Helper()
-	var peers []Peer
-	var listeners []net.Listener
+	var peers []raftlog.Member
+	where := map[string]net.Listener{} // the log keeps the addresses of the first time
 	for id := uint64(1); id <= 3; id++ {
-		x := listen(t)
-		listeners = append(listeners, x)
-		peers = append(peers, Peer{id, name(id), x.Addr().String()})
+		peers = append(peers, raftlog.Member{ID: id, Name: name(id), Addr: name(id)})
+		where[name(id)] = listen(t)
+	}
+	dial := func(ctx context.Context, m raftlog.Member) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", where[m.Addr].Addr().String())
 	}
 	l := &clusterLog{}
-	for i, p := range peers {
-		n, err := New(Options{Cluster: 7, ID: p.ID, Listener: listeners[i], TLS: c.ca.tls(p.Name), Logf: t.Logf}, peers...)
+	for _, p := range peers {
+		n, err := New(Options{Cluster: 7, ID: p.ID, Listener: where[p.Name], TLS: c.ca.tls(p.Name), Dial: dial, Logf: t.Logf})
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := raftlog.Options{Dir: filepath.Join(c.dir, p.Name), Cluster: 7, ID: p.ID, Shards: 2, MaxBytes: int64(limit), Reserve: 1 << 20, Network: n,
 			Logf: t.Logf}
 		if !c.made {
-			if err := raftlog.Create(o, 1, 2, 3); err != nil {
+			if err := raftlog.Create(o, peers...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -183,7 +185,7 @@ func message(from, to uint64, data int) *pb.Message {
 }
 
 // pair is two nodes; through is where the first one dials the second one, its own address when empty.
-func pair(t *testing.T, ca *authority, through string, check func(Peer, *x509.Certificate) error) (a, b *Net, sb *sink) {
+func pair(t *testing.T, ca *authority, through string, check func(raftlog.Member, *x509.Certificate) error) (a, b *Net, sb *sink) {
 	t.Helper()
 	la, lb := listen(t), listen(t)
 	if through == "" {
@@ -191,8 +193,8 @@ func pair(t *testing.T, ca *authority, through string, check func(Peer, *x509.Ce
 	}
 	sa := &sink{}
 	sb = &sink{file: []byte("0123456789")}
-	a = must(New(Options{Cluster: 7, ID: 1, Listener: la, TLS: ca.tls(name(1)), Logf: t.Logf}, Peer{2, name(2), through}))
-	b = must(New(Options{Cluster: 7, ID: 2, Listener: lb, TLS: ca.tls(name(2)), Check: check, Logf: t.Logf}, Peer{1, name(1), la.Addr().String()}))
+	a = must(New(Options{Cluster: 7, ID: 1, Listener: la, TLS: ca.tls(name(1)), Logf: t.Logf}, raftlog.Member{ID: 2, Name: name(2), Addr: through}))
+	b = must(New(Options{Cluster: 7, ID: 2, Listener: lb, TLS: ca.tls(name(2)), Check: check, Logf: t.Logf}, raftlog.Member{ID: 1, Name: name(1), Addr: la.Addr().String()}))
 	a.Serve(sa)
 	b.Serve(sb)
 	t.Cleanup(func() {
@@ -375,7 +377,7 @@ func TestHang(t *testing.T) {
 // TestRevoked: a certificate that Check refuses later loses its connections, and does not get new ones.
 func TestRevoked(t *testing.T) {
 	var revoked atomic.Bool
-	a, b, sb := pair(t, newAuthority(), "", func(p Peer, _ *x509.Certificate) error {
+	a, b, sb := pair(t, newAuthority(), "", func(p raftlog.Member, _ *x509.Certificate) error {
 		if revoked.Load() && p.ID == 1 {
 			return errors.New("revoked")
 		}
@@ -405,7 +407,8 @@ func TestPeers(t *testing.T) {
 	if b.Connected(1) {
 		t.Error("a node that is no member is connected")
 	}
-	for _, p := range [][]Peer{{{0, "a", "b"}}, {{1, "", "b"}}, {{1, "a", ""}}, {{1, "a", "b"}, {1, "c", "d"}}} {
+	for _, p := range [][]raftlog.Member{{{ID: 0, Name: "a", Addr: "b"}}, {{ID: 1, Name: "", Addr: "b"}}, {{ID: 1, Name: "a", Addr: ""}},
+		{{ID: 1, Name: "a", Addr: "b"}, {ID: 1, Name: "c", Addr: "d"}}} {
 		if err := a.SetPeers(p...); err == nil {
 			t.Errorf("%+v was taken", p)
 		}
@@ -466,7 +469,7 @@ func (printer) File(uint16, uint64, []byte, int64) error { return errors.New("no
 func ExampleNew() {
 	ca := newAuthority()
 	l1, l2 := must(net.Listen("tcp", "127.0.0.1:0")), must(net.Listen("tcp", "127.0.0.1:0"))
-	peers := []Peer{{1, "node-1", l1.Addr().String()}, {2, "node-2", l2.Addr().String()}}
+	peers := []raftlog.Member{{ID: 1, Name: "node-1", Addr: l1.Addr().String()}, {ID: 2, Name: "node-2", Addr: l2.Addr().String()}}
 	a := must(New(Options{Cluster: 7, ID: 1, Listener: l1, TLS: ca.tls("node-1")}, peers...))
 	defer a.Close()
 	b := must(New(Options{Cluster: 7, ID: 2, Listener: l2, TLS: ca.tls("node-2")}, peers...))
