@@ -4,6 +4,10 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -52,6 +56,39 @@ func f() { time.Sleep(1); <-time.After(1); time.AfterFunc(1, f); g(time.Since); 
 	}
 	if n := len(clocks(planted)); n != 6 {
 		t.Errorf("%d clocks found where there are 6", n)
+	}
+}
+
+// TestSleeps: what is left of time.Sleep in tests has its reason in a comment, on its line or above. Tests wait for conditions
+// (package internal/await), or in a bubble of synctest.
+func TestSleeps(t *testing.T) {
+	const most = 30
+	n := 0
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, "_test.go") || name == "clock_test.go" {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		lines := strings.Split(string(text), "\n")
+		for i, line := range lines {
+			if !strings.Contains(line, "time.Sleep(") {
+				continue
+			}
+			n++
+			if !strings.Contains(line, "//") && !strings.Contains(lines[max(i-1, 0)], "//") {
+				t.Errorf("%s:%d: a sleep without a reason: wait for a condition with package await", name, i+1)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n > most || n < 10 {
+		t.Errorf("%d sleeps in tests, at most %d", n, most)
 	}
 }
 

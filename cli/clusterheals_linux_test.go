@@ -321,7 +321,7 @@ func (c *realCluster) separate(p *pulse, what string, leader, follower int) (awa
 	begun := time.Now()
 	leads = c.ready(3)
 	ready := time.Since(begun)
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // a node that comes back with a higher term disturbs the others now
 	back = p.lap()
 	c.t.Logf("%s: without an answer at most %v while it was away, %v when it came back; ready after %v", what,
 		away.Round(10*time.Millisecond), back.Round(10*time.Millisecond), ready.Round(100*time.Millisecond))
@@ -349,15 +349,15 @@ func TestClusterFlaps(t *testing.T) {
 	for range max(rounds/10, 1) {
 		follower := (leader + 1) % 3
 		before := answers(follower)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // answers are counted
 		calm := answers(follower) - before
 		before = answers(follower)
 		p.lap()
 		for range 10 {
-			c.drop(follower, others(follower), others(follower))
-			time.Sleep(3 * time.Second)
-			c.drop(follower, nil, nil)
-			time.Sleep(3 * time.Second)
+			for _, from := range [][]int{others(follower), nil} {
+				c.drop(follower, from, from)
+				time.Sleep(3 * time.Second) // the fault
+			}
 		}
 		flaps := answers(follower) - before
 		t.Logf("flapping: %d answers of the other two in a minute, %d without; longest time without an answer %v", flaps, calm,
@@ -371,7 +371,7 @@ func TestClusterFlaps(t *testing.T) {
 	for range rounds {
 		p.lap()
 		c.drop(leader, others(leader), others(leader))
-		time.Sleep(20 * time.Second)
+		time.Sleep(20 * time.Second) // the fault
 		times = append(times, p.lap())
 		c.drop(leader, nil, nil)
 		leader = c.ready(3)

@@ -222,12 +222,12 @@ func TestClusterVoid(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(200 * time.Millisecond)
+		await.Until(t, "each of them has been answered", func() bool { return acked.Load() >= 16 })
 		begun := time.Now()
 		for _, i := range others { // what it sends first, so that no batch is stored whose answer is lost
 			cut(wires, cutOff, i, true)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // answers to what it has sent arrive
 		for _, i := range others {
 			cut(wires, i, cutOff, true)
 		}
@@ -258,7 +258,7 @@ func TestClusterVoid(t *testing.T) {
 			if time.Since(begun) > 10*time.Minute {
 				t.Fatalf("%+v", c.status())
 			}
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // the callers need the processors; of 30,000 entries package await would give up
 		}
 		if err := <-asked; err == nil || !strings.Contains(err.Error(), "unknown_outcome") || !strings.Contains(err.Error(), "same Idempotency-Key, at any node") {
 			t.Errorf("a caller with a key at the node that is cut off is told %v", err)
@@ -525,6 +525,7 @@ func TestClusterPowerLoss(t *testing.T) {
 		begun := time.Now()
 		if control {
 			lost, asked := 0, 0
+			// Nodes that have lost what they synced may not start at all.
 			for since := time.Now(); time.Since(since) < 20*time.Second && asked == 0; time.Sleep(200 * time.Millisecond) {
 				for i, n := range c.status().Nodes {
 					if !n.Ready || asked > 0 {
@@ -589,7 +590,7 @@ func TestClusterDisk(t *testing.T) {
 				case what == "EIO" && op.Kind == powerfs.Sync:
 					return powerfs.EIO
 				case what == "slow" && op.Kind == powerfs.Sync:
-					time.Sleep(time.Second)
+					time.Sleep(time.Second) // the fault
 				}
 				return powerfs.None
 			})

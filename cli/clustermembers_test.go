@@ -223,7 +223,7 @@ func (g *growing) pair(ctx context.Context, i int64) {
 				g.t.Errorf("%v: %s at %s: status %d: %s", time.Now().UTC(), path, n.name, status, text)
 				return nil
 			}
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // before it asks another node
 		}
 		return nil
 	}
@@ -276,7 +276,7 @@ func (g *growing) load(ctx context.Context, rate int) {
 	begun, first := time.Now(), g.pairs.Load()*1000
 	g.last.Store(int64(time.Since(g.began)))
 	for i := int64(0); ctx.Err() == nil; i++ {
-		time.Sleep(time.Until(begun.Add(time.Duration(i) * time.Second / time.Duration(rate))))
+		time.Sleep(time.Until(begun.Add(time.Duration(i) * time.Second / time.Duration(rate)))) // when it is due
 		due <- first + i
 	}
 	close(due)
@@ -327,14 +327,7 @@ func (g *growing) stop(n *growingNode) {
 // stopBy is stop with the file of a node.
 func (g *growing) stopBy(n, by *growingNode) {
 	g.t.Helper()
-	for note := range await.Tries(g.t) { // a machine that took a name reads a long log
-		s := g.status(by)
-		if slices.Contains(s.MayStop, n.name) {
-			break
-		}
-		note("%s may not be stopped: %+v", n.name, s)
-	}
-	g.run(0, "drain", n.name, "--cluster", g.file(by))
+	drainNode(g.t, n.name, "--cluster", g.file(by)) // a machine that took a name reads a long log before
 	g.leave(n)
 	_ = n.proc.Process.Signal(os.Interrupt)
 	if err := n.proc.Wait(); err != nil {

@@ -217,10 +217,7 @@ func TestClusterNight(t *testing.T) {
 		leader = c.longNight()
 		y = (leader + 1) % 3
 	}
-	var out bytes.Buffer
-	if code := command(t.Context(), []string{"cluster", "drain", c.names[y], "--cluster", c.file(leader)}, &out, &out); code != 0 {
-		t.Fatal(&out)
-	}
+	drainNode(t, c.names[y], "--cluster", c.file(leader))
 	played(t, "this node is drained and may be stopped", func() string {
 		_, err := c.call(y, "POST", "/v1/models/news:decide", map[string]any{"actions": []map[string]any{{"id": "x"}}}, nil)
 		return fmt.Sprint(err)

@@ -113,6 +113,7 @@ func TestClusterUpBehindEmpty(t *testing.T) {
 		if missing == empty {
 			await.Until(t, "the two that are left serve", func() bool { return serves(up) && serves(behind) })
 		} else {
+			// An election takes 9 s at most, and there must be none.
 			for since := time.Now(); time.Since(since) < 15*time.Second; time.Sleep(200 * time.Millisecond) {
 				if serves(here[0]) || serves(here[1]) {
 					t.Fatalf("without %s: %+v", missing.name, g.status(up))

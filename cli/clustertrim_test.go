@@ -119,7 +119,7 @@ func TestClusterTrim(t *testing.T) {
 	for round := range 6 {
 		victim := round % 3
 		work(30, (victim+1)%3, (victim+2)%3)
-		time.Sleep(time.Duration(round) * 300 * time.Millisecond)
+		time.Sleep(time.Duration(round) * 300 * time.Millisecond) // while its nodes agree on a trim, or not
 		c.kill(victim)
 		c.ready(2)
 		c.start(victim)

@@ -570,9 +570,7 @@ func (c *natsCluster) three() {
 	var states []string
 	for _, s := range servers {
 		for _, act := range []string{"pause", "resume"} { // afterwards it has applied what was answered before
-			if err := s.call("POST", "/v1/models/news:"+act, "", nil, nil); err != nil {
-				t.Error(err)
-			}
+			c.again(func() error { return s.call("POST", "/v1/models/news:"+act, "", nil, nil) })
 		}
 		var state struct{ Digest string }
 		var m struct {
@@ -598,7 +596,7 @@ func (c *natsCluster) three() {
 	run("--url does not have it", "cluster", "status", "--url", strings.Join(urls[:2], ","))
 	run("it is whole", "cluster", "export", c.in("backup"), "--url", strings.Join(urls, ","), "--keys-file", c.in("keys.json"))
 	b.whole(c.in("backup"), map[string]string{})
-	run("", "cluster", "drain", "b", "--url", strings.Join(urls, ","))
+	drainNode(t, "b", "--url", strings.Join(urls, ","))
 	servers[1].until(false, "drained")
 	for _, s := range servers {
 		s.kill()

@@ -589,7 +589,7 @@ func TestLoadIsOpen(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if n++; n == 10 {
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(300 * time.Millisecond) // the stall
 		}
 		io.WriteString(w, `{"event_id":"E","action":{"id":"0","index":0}}`)
 	})}

@@ -186,9 +186,9 @@ func TestCommitterUnsettled(t *testing.T) {
 		if _, err := c.Append(t.Context(), eventlogtest.Event(3)); !errors.Is(err, eventlog.ErrUnsettled) || !errors.Is(c.Err(), eventlog.ErrUnsettled) {
 			t.Errorf("afterwards: %v, %v", err, c.Err())
 		}
-		time.Sleep(time.Hour)
+		await.Pass(time.Hour)
 		close(m.gate)
-		time.Sleep(10 * time.Second)
+		await.Pass(10 * time.Second)
 		if err := c.Err(); err != nil {
 			t.Errorf("the log answers again: %v", err)
 		}
@@ -233,7 +233,7 @@ func TestCommitterUnsettled(t *testing.T) {
 				return
 			}
 			m.Heal()
-			time.Sleep(2 * time.Second)
+			await.Pass(2 * time.Second)
 			if _, err := c.Append(t.Context(), eventlogtest.Event(4)); err != nil || c.Err() != nil {
 				t.Errorf("afterwards: %v, %v", err, c.Err())
 			}
@@ -487,7 +487,7 @@ func TestModel(t *testing.T) {
 					}
 				case 6: // there is room again
 					m.Heal()
-					time.Sleep(2 * time.Second)
+					await.Pass(2 * time.Second)
 					if err := c.Err(); errors.Is(err, eventlog.ErrUnsettled) && m.Err() == nil && len(plan) == 0 {
 						t.Fatal(err)
 					}

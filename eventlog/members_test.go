@@ -121,8 +121,10 @@ func TestMembers(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		every := time.NewTicker(5 * time.Millisecond) // its writer applies nothing, so it may not write too much
+		defer every.Stop()
 		for i := 0; ctx.Err() == nil; i++ {
-			time.Sleep(5 * time.Millisecond) // its writer applies nothing, so it may not write too much
+			<-every.C
 			begun := time.Now()
 			if _, err := w.Append(t.Context(), &eventlog.Reward{Event: eventlog.Event{Epoch: 1, Batch: uint64(i + 1)}, Model: 1, X: []float64{1}}); err != nil {
 				t.Errorf("entry %d: %v", i+1, err)

@@ -93,7 +93,7 @@ func follow(fault string) {
 			fmt.Fprintln(os.Stderr, "out of cheese")
 			os.Exit(3)
 		case fault == "hang" && late:
-			time.Sleep(time.Hour)
+			time.Sleep(time.Hour) // the fault: it does not answer
 		case fault == "print" && late:
 			fmt.Println("debug: round", r.Round)
 		case fault == "says" && late:

@@ -117,7 +117,7 @@ func durable(b *testing.B, callers, rate int, kept string) {
 				begin := time.Now()
 				if rate > 0 {
 					begin = start.Add(arrivals[n])
-					time.Sleep(time.Until(begin))
+					time.Sleep(time.Until(begin)) // when it is due
 				}
 				d, err := s.Decide(ctx, "m", rs[n%int64(len(rs))])
 				if err != nil {

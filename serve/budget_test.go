@@ -505,7 +505,7 @@ func TestBudgetSurvivesKills(t *testing.T) {
 				t.Fatalf("%q, %v", word, err)
 			}
 		}
-		time.Sleep(time.Duration(r.IntN(5000)) * time.Microsecond)
+		time.Sleep(time.Duration(r.IntN(5000)) * time.Microsecond) // it is killed anywhere
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}

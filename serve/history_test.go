@@ -345,7 +345,7 @@ func observe(t *testing.T, seed uint64, servers func(*testing.T, eventlog.Log) h
 					cancel()
 					if !happened {
 						n--
-						time.Sleep(time.Millisecond)
+						time.Sleep(time.Millisecond) // a log that is away refuses at once
 					}
 				}
 			})

@@ -8,6 +8,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/internal/await"
 )
 
 // TestSpace: the health says how full the log is, at most 15 s late, and at once after a restart.
@@ -24,8 +25,7 @@ func TestSpace(t *testing.T) {
 		must(s.CreateModel(ctx, vectors("m", 3, func(*ModelConfig) {}), ""))
 		synctest.Wait()
 		has := must(log.Info(ctx, 0)).Bytes
-		time.Sleep(spaceEvery + time.Second)
-		synctest.Wait()
+		await.Pass(spaceEvery + time.Second)
 		if h := s.Health(); has == 0 || h.LogBytes != has {
 			t.Errorf("after %v: %d bytes, the log has %d", spaceEvery, h.LogBytes, has)
 		}

@@ -302,7 +302,7 @@ func (w *slowWorld) Build(key rng.Key, data env.DataSource) (bandit.Environment,
 type slow struct{ bandit.Environment }
 
 func (s slow) Reward(a bandit.Action, draw rng.Source) (float64, error) {
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // the fault
 	return s.Environment.Reward(a, draw)
 }
 

@@ -200,7 +200,7 @@ func (g *shardRound) kill(part shards.Part) {
 		if info, err := os.Stat(journal); err == nil && info.Size() > 0 {
 			break
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // it is killed anywhere
 	}
 	c.Process.Kill() //nolint:errcheck // it may have ended
 	c.Wait()         //nolint:errcheck // it was killed

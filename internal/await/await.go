@@ -1,5 +1,6 @@
-// Package await is for tests: it waits for a condition, and never for a time. A test that waits says what it waits for, and has
-// minutes for it: a long limit costs nothing when the condition comes, and a short one fails on a machine that others use.
+// Package await is for tests: it waits for a condition, and never for a time of the machine. A test that waits says what it waits
+// for, and has minutes for it: a long limit costs nothing when the condition comes, and a short one fails on a machine that others
+// use.
 //
 //	for note := range await.Tries(t) {
 //		s := c.status()
@@ -13,6 +14,7 @@ package await
 import (
 	"fmt"
 	"iter"
+	"testing/synctest"
 	"time"
 )
 
@@ -53,6 +55,14 @@ func Until(t Test, what string, holds func() bool) {
 
 // Poll waits until holds returns true, and returns false after Limit. It is for code that has no test.
 func Poll(holds func() bool) bool { return tries(holds) }
+
+// Pass lets time pass in a bubble of synctest, and waits until all of its other goroutines wait. Elsewhere it panics: time that
+// passes is no condition.
+func Pass(d time.Duration) {
+	synctest.Wait()
+	time.Sleep(d)
+	synctest.Wait()
+}
 
 func tries(holds func() bool) bool {
 	pause := shortest

@@ -22,6 +22,16 @@ func (f *failing) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
+// TestPassElsewhere: time of the machine does not pass.
+func TestPassElsewhere(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("Pass waits for a time of the machine")
+		}
+	}()
+	Pass(time.Hour)
+}
+
 // TestTries: a loop that is left goes on; one that is not fails the test with its last note after Limit, and not before.
 func TestTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -38,6 +48,11 @@ func TestTries(t *testing.T) {
 		Until(t, "a second has passed", func() bool { return time.Since(begun) > Limit+time.Second })
 		if !Poll(func() bool { return time.Since(begun) > Limit+2*time.Second }) || Poll(func() bool { return false }) {
 			t.Error("Poll does not return what the condition is")
+		}
+		begun = time.Now()
+		time.AfterFunc(time.Hour, func() { n = 0 })
+		if Pass(time.Hour); time.Since(begun) != time.Hour || n != 0 {
+			t.Errorf("%v have passed", time.Since(begun))
 		}
 		for want, wait := range map[string]func(Test){
 			"after 4m0s: the condition does not hold": func(t Test) {

@@ -123,7 +123,7 @@ func ListKinds() []ListKind {
 		{"features", "3 of 10 new items each time, known by genre and level", false, known},
 		{"whole", "3 of 8, one number comes back for the list", false, whole},
 		{"page", "headline × image × button, one click, pairs fit or do not", false, page},
-		{"carousel", "4 of 8 films by genre and id, examination .75^l, after a click goes on with .3, a genre again is clicked .6 as often",
+		{"carousel", "4 of 8 films, examination .75^l, .3 after a click, a genre again is clicked .6 as often",
 			true, carousel},
 		{"shelf", "6 of 24, 6 segments, examination .8^l, clicks of 2 to 40 %", true, shelf},
 		{"ratings", "3 of 12, a number for each position: taste × examination with normal noise", true, ratings},

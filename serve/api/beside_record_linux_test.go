@@ -95,6 +95,7 @@ func TestBesideRecord(t *testing.T) {
 		body := request(largest, 1)
 		measure := func() (decide, live time.Duration) {
 			var d, l []time.Duration
+			// A call every two milliseconds at most: it measures what other callers need.
 			for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 				t0 := time.Now()
 				call("POST", "/v1/models/small:decide", `{"context":{"a":1},"actions":[{"id":"a"},{"id":"b"},{"id":"c"}]}`)

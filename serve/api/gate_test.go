@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"troupe/internal/await"
 	"troupe/serve"
 	"troupe/timing"
 )
@@ -33,10 +34,10 @@ func offer(t *testing.T, g *gate, every, during, work time.Duration, weight int)
 			made++
 			waits = append(waits, waited)
 			mu.Unlock()
-			time.Sleep(work)
+			time.Sleep(work) // in a bubble of synctest: the work
 			g.leave(weight)
 		})
-		time.Sleep(every)
+		await.Pass(every)
 	}
 	all.Wait()
 	return made, refused, waits, longestRefused
@@ -125,8 +126,7 @@ func TestGateHangs(t *testing.T) {
 				}
 			}()
 		}
-		time.Sleep(time.Second)
-		synctest.Wait()
+		await.Pass(time.Second)
 		if g.waiting() != 0 {
 			t.Errorf("%d wait", g.waiting())
 		}
@@ -196,9 +196,8 @@ func TestFeedbackFirst(t *testing.T) {
 		var codes [8]atomic.Int64
 		for i := range 8 {
 			all.Go(func() { codes[i].Store(int64(decide(i).Code)) })
-			time.Sleep(time.Millisecond)
+			await.Pass(time.Millisecond)
 		}
-		synctest.Wait()
 		if s.at.Load() != 2 || a.gates.small.waiting() != 6 {
 			t.Fatalf("%d decide and %d wait", s.at.Load(), a.gates.small.waiting())
 		}
@@ -214,8 +213,7 @@ func TestFeedbackFirst(t *testing.T) {
 				t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
 			}
 		}
-		time.Sleep(longest)
-		synctest.Wait()
+		await.Pass(longest)
 		refused := 0
 		for i := range codes {
 			if codes[i].Load() == 429 {
@@ -248,6 +246,6 @@ func TestFeedbackFirst(t *testing.T) {
 				t.Errorf("/metrics has no line %q", line)
 			}
 		}
-		time.Sleep(time.Minute) // the limits of the requests
+		await.Pass(time.Minute) // the limits of the requests
 	})
 }

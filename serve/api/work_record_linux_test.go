@@ -37,7 +37,7 @@ func TestWorkRecord(t *testing.T) {
 	measure := func(name, method, path, body string) string {
 		p0 := processor()
 		code, out := raw(method, path, body)
-		time.Sleep(300 * time.Millisecond) // the fold
+		time.Sleep(300 * time.Millisecond) // the fold works on after the answer
 		fmt.Printf("%-32s %8d bytes, answer %8d bytes: %d, %v\n", name, len(body), len(out), code, (processor() - p0).Round(time.Millisecond/10))
 		if code >= 400 {
 			fmt.Printf("    %.300s\n", out)
