@@ -397,25 +397,30 @@ func (m *Model) correctAt(s *sums, r *record, y float64) {
 
 // Examination is what a model of lists has learned of a position.
 type Examination struct {
-	Position int     // the first of those that are learned together, from 0
+	From, To int     // positions that are learned together, from 0; To is -1 where all from From on are
 	Scale    float64 // e: 1 at the first position
 	Below    float64 // e below an entry with a reward
-	Sd       float64 // standard deviation of Scale, given all else
+	Sd       float64 // standard deviation of Scale, the coefficients unknown too; 0 at the first position, which is the unit
 	SdBelow  float64
 	Rewards  float64 // that were learned at the position, and below a reward
 	RewBelow float64
 }
 
-// Examined returns what is known of the first k positions, nil of a model without lists.
-func (m *Model) Examined(k int) (out []Examination) {
+// Examined returns what is known of the positions up to the last one with rewards, nil for a model without lists.
+func (m *Model) Examined() (out []Examination) {
 	l := m.s.h.lists
 	if l == nil {
 		return nil
 	}
-	for p := range k {
-		c := placeOf(p, false)
-		x := Examination{Position: p, Scale: l.e[c], Below: l.e[c+classes], Rewards: l.n[c], RewBelow: l.n[c+classes]}
-		if l.prec[c] > 0 {
+	last := 0
+	for c := range classes {
+		if l.n[c] > 0 || l.n[c+classes] > 0 {
+			last = c
+		}
+	}
+	for c, from := range []int{0, 1, 2, 3, 4, 6, 9}[:last+1] {
+		x := Examination{From: from, To: []int{0, 1, 2, 3, 5, 8, -1}[c], Scale: l.e[c], Below: l.e[c+classes], Rewards: l.n[c], RewBelow: l.n[c+classes]}
+		if c > 0 && l.prec[c] > 0 {
 			x.Sd = 1 / sqrt(l.prec[c])
 		}
 		if l.prec[c+classes] > 0 {

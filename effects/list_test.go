@@ -152,15 +152,15 @@ func clicks(m *Model, r *rand.Rand, T, n int, e []float64, below float64, from i
 func TestExamination(t *testing.T) {
 	m := listModel()
 	clicks(m, rand.New(rand.NewPCG(3, 4)), 1000, 8, []float64{1, 1, 1}, 0, 0)
-	for _, x := range m.Examined(3)[1:] {
+	for _, x := range m.Examined()[1:] {
 		if x.Below > .1 || x.Scale < .6 {
-			t.Errorf("cascade, position %d: examination %.2f, below a click %.2f", x.Position, x.Scale, x.Below)
+			t.Errorf("cascade, position %d: examination %.2f, below a click %.2f", x.From, x.Scale, x.Below)
 		}
 	}
 	m = listModel()
 	e := []float64{1, .6, .3}
 	clicks(m, rand.New(rand.NewPCG(5, 6)), 1500, 8, e, 1, 0)
-	for l, x := range m.Examined(3) {
+	for l, x := range m.Examined() {
 		if math.Abs(x.Scale-e[l]) > .3 || math.Abs(x.Below-x.Scale) > .3 {
 			t.Errorf("position %d: examination %.2f ± %.2f, below a click %.2f; it is %v", l, x.Scale, x.Sd, x.Below, e[l])
 		}

@@ -104,6 +104,7 @@ func (m *Model) fitLists() {
 	for range listRounds {
 		f.round()
 	}
+	f.deviations()
 	f.gate()
 	f.end()
 }
@@ -117,7 +118,7 @@ type listFit struct {
 	s2             float64
 	tau, guess     []float64
 	one            int32 // the group of the constant
-	p              []float64
+	p, w           []float64
 }
 
 func (f *listFit) begin(n float64) {
@@ -188,6 +189,91 @@ func (f *listFit) round() {
 	f.tau[f.one] = max(f.tau[f.one], float64(f.mean*f.mean))
 	f.shut(f.tau)
 	f.places(w)
+	f.w = w
+}
+
+// deviations computes the precision of each examination with the coefficients unknown too, by the curvature of the log posterior at the estimate:
+// with h_s = T_s A_s θ̂_φ/σ_s², the precision of all e together is
+//
+//	M_st = 1{s = t} θ̂_φᵀA_sθ̂_φ/σ_s² − h_sᵀPh_t + that of the priors,
+//
+// and that of e_s is 1/(M⁻¹)_ss. It costs D² for each place.
+func (f *listFit) deviations() {
+	live, s2 := f.m.solver.live, &f.l.s2
+	free := f.m.unscaled(len(f.b.b))
+	var at []int // places with rewards whose e is not fixed
+	for c, p := range f.b.placed {
+		if f.l.prec[c] = 1 / scaleSpread; c > 0 && p != nil && p.n > 0 {
+			at = append(at, c)
+		}
+	}
+	n, d := len(at), len(live)
+	h, ph := make([]float64, n*d), make([]float64, n*d)
+	m := make([]float64, triangle(n))
+	for x, c := range at {
+		p, row := f.b.placed[c], h[x*d:(x+1)*d]
+		for i, j := range live {
+			if j >= len(p.v) {
+				break
+			}
+			a := p.a[triangle(j):][:j+1]
+			for k, l := range live[:i+1] {
+				if !free[l] {
+					row[i] += float64(a[l] * f.w[k])
+				}
+				if k < i && !free[j] {
+					row[k] += float64(a[l] * f.w[i])
+				}
+			}
+		}
+		for i, j := range live {
+			if !free[j] {
+				m[triangle(x)+x] += float64(f.w[i]*row[i]) / s2[c]
+				row[i] *= f.l.e[c]
+			}
+			row[i] /= s2[c]
+		}
+		for i := range d {
+			for k := range i + 1 {
+				q := f.p[triangle(i)+k]
+				ph[x*d+i] += float64(q * row[k])
+				if k < i {
+					ph[x*d+k] += float64(q * row[i])
+				}
+			}
+		}
+		m[triangle(x)+x] += 1 / scaleSpread
+	}
+	for x, c := range at {
+		for y := range x + 1 {
+			m[triangle(x)+y] -= linalg.Dot(h[x*d:(x+1)*d], ph[y*d:(y+1)*d])
+			if at[y] == c-classes { // the prior mean of e below a reward is e
+				m[triangle(x)+y] -= 1 / scaleSpread
+				m[triangle(y)+y] += 1 / scaleSpread
+			}
+		}
+	}
+	trace := 0.
+	for x := range n {
+		m[triangle(x)+x] = max(m[triangle(x)+x], 1/scaleSpread)
+		trace += m[triangle(x)+x]
+	}
+	cholesky(m, n, float64(1e-9*trace)/float64(max(1, n)))
+	u := make([]float64, n)
+	for x, c := range at { // the squared length of column x of L⁻¹ is (M⁻¹)_xx
+		clear(u)
+		v := 0.
+		for y := x; y < n; y++ {
+			sum := 0.
+			if y == x {
+				sum = 1
+			}
+			sum -= linalg.Dot(m[triangle(y)+x:triangle(y)+y], u[x:y])
+			u[y] = sum / m[triangle(y)+y]
+			v += float64(u[y] * u[y])
+		}
+		f.l.prec[c] = 1 / v
+	}
 }
 
 // places estimates noise and examination of the places.
@@ -242,13 +328,12 @@ func (f *listFit) places(w []float64) {
 	for c, p := range f.b.placed {
 		if p == nil || p.n == 0 {
 			f.l.s2[c], f.l.e[c] = f.s2, f.prior(c)
-			f.l.n[c], f.l.prec[c] = 0, 1/scaleSpread
+			f.l.n[c] = 0
 			continue
 		}
 		f.l.n[c] = p.n
 		f.l.s2[c] = max((left[c]+float64(noiseEvents*f.s2))/(p.n+noiseEvents), leastPlace*f.variance)
 		kappa := f.l.s2[c] / scaleSpread
-		f.l.prec[c] = (of[c].aa + kappa) / f.l.s2[c]
 		if c > 0 {
 			e := (of[c].vFi - of[c].ab + float64(kappa*f.prior(c))) / (of[c].aa + kappa)
 			f.l.e[c] = min(max(e, 0), mostScale)

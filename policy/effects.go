@@ -356,6 +356,10 @@ type Explanation struct {
 	Parts  []effects.Part // of all that it has found, in descending order
 	Share  float64        // of the variance of the rewards that this explains
 	Far    []float64      // rewards that are far from all others
+	// Positions are what is known of the positions of lists, those that are learned together once, nil for a model without lists.
+	Positions []effects.Examination
+	Places    bool    // items play at positions of their own
+	Nats      float64 // of evidence for that
 }
 
 // Explainer is implemented by policies that say what they have found out.
@@ -365,6 +369,8 @@ type Explainer interface{ Explain() Explanation }
 func (p *Effects) Explain() Explanation {
 	e := Explanation{Events: p.model.Events(), Far: p.model.Far()}
 	e.Parts, e.Share = p.model.Explained()
+	e.Positions = p.model.Examined()
+	e.Places, e.Nats, _ = p.model.Gate()
 	return e
 }
 

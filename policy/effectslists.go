@@ -18,7 +18,7 @@ type Lister interface {
 	DecidedList(event uint64, entries []bandit.Action) error
 	SettledList(event uint64, entries []bandit.Action, y []float64, given []bool, whole bool) error
 	// Examined and Gate are what is known of positions; see package effects.
-	Examined(k int) []effects.Examination
+	Examined() []effects.Examination
 	Gate() (open bool, nats float64, any bool)
 }
 
@@ -78,7 +78,7 @@ func (p *Effects) SettledList(event uint64, entries []bandit.Action, y []float64
 }
 
 // Examined implements Lister.
-func (p *Effects) Examined(k int) []effects.Examination { return p.model.Examined(k) }
+func (p *Effects) Examined() []effects.Examination { return p.model.Examined() }
 
 // Gate implements Lister.
 func (p *Effects) Gate() (open bool, nats float64, any bool) { return p.model.Gate() }

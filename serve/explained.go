@@ -58,7 +58,30 @@ func explainedOf(m *fold.Model, seen *observed) *ExplainedView {
 		out.Parts = append(out.Parts, v)
 	}
 	out.Text = out.sentence(e)
+	out.positions(e)
 	return out
+}
+
+// positions says what is known of the positions of lists.
+func (v *ExplainedView) positions(e policy.Explanation) {
+	if len(e.Positions) < 2 { // of one position, and of lists with one reward, there is nothing to say
+		return
+	}
+	between := func(x, sd float64) *[2]float64 { return &[2]float64{max(0, x-1.96*sd), x + 1.96*sd} }
+	for _, p := range e.Positions {
+		x := ExaminedView{From: p.From, Examination: p.Scale, Rewards: p.Rewards, BelowRewards: p.RewBelow}
+		if p.To >= 0 {
+			x.To = &p.To
+		}
+		if p.From > 0 {
+			x.Interval = between(p.Scale, p.Sd)
+		}
+		if p.RewBelow > 0 {
+			x.Below, x.BelowInterval = &p.Below, between(p.Below, p.SdBelow)
+		}
+		v.Positions = append(v.Positions, x)
+	}
+	v.ItemsAtPositions = &GateView{Plays: e.Places, Nats: e.Nats}
 }
 
 // sentence says what matters, and what does not yet.

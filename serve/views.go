@@ -260,6 +260,29 @@ type ExplainedView struct {
 	// Far are rewards that are far from all others: each counts as their mean until there is a second one like
 	// it.
 	Far []float64 `json:"far,omitempty" doc:"rewards far from all others: each counts as their mean until there is a second one like it"`
+	// Positions are those of a model that plays lists with a reward for each position.
+	Positions []ExaminedView `json:"positions,omitempty" doc:"of a model that plays lists: how much its positions are looked at"`
+	// ItemsAtPositions is set with Positions.
+	ItemsAtPositions *GateView `json:"items_at_positions,omitempty" doc:"of a model that plays lists: whether positions want actions of their own"`
+}
+
+// ExaminedView says how much positions are looked at, relative to the first one, as the model has learned it. Intervals are of the normal law at the
+// estimate, at 95%. They begin with N(1, .1), so where a position is looked at several times as much as the first one they are too low.
+type ExaminedView struct {
+	From          int         `json:"from" doc:"position, from 0"`
+	To            *int        `json:"to,omitempty" doc:"last of the positions that are learned together; absent: all from this one on"`
+	Examination   float64     `json:"examination" doc:"how much it is looked at, relative to the first position; it begins near 1, and is too low where that is several times as much"`
+	Interval      *[2]float64 `json:"interval,omitempty" doc:"95% interval of it; absent at the first position, which is the unit"`
+	Rewards       float64     `json:"rewards" doc:"rewards there that were learned without one above; fewer where the model forgets"`
+	Below         *float64    `json:"below,omitempty" doc:"how much it is looked at below a reward above 0; absent where none was learned"`
+	BelowInterval *[2]float64 `json:"below_interval,omitempty" doc:"95% interval of it"`
+	BelowRewards  float64     `json:"below_rewards,omitempty" doc:"rewards there that were learned below one"`
+}
+
+// GateView says whether an optional part of the model plays.
+type GateView struct {
+	Plays bool    `json:"plays" doc:"it plays; until there is evidence it does not"`
+	Nats  float64 `json:"nats" doc:"log evidence for it, in nats: it begins to play at 3"`
 }
 
 // PartView is the share of an action itself, of a field, or of two fields together.

@@ -329,6 +329,7 @@ func (a *modelPages) viewOf(ctx context.Context, m *serve.Model, h *modelHistory
 	v.Coins = a.coins.pages(ctx, m, h)
 	v.Control = a.pays.page(ctx, m, h)
 	if p, mean, known := listsOf(h, &t); p != nil {
+		p.examined(m.Explained)
 		if v.Lists = p; len(h.decisions) == 0 {
 			v.CurveLead, v.earns = "This model plays lists; what they earn stands by position below.", earned{known: known, mean: mean, list: true}
 		}

@@ -3,17 +3,56 @@ package api
 import (
 	"fmt"
 	"strconv"
+
+	"troupe/serve"
 )
 
 // listsPage is what the page shows of lists: what each position earned.
 type listsPage struct {
 	Text string
 	Rows []placeRow
+	// Looked says whether the rows have Looked, and Notes what they are, and of what plays.
+	Looked bool
+	Notes  []string
 }
 
 // placeRow is a position: how many lists had it on the screen, how many of them have a final reward there, and the action that
 // stood there most often.
-type placeRow struct{ Position, Shown, Rewarded, Mean, Most string }
+type placeRow struct{ Position, Shown, Rewarded, Mean, Looked, Below, Most string }
+
+// examined adds what the model has learned of the positions.
+func (p *listsPage) examined(e *serve.ExplainedView) {
+	if e == nil || len(e.Positions) == 0 {
+		return
+	}
+	text := func(x float64, between *[2]float64) string {
+		if between == nil {
+			return short(x)
+		}
+		return fmt.Sprintf("%.2f (%.2f to %.2f)", x, between[0], between[1])
+	}
+	p.Looked = true
+	for i := range p.Rows {
+		row := &p.Rows[i]
+		row.Looked, row.Below = "–", "–"
+		for _, x := range e.Positions {
+			if i < x.From || x.To != nil && i > *x.To {
+				continue
+			}
+			row.Looked = text(x.Examination, x.Interval)
+			if x.Below != nil {
+				row.Below = text(*x.Below, x.BelowInterval)
+			}
+		}
+	}
+	p.Notes = append(p.Notes, "Looked at: what an action earns at the position, relative to the first one, as the model has learned it, with 95% intervals; below a reward: where an entry above had one. "+
+		"A position that is looked at far more than the first one is looked at more than stands here, because estimates begin near 1. Positions 4 and 5, 6 to 8, and all from 9 on are learned together.")
+	if g := e.ItemsAtPositions; g.Plays {
+		p.Notes = append(p.Notes, fmt.Sprintf("Positions want actions of their own, and the model plays them so: the log evidence for it is %s nats.", short(g.Nats)))
+	} else {
+		p.Notes = append(p.Notes, fmt.Sprintf("Nothing shows that positions want actions of their own: the log evidence for it is %s nats, and the model would play them so from 3 on.", short(g.Nats)))
+	}
+}
 
 // listsOf returns what the lists that were read earned, nil without one. known: some have final rewards everywhere; mean is
 // then what these earned, the sum of their positions.

@@ -478,6 +478,32 @@ func TestListsPage(t *testing.T) {
 	e.do("GET", "/models/news", "").want(t, "page", 200, "<h1>news earns 1.125 a list.</h1>", "5 lists were read; 4 of them have all their rewards, and earned 1.125 each in the mean.",
 		`<th scope="row" class="name">0</th><td>5</td><td>5</td><td>1</td>`, `<th scope="row" class="name">1</th><td>5</td><td>4</td><td>0</td>`,
 		`<th scope="row" class="name">2</th><td>4</td><td>4</td><td>0.125</td>`, "5 lists of this model", "This model plays lists.", "Those of lists are in the export of the log.", "Those of lists are not shown here.")
+	// What is learned of positions.
+	for i := range 12 {
+		e.do("POST", "/v1/events/"+id("news")+":reward", fmt.Sprintf(`{"values": [1, 0, %v]}`, float64(i%2))).want(t, "reward", 200)
+	}
+	var m struct {
+		Explained struct {
+			Positions []serve.ExaminedView
+			Gate      *serve.GateView `json:"items_at_positions"`
+		}
+	}
+	if err := json.Unmarshal([]byte(e.do("GET", "/v1/models/news", "").body), &m); err != nil {
+		t.Fatal(err)
+	}
+	at := m.Explained.Positions
+	if len(at) != 3 || at[0].Examination != 1 || at[0].Interval != nil || at[0].Below != nil || at[2].Below == nil || m.Explained.Gate == nil || m.Explained.Gate.Plays {
+		t.Fatalf("positions %+v, %+v", at, m.Explained.Gate)
+	}
+	for _, x := range at[1:] {
+		for y, between := range map[float64]*[2]float64{x.Examination: x.Interval, *x.Below: x.BelowInterval} {
+			if between != nil && !(between[0] >= 0 && between[0] <= y && y < between[1]) {
+				t.Errorf("position %d: %v in %v", x.From, y, *between)
+			}
+		}
+	}
+	e.do("GET", "/models/news", "").want(t, "page", 200, `<th scope="col">Looked at</th><th scope="col">Below a reward</th>`, fmt.Sprintf("<td>%.2f (%.2f to %.2f)</td>", *at[2].Below, at[2].BelowInterval[0], at[2].BelowInterval[1]),
+		"Nothing shows that positions want actions of their own")
 	e.do("POST", "/v1/models", `{"id": "shelf", "list": {"reward": "list"}}`).want(t, "create", 201)
 	e.do("POST", "/v1/events/"+id("shelf")+":reward", `{"value": 0.5}`).want(t, "reward", 200)
 	e.do("GET", "/models/shelf", "").want(t, "page", 200, "<h1>shelf earns 0.5 a list.</h1>", "A list has one reward here", `<th scope="row" class="name">2</th><td>1</td><td>0</td><td>–</td>`)

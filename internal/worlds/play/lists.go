@@ -144,7 +144,7 @@ func (c *config) lists(out io.Writer, names string) error {
 				}
 				open, nats, _ := m.model.Gate()
 				x.learned = fmt.Sprintf("gate %v %.1f,", open, nats)
-				for _, e := range m.model.Examined(w.K) {
+				for _, e := range m.model.Examined() {
 					x.learned += fmt.Sprintf(" %.2f±%.2f/%.2f", e.Scale, e.Sd, e.Below)
 				}
 				mu.Lock()
