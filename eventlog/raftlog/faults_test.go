@@ -388,6 +388,9 @@ func (s *sim) rot(n *simNode) {
 		return
 	}
 	name := names[s.rng.IntN(len(names))]
+	if sealed := slices.DeleteFunc(slices.Clone(names), func(x string) bool { return !strings.HasSuffix(x, ".end") }); len(sealed) > 0 && s.rng.IntN(2) == 0 {
+		name = strings.TrimSuffix(sealed[s.rng.IntN(len(sealed))], ".end") + ".seg"
+	}
 	f, err := n.fs.find("/log/g0000/" + name)
 	if err != nil || len(f.disk) == 0 || len(f.writes) > 0 {
 		return
@@ -408,8 +411,87 @@ func (s *sim) rot(n *simNode) {
 		f.now = slices.Clone(f.now)
 		f.now[at] = f.disk[at]
 	}
-	n.rotten = true
+	n.rotten, n.rot = true, name
 	s.sick = n // it is replaced when it has found out, and at the end
+}
+
+// others is how a node gets files of others, of which some do not answer, and some give other bytes.
+func (n *simNode) others() (ids []uint64, get getter) {
+	s := n.s
+	for _, x := range s.nodes {
+		if x != n && x.up {
+			ids = append(ids, x.id)
+		}
+	}
+	return ids, func(node, first uint64, b []byte, at int64) error {
+		from := s.all[node]
+		if from == nil || from.h != n.h || !from.up || from.paused || s.cut[[2]int{from.slot, n.slot}] || s.cut[[2]int{n.slot, from.slot}] || s.rng.IntN(20) == 0 {
+			return errors.New("no answer")
+		}
+		err := from.st.read(first, b, at)
+		if s.rng.IntN(10) == 0 && len(b) > 0 {
+			b[s.rng.IntN(len(b))] ^= 1 << s.rng.IntN(8)
+			s.counts["wrong bytes of another node"]++
+		}
+		return err
+	}
+}
+
+// repair mends the segments of a node that is down, and returns whether the file that is rotten was one.
+func (n *simNode) repair() bool {
+	from, get := n.others()
+	done, err := repairStore(n.options(), from, get)
+	if errors.Is(err, errKilled) {
+		n.s.counts["repairs that were interrupted"]++
+		n.fs.kill(n.s.rng.IntN(2) == 0)
+		return false
+	}
+	for _, x := range done {
+		n.mended(x.First)
+	}
+	return !n.rotten
+}
+
+// checkSealed is a check of a node that runs.
+func (n *simNode) checkSealed() {
+	s := n.s
+	x, ok, err := n.st.seg.Damaged(0, func(int64) error { return nil })
+	if err != nil || !ok {
+		if err == nil && strings.HasSuffix(n.rot, ".end") {
+			n.healed() // a start wrote it anew
+		}
+		return
+	}
+	name := ""
+	if !x.File {
+		from, get := n.others()
+		if name, err = fetchSealed(n.st.opt, x, from, get); errors.Is(err, errKilled) {
+			s.counts["repairs that were interrupted"]++
+			n.kill(s.rng.IntN(2) == 0)
+			s.after(s.between(100*time.Millisecond, time.Second), n.boot)
+			return
+		} else if err != nil {
+			s.counts["repairs without an answer"]++
+			return
+		}
+	}
+	n.do(func() { n.core.mend(x, name, nil) })
+}
+
+// mended: the segment that begins with an entry is what was sealed.
+func (n *simNode) mended(first uint64) {
+	n.s.counts["segments mended"]++
+	n.s.note("node %d: the segment of entry %d is mended", n.id, first)
+	if name := segment.SegmentName(first); n.rot == name || n.rot == strings.TrimSuffix(name, ".seg")+".end" {
+		n.healed()
+	}
+}
+
+func (n *simNode) healed() {
+	s := n.s
+	if n.rotten, n.rot = false, ""; s.sick == n && s.swap == nil {
+		s.sick = nil
+	}
 }
 
 // endOf returns where the entries of a segment file up to an index end.
@@ -441,6 +523,9 @@ func (s *sim) operate() {
 				break
 			}
 		}
+	}
+	if n := s.sick; n != nil && n.rotten && n.up && !n.paused && s.rng.IntN(10) == 0 {
+		n.checkSealed()
 	}
 	if n := s.sick; n != nil && s.swap == nil {
 		if n.rotten && !n.broken && s.now < s.quietEnd {

@@ -576,8 +576,8 @@ func (l *Log) Receive(group uint16, m *pb.Message) {
 	}
 }
 
-// File fills b from an offset of a file that another node needs for a snapshot: the segment that begins with the entry first,
-// or the ids of trimmed batches when first is 0.
+// File fills b from an offset of a file that another node needs for a snapshot or a repair: the segment that begins with the entry
+// first, the ids of trimmed batches when first is 0, or the list of sealed segments when it is 2^64 - 1.
 func (l *Log) File(group uint16, first uint64, b []byte, at int64) error {
 	s, err := l.begin(group)
 	if err != nil {

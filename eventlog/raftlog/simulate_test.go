@@ -170,6 +170,7 @@ type simNode struct {
 	behind   int                 // refused snapshots
 	broken   bool                // it found damage
 	rotten   bool
+	rot      string // the file that is
 }
 
 type client struct {
@@ -360,6 +361,10 @@ func (n *simNode) boot() {
 	if err != nil {
 		var d *segment.DamageError
 		if errors.As(err, &d) && n.rotten {
+			if n.repair() {
+				n.boot()
+				return
+			}
 			s.note("node %d found damage: %v", n.id, err)
 			n.broken = true
 			s.counts["damage found at a start"]++
@@ -375,6 +380,10 @@ func (n *simNode) boot() {
 	} else if err != nil {
 		var d *segment.DamageError
 		if errors.As(err, &d) && n.rotten {
+			if n.repair() {
+				n.boot()
+				return
+			}
 			n.broken = true
 			s.counts["damage found at a start"]++
 			return
@@ -658,6 +667,9 @@ func (n *simNode) finish(w *write, life int) {
 	}
 	err := n.st.save(w)
 	switch {
+	case w.mend != nil && errors.As(err, new(*segment.DamageError)):
+		s.fail("node %d was mended with other bytes: %v", n.id, err)
+		return
 	case err == nil:
 	case passes(err):
 		s.counts["writes tried again"]++
@@ -681,6 +693,9 @@ func (n *simNode) finish(w *write, life int) {
 	default:
 		n.ended(err)
 		return
+	}
+	if w.mend != nil {
+		n.mended(w.mend.First)
 	}
 	n.promised, n.link = n.st.seg.Last()
 	if w.hard != nil {

@@ -46,8 +46,17 @@ func createSlots(fs segment.FS, dir, name string, kind byte, group uint16, value
 
 // openSlots opens a file and returns the newer one of its good values, which has n bytes.
 func openSlots(fs segment.FS, dir, name string, kind byte, group uint16, n int) (*slots, []byte, error) {
-	path := filepath.Join(dir, name)
-	b, err := segment.ReadFile(fs, path)
+	s, value, err := readSlots(fs, dir, name, kind, group, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.f, err = fs.Open(filepath.Join(dir, name), os.O_RDWR)
+	return s, value, err
+}
+
+// readSlots is openSlots without a file to write to.
+func readSlots(fs segment.FS, dir, name string, kind byte, group uint16, n int) (*slots, []byte, error) {
+	b, err := segment.ReadFile(fs, filepath.Join(dir, name))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil, &segment.DamageError{Damage: segment.Damage{File: name, What: "is missing"}}
 	} else if err != nil {
@@ -65,8 +74,7 @@ func openSlots(fs segment.FS, dir, name string, kind byte, group uint16, n int) 
 	if value == nil {
 		return nil, nil, &segment.DamageError{Damage: segment.Damage{File: name, What: "no slot is readable"}}
 	}
-	s.f, err = fs.Open(path, os.O_RDWR)
-	return s, value, err
+	return s, value, nil
 }
 
 // write puts a value into the older slot. It survives a killed process now, and a loss of power after a sync.

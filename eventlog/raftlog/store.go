@@ -50,6 +50,7 @@ type plants struct {
 	twice       bool // the leader takes a batch that its log has
 	anySnapshot bool // a snapshot is taken without a look at its links
 	hearGone    bool // a node listens to one that was removed
+	anyFile     bool // a segment is repaired with whatever another node sends
 	large       bool // messages have up to 1 MiB from the first one on
 }
 
@@ -261,6 +262,7 @@ type write struct {
 	applied  uint64      // up to here entries were applied; they are durable
 	trim     uint64      // entries before may go
 	sync     bool        // makes durable what was only noted
+	mend     *mend       // takes the place of a damaged segment
 
 	done chan struct{} // closed when it is durable; it may be nil
 
@@ -298,6 +300,11 @@ func (s *store) save(w *write) error {
 	}
 	if w.snapshot != nil {
 		if err := s.install(w.snapshot); err != nil {
+			return err
+		}
+	}
+	if w.mend != nil {
+		if err := s.seg.Mend(w.mend.Sealed, w.mend.name); err != nil {
 			return err
 		}
 	}
@@ -460,12 +467,19 @@ func (s *store) trimmedIDs() []placed {
 	return slices.Clone(s.gone)
 }
 
-// read fills b from the segment that begins with an entry, or from the ids when first is 0.
-func (s *store) read(first uint64, b []byte, at int64) error {
-	if first > 0 {
+// read fills b from the segment that begins with an entry, from the ids when first is 0, or from the list of sealed segments.
+func (s *store) read(first uint64, b []byte, at int64) (err error) {
+	var x []byte
+	switch first {
+	case 0:
+		x = encodeIDs(s.opt.group, s.trimmedIDs())
+	case sealedList:
+		if x, err = s.listSealed(); err != nil {
+			return err
+		}
+	default:
 		return s.segments().ReadSegment(first, b, at)
 	}
-	x := encodeIDs(s.opt.group, s.trimmedIDs())
 	if at < 0 || at+int64(len(b)) > int64(len(x)) {
 		return segment.ErrNotFound
 	}
