@@ -37,8 +37,10 @@ func (s *reading) Event(ctx context.Context, eventID string) (EventView, error) 
 	}
 	v := EventView{
 		EventID: eventID, Key: id.Event, Seq: id.Hint, Incarnation: d.Model, Decision: *d,
-		Action: Chosen{ID: d.Action, Index: at},
-		Time:   time.Unix(0, d.Time).UTC(), Deadline: time.Unix(0, d.Deadline).UTC(),
+		Time: time.Unix(0, d.Time).UTC(), Deadline: time.Unix(0, d.Deadline).UTC(),
+	}
+	if v.List = decide.Entries(d); v.List == nil && (d.Action != "" || len(d.Numbers) == 0) {
+		v.Action = Chosen{ID: d.Action, Index: at}
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()

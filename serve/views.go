@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/serve/decide"
 	"troupe/serve/joined"
 )
 
@@ -122,20 +123,21 @@ type Owner struct {
 
 // EventView is what is recorded of a decision.
 type EventView struct {
-	EventID     string            `json:"event_id" doc:"id of the event"`
-	Key         eventlog.Event    `json:"key"`
-	Seq         uint64            `json:"seq" doc:"log entry that holds the decision"`
-	Model       string            `json:"model" doc:"name of the model; empty when it was deleted"`
-	Incarnation eventlog.ID       `json:"incarnation" doc:"id of the life of the model that decided"`
-	Decision    eventlog.Decision `json:"decision"`
-	Action      Chosen            `json:"action"`
-	Time        time.Time         `json:"time" doc:"time of the decision"`
-	Deadline    time.Time         `json:"deadline" doc:"end of the window for rewards"`
+	EventID     string             `json:"event_id" doc:"id of the event"`
+	Key         eventlog.Event     `json:"key"`
+	Seq         uint64             `json:"seq" doc:"log entry that holds the decision"`
+	Model       string             `json:"model" doc:"name of the model; empty when it was deleted"`
+	Incarnation eventlog.ID        `json:"incarnation" doc:"id of the life of the model that decided"`
+	Decision    eventlog.Decision  `json:"decision"`
+	Action      Chosen             `json:"action,omitzero" doc:"what was played; absent where numbers alone, or a list, were"`
+	List        []decide.ListEntry `json:"list,omitempty" doc:"of a list: its entries, from the top"`
+	Time        time.Time          `json:"time" doc:"time of the decision"`
+	Deadline    time.Time          `json:"deadline" doc:"end of the window for rewards"`
 	// Status: open, inactive (deferred and not activated), rewarded, or closed (the window is over).
 	Status string `json:"status" doc:"open, inactive (deferred and not activated), rewarded, or closed (the window is over)"`
 	// Value is the reward so far, while the window is open and there is one.
 	Value *float64 `json:"value,omitempty" doc:"reward so far, while the window is open and there is one"`
-	// Positions are those of a list, while the window is open. Action is then its first entry, Value the sum of the positions.
+	// Positions are those of a list, while the window is open. Value is then the sum of the positions.
 	Positions []PositionView `json:"positions,omitempty" doc:"of a list, while the window is open: its positions"`
 	// Cost is what calls said so far that it cost, while the window is open. What the request stated is in Decision.
 	Cost *float64 `json:"cost,omitempty" doc:"what calls said so far that it cost, while the window is open"`

@@ -324,6 +324,7 @@ func TestHotAnswers(t *testing.T) {
 		{Warnings: []string{"<b>"}, Would: &serve.Would{}},
 		{Explain: []serve.Explained{{Score: &score}}},
 		{List: []serve.ListEntry{{ID: "a", Slot: "<hero>", Propensity: serve.Fraction{Num: 1, Den: 3}}}},
+		{List: []serve.ListEntry{{ID: "a"}}, Approximate: true},
 		{Numbers: map[string]float64{"price": 9.5}, Propensity: serve.Fraction{Num: 1, Den: 3}},
 		{Numbers: map[string]float64{"bid": .5}, Density: &serve.Density{Num: 1, Den: 3, Cell: map[string][2]float64{"bid": {.25, .5}}}},
 	} {
@@ -337,8 +338,8 @@ func TestHotAnswers(t *testing.T) {
 			t.Errorf("%+v is written %s, want %s", d, got, &want)
 		}
 	}
-	if n := reflect.TypeFor[serve.Decision]().NumField(); n != 15 {
-		t.Errorf("a decision has %d fields, appendDecision writes 15", n)
+	if n := reflect.TypeFor[serve.Decision]().NumField(); n != 16 {
+		t.Errorf("a decision has %d fields, appendDecision writes 16", n)
 	}
 	if n := reflect.TypeFor[serve.RewardResult]().NumField(); n != 3 {
 		t.Errorf("the result of a reward has %d fields, appendReward writes 3", n)

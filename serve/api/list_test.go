@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -32,6 +33,34 @@ func TestLists(t *testing.T) {
 	d := list(e.do("POST", "/v1/models/m:decide", `{"context": {"country": "NO"}, "choose": 3, `+actions+`, "explain": "full"}`))
 	if len(d.List) != 3 || len(d.Explain) != 4 || len(d.Explain[0].Marginals) != 3 || d.List[1].Prefix == nil || *d.List[0].Examination != 1 {
 		t.Errorf("%+v", d)
+	}
+	for p, x := range d.List { // the event has the whole list, and no action
+		e.do("GET", "/v1/events/"+d.EventID, "").want(t, "event", 200, fmt.Sprintf(`{"position":%d,"id":%q,"index":%d,"propensity":{"num":%d,"den":%d}}`, p, x.ID, x.Index, x.Propensity.Num, x.Propensity.Den))
+	}
+	if a := e.do("GET", "/v1/events/"+d.EventID, ""); strings.Contains(a.body, `"action":{"id"`) {
+		t.Errorf("the event of a list has one action: %s", a.body)
+	}
+	// A category that repeats is searched; the answer says so, and propensities are exact: those of each position sum to 1, also where the log has none.
+	e.do("POST", "/v1/models", `{"id": "r", "log_candidates": "none"}`).want(t, "create", 201)
+	const sports = `"choose": 3, "actions": [{"id": "a", "features": {"topic": "sport"}}, {"id": "b", "features": {"topic": "sport"}}, {"id": "c", "features": {"topic": "news"}}, {"id": "d", "features": {"topic": "sport"}}], "explain": "full"`
+	for i := range 10 {
+		x := list(e.do("POST", "/v1/models/r:decide", `{`+sports+`}`))
+		for p := range 3 {
+			sum := 0.
+			for _, q := range x.Explain {
+				sum += q.Marginals[p].Float()
+			}
+			if math.Abs(sum-1) > 1e-12 {
+				t.Errorf("the marginals of position %d sum to %v", p, sum)
+			}
+		}
+		if x.Approximate != (i > 8) && (i == 0 || i > 8) { // a model that has learned no list knows no repetition
+			t.Errorf("list %d is approximate: %t", i, x.Approximate)
+		}
+		e.do("POST", "/v1/events/"+x.EventID+":reward", `{"values": [1, 0, 0]}`).want(t, "reward", 200)
+	}
+	if a := e.do("GET", "/v1/models/r/log?page_size=100", ""); strings.Contains(a.body, `"votes":[`) {
+		t.Errorf("a model that keeps no candidates has their counts in its log: %s", a.body)
 	}
 	reward := "/v1/events/" + d.EventID + ":reward"
 	e.do("POST", reward, `{"position": 0, "value": 1}`).want(t, "position", 200, `"status":"accepted"`)

@@ -29,6 +29,8 @@ type Decision struct {
 	Warnings []string `json:"warnings,omitempty" doc:"what the model could not use of this request; only the first affected decisions have them"`
 	// List is the entries of a list, in place of Action and Propensity.
 	List []ListEntry `json:"list,omitempty" doc:"of a list, its entries in place of action and propensity"`
+	// Approximate is set with an explanation. The law is that of the lists that the draws play, so the propensities are exact all the same.
+	Approximate bool `json:"approximate,omitempty" doc:"of a list, with explain: a category repeats among the actions, and the list of a draw was searched and not found for certain to be its best; propensities are exact all the same"`
 	// Explain has one entry for each available candidate, when asked for. Repeated decisions have
 	// none.
 	Explain []choose.Explained `json:"explain,omitempty" doc:"one entry for each available action, where it was asked for"`
@@ -84,9 +86,12 @@ func (d *Decision) tellNumbers(r *eventlog.Decision) {
 	}
 }
 
-// listEntries is the answer of a record of a list.
-func listEntries(r *eventlog.Decision) (out []ListEntry) {
+// Entries returns what an answer has of the list of a record, nil for one without a list.
+func Entries(r *eventlog.Decision) (out []ListEntry) {
 	l := r.List
+	if l == nil {
+		return nil
+	}
 	for p, id := range l.IDs {
 		e := ListEntry{Position: p, ID: id, Index: int(l.Index[p]), Propensity: choose.MarginalOf(l, p, uint64(r.Floor), eventlog.FloorUnit)}
 		if len(l.Slots) > 0 {

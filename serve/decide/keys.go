@@ -193,7 +193,7 @@ func (k *keys) again(use fold.KeyUse) (*Decision, error) {
 		BasisSeq: r.BasisSeq, Durable: true, Repeated: true,
 	}
 	if r.List != nil {
-		out.Action, out.Propensity, out.List = choose.Chosen{}, choose.Fraction{}, listEntries(r)
+		out.Action, out.Propensity, out.List = choose.Chosen{}, choose.Fraction{}, Entries(r)
 	}
 	if r.Group != eventlog.NoGroup {
 		out.Group = r.Group.String()

@@ -79,7 +79,7 @@ func (d *Decider) chooseList(ctx context.Context, m Model, w *choose.Worker, r *
 	w.Assign(r.unit.hash)
 	late := func() bool { return ctx.Err() != nil }
 	full := config.LogCandidates == "full"
-	list, err := w.ChooseList(nonce, shape, full, late)
+	list, err := w.ChooseList(nonce, shape, full || r.Explain, late)
 	if err == nil && list == nil {
 		return c, fault.TooLate(ctx.Err())
 	}
@@ -96,7 +96,13 @@ func (d *Decider) chooseList(ctx context.Context, m Model, w *choose.Worker, r *
 	case err != nil:
 		return c, m.Broken(v, err)
 	}
+	if r.Explain { // before the counts of the candidates may go
+		c.Decision.Explain = w.ExplainList(list)
+	}
 	l := list.Record
+	if !full {
+		l.Votes, l.All, l.Allowed = nil, nil, nil
+	}
 	l.Whole = config.List.Whole()
 	for p, i := range list.Rows {
 		at := o.Place(i)
@@ -135,11 +141,11 @@ func (d *Decider) chooseList(ctx context.Context, m Model, w *choose.Worker, r *
 			Want: fmt.Sprintf("the features of the list take %d bytes, of which a record holds %d", len(record.Atoms), eventlog.MaxData)}
 	}
 	c.Record = record
-	c.Decision = Decision{List: listEntries(record), Mode: mode, BasisSeq: v.Seq, Durable: true}
+	c.Decision = Decision{List: Entries(record), Mode: mode, BasisSeq: v.Seq, Durable: true, Explain: c.Decision.Explain}
 	m.Observe(w, record)
 	c.Decision.Warnings = m.Warnings(record.Notes, v)
 	if r.Explain {
-		c.Decision.Explain = w.ExplainList(list)
+		c.Decision.Approximate = list.Draw.Approximate
 		for p := range c.Decision.List {
 			e := &c.Decision.List[p]
 			prefix, _ := record.PrefixProb(p + 1).Float64()
