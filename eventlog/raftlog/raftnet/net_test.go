@@ -14,6 +14,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -30,7 +31,13 @@ import (
 	"troupe/timing"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("RAFTNET_PROCESS"); dir != "" {
+		process(dir)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func must[T any](v T, err error) T {
 	if err != nil {
