@@ -60,7 +60,7 @@ func bulkGoal() int64 {
 // newBulk makes the model of a bulk and waits until every node has it.
 func newBulk(t *testing.T, urls []string, up func(int) bool) *bulk {
 	t.Helper()
-	b := &bulk{t: t, model: "bulk", urls: urls, up: up, heard: func() {}, http: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32}}}
+	b := &bulk{t: t, model: "bulk", urls: urls, up: up, heard: func() {}, http: &http.Client{Timeout: await.Limit, Transport: &http.Transport{MaxIdleConnsPerHost: 32}}}
 	random := rand.New(rand.NewPCG(21, 22))
 	for i := range b.bodies {
 		var requests []any

@@ -55,7 +55,7 @@ func shake(t *testing.T, from, to string) error {
 	defer a.Close()
 	defer b.Close()
 	ends := make(chan error, 2)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	go func() {
 		s := tls.Server(b, server)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/cryptotest"
 	"time"
 
 	"troupe/ope"
@@ -23,7 +24,8 @@ import (
 // from its export as JSON lines and as Parquet, with the same numbers; a log without one says nothing of it.
 func TestDoesTheModelPay(t *testing.T) {
 	ctx := t.Context()
-	t.Chdir(t.TempDir()) // for the page
+	cryptotest.SetGlobalRandom(t, 1) // the seeds of the models
+	t.Chdir(t.TempDir())             // for the page
 	dir := filepath.Join(t.TempDir(), "data")
 	now := time.Unix(1_800_000_000, 0)
 	s, err := serve.Open(ctx, serve.Options{Dir: dir, Clock: timing.At(func() time.Time { return now }), ExpireEvery: -1, SnapshotAfter: -1})

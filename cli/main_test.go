@@ -3,13 +3,17 @@ package cli
 import (
 	"bytes"
 	"context"
+	cryptorand "crypto/rand"
+	"crypto/sha256"
 	"flag"
 	"fmt"
 	"io"
+	mathrand "math/rand/v2"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,12 +33,31 @@ func TestMain(m *testing.M) {
 		if file := os.Getenv(clockVariable); file != "" {
 			serverClock = timing.At(func() time.Time { return time.Now().Add(offsetIn(file)) })
 		}
+		if text := os.Getenv(seedVariable); text != "" {
+			cryptorand.Reader = &seeded{r: mathrand.NewChaCha8(sha256.Sum256([]byte(text)))}
+		}
 		Main(sim.Kinds())
 	}})
 }
 
 // clockVariable names a file with nanoseconds that are added to the clock of a server; without the file there are none.
 const clockVariable = "TROUPE_TEST_CLOCK"
+
+// seedVariable seeds what a server takes for random: the seeds of its models, which differ each time otherwise. A server that is
+// started again with the same one would number its records as before.
+const seedVariable = "TROUPE_TEST_SEED"
+
+// seeded is a generator for several goroutines.
+type seeded struct {
+	mu sync.Mutex
+	r  *mathrand.ChaCha8
+}
+
+func (s *seeded) Read(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.r.Read(b)
+}
 
 func offsetIn(file string) time.Duration {
 	text, err := os.ReadFile(file)

@@ -251,7 +251,7 @@ func (s *natsTroupe) kill() {
 func (s *natsTroupe) refused(code int, more []string, want ...string) {
 	s.t.Helper()
 	var out bytes.Buffer
-	ctx, cancel := context.WithTimeout(s.t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), await.Limit)
 	defer cancel()
 	p := exec.CommandContext(ctx, "troupe", append(s.args, more...)...)
 	p.Stdout, p.Stderr = &out, &out
@@ -282,7 +282,7 @@ func (s *natsTroupe) call(method, path, key string, body, into any) error {
 	if key != "" {
 		r.Header.Set("Idempotency-Key", key)
 	}
-	client := http.Client{Timeout: 20 * time.Second}
+	client := http.Client{Timeout: await.Limit}
 	a, err := client.Do(r)
 	if err != nil {
 		return err

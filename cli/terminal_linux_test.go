@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 	"troupe/cli/term"
+	"troupe/internal/await"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -66,7 +67,7 @@ func onColumns(t *testing.T, columns uint16, dir string, env []string, args ...s
 	select {
 	case b := <-got:
 		return string(b)
-	case <-time.After(time.Minute):
+	case <-time.After(await.Limit):
 		t.Fatal("the terminal is still open")
 		return ""
 	}

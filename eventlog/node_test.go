@@ -67,7 +67,7 @@ func TestLostAnswers(t *testing.T) {
 		t.Skip("an answer that is missing takes seconds")
 	}
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	n, l := oneNode(t)
 	b := Base{Seq: 3, Record: 4, Size: 1, Sum: sha256.Sum256([]byte("x"))}

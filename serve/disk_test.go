@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/internal/await"
 	"troupe/internal/powerfs"
 	"troupe/internal/scratch"
 	"troupe/serve/fold"
@@ -202,7 +203,7 @@ func script(t *testing.T, dir string) said {
 
 // scriptTime is when a script is killed. Without faults it takes a tenth of a second; an engine that
 // cannot make its directories gives up after 30 s.
-const scriptTime = 45 * time.Second
+const scriptTime = await.Limit
 
 func listen(t *testing.T, out []byte) said {
 	t.Helper()

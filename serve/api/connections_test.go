@@ -38,7 +38,7 @@ func TestOneCallerLocksNobodyOut(t *testing.T) {
 			address := e.serveOn(t)
 			// The other caller has an address of its own.
 			other := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-				DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext}, Timeout: 10 * time.Second}
+				DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext}, Timeout: time.Minute}
 			var wait sync.WaitGroup
 			var held []net.Conn
 			for range hold.n {

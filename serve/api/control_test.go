@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/cryptotest"
 	"time"
 
 	"troupe/eventlog/eventlogtest"
@@ -19,6 +20,7 @@ import (
 // TestControl: a control group is set, shown and refused by field; a decision says its group; the comparison is answered
 // by the operation and first on the page, the same after a restart; a plan comes before there is a control group.
 func TestControl(t *testing.T) {
+	cryptotest.SetGlobalRandom(t, 1) // the seeds of the models: what they earn is compared
 	dir, log := t.TempDir(), eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	open := func() (*edge, *serve.Server) {
 		s := must(serve.Open(context.Background(), serve.Options{Dir: dir, Log: log, Wait: time.Minute}))
