@@ -324,6 +324,20 @@ type RewardItem struct {
 	Value   float64  `json:"value"`
 	Cost    *float64 `json:"cost,omitempty"` // what the decision cost, in units of money
 	Key     string   `json:"key,omitempty"`
+	// Reward, of a model whose rewards have names, is sent in place of Value.
+	Reward map[string]float64 `json:"reward,omitempty"`
+}
+
+// MarshalJSON writes what the server reads: Value, or Reward.
+func (r RewardItem) MarshalJSON() ([]byte, error) {
+	type plain RewardItem
+	if r.Reward == nil {
+		return json.Marshal(plain(r))
+	}
+	return json.Marshal(struct {
+		plain
+		Value *float64 `json:"value,omitempty"`
+	}{plain: plain(r)})
 }
 
 // RewardAnswer is one answer of a batch: a result or a problem.
@@ -582,6 +596,15 @@ func (c *Client) Cost(ctx context.Context, eventID string, cost float64) (Reward
 	return c.pay(ctx, eventID, nil, &cost, newKey())
 }
 
+// RewardNamed is Reward for a model whose rewards have names: one value or more by name, such as {"click": 1, "revenue": 12.5}.
+// What is not named stays as it is.
+func (c *Client) RewardNamed(ctx context.Context, eventID string, reward map[string]float64) (RewardResult, error) {
+	return c.payList(ctx, eventID, struct {
+		Reward map[string]float64 `json:"reward"`
+		Key    string             `json:"key"`
+	}{reward, newKey()})
+}
+
 // RewardPosition is Reward for one position of a list, from 0.
 func (c *Client) RewardPosition(ctx context.Context, eventID string, position int, value float64) (RewardResult, error) {
 	return c.payList(ctx, eventID, struct {
@@ -666,25 +689,26 @@ func (c *Client) Activate(ctx context.Context, eventID string) (RewardResult, er
 // LogRecord is one record of the log of a model: a decision, a reward, an activation, a window that
 // was closed (expire), a change of the model (control) or a loss. Event joins them.
 type LogRecord struct {
-	Seq      uint64    `json:"seq"`
-	Kind     string    `json:"kind"`
-	Event    string    `json:"event"`
-	EventID  string    `json:"event_id"` // of a decision
-	Time     time.Time `json:"time"`
-	Key      string    `json:"key"` // name of the API key
-	Mode     string    `json:"mode"`
-	Action   string    `json:"action"`
-	Index    int       `json:"index"`
-	Offered  int       `json:"offered"`
-	Num      uint64    `json:"num"` // the propensity of a decision is Num/Den
-	Den      uint64    `json:"den"`
-	BasisSeq uint64    `json:"basis_seq"`
-	X        []float64 `json:"x"`
-	Deferred bool      `json:"deferred"`
-	Deadline time.Time `json:"deadline"`
-	Value    *float64  `json:"value"` // of a reward; of expire: the default reward
-	Count    int       `json:"count"` // of expire
-	Act      string    `json:"act"`   // of control
+	Seq      uint64             `json:"seq"`
+	Kind     string             `json:"kind"`
+	Event    string             `json:"event"`
+	EventID  string             `json:"event_id"` // of a decision
+	Time     time.Time          `json:"time"`
+	Key      string             `json:"key"` // name of the API key
+	Mode     string             `json:"mode"`
+	Action   string             `json:"action"`
+	Index    int                `json:"index"`
+	Offered  int                `json:"offered"`
+	Num      uint64             `json:"num"` // the propensity of a decision is Num/Den
+	Den      uint64             `json:"den"`
+	BasisSeq uint64             `json:"basis_seq"`
+	X        []float64          `json:"x"`
+	Deferred bool               `json:"deferred"`
+	Deadline time.Time          `json:"deadline"`
+	Value    *float64           `json:"value"`  // of a reward; of expire: the default reward
+	Reward   map[string]float64 `json:"reward"` // of a reward of a model whose rewards have names
+	Count    int                `json:"count"`  // of expire
+	Act      string             `json:"act"`    // of control
 }
 
 // Log reads what at most entries entries of the log (1 to 10,000), from sequence from on, say of a

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"strconv"
 	"strings"
 )
@@ -530,6 +531,25 @@ type Reward struct {
 	Positions []uint64  `json:"positions,omitempty"`
 	Ys        []float64 `json:"ys,omitempty"`
 	Shown     uint32    `json:"shown,omitzero"`
+
+	// Of a model whose rewards have names: bit i of Named says that the i-th name, in ascending order, has a value here, and
+	// Values are those, in that order; Y is 0.
+	Named  uint64    `json:"named,omitzero"`
+	Values []float64 `json:"values,omitempty"`
+}
+
+// MaxNamed bounds how many rewards a model has.
+const MaxNamed = 8
+
+// checkNamed checks the rewards with names.
+func (r *Reward) checkNamed() error {
+	switch {
+	case r.Named>>MaxNamed != 0 || bits.OnesCount64(r.Named) != len(r.Values):
+		return fmt.Errorf("reward: named = %#x with %d values: %w", r.Named, len(r.Values), ErrMalformed)
+	case r.Named != 0 && (r.OnlyCost || r.Y != 0 || len(r.Positions) > 0 || r.Shown != 0):
+		return fmt.Errorf("reward: named = %#x beside another reward: %w", r.Named, ErrMalformed)
+	}
+	return checkVector("reward: values", r.Values)
 }
 
 // Kind implements Record.
@@ -544,7 +564,7 @@ func (r *Reward) check() error {
 	if !r.Costed && (r.Cost != 0 || r.OnlyCost && r.Shown == 0) {
 		return fmt.Errorf("reward: cost = %v, only_cost = %t without costed: %w", r.Cost, r.OnlyCost, ErrMalformed)
 	}
-	return firstError(r.Event.check("reward: event"), r.checkPositions(), checkVector("reward: x", r.X),
+	return firstError(r.Event.check("reward: event"), r.checkPositions(), r.checkNamed(), checkVector("reward: x", r.X),
 		checkFinite("reward: y", r.Y), checkText("reward: source", r.Source), checkAtoms("reward", r.X, r.Atoms))
 }
 func (r *Reward) append(b []byte) []byte {
@@ -561,7 +581,9 @@ func (r *Reward) append(b []byte) []byte {
 	b = putBool(b, 11, r.OnlyCost)
 	b = putUints(b, 20, r.Positions)
 	b = putFloats(b, 21, r.Ys)
-	return putUint(b, 22, uint64(r.Shown))
+	b = putUint(b, 22, uint64(r.Shown))
+	b = putUint(b, 23, r.Named)
+	return putFloats(b, 24, r.Values)
 }
 func (r *Reward) field(d *decoder) {
 	switch d.num {
@@ -593,6 +615,10 @@ func (r *Reward) field(d *decoder) {
 		r.Ys = d.floats()
 	case 22:
 		r.Shown = d.uint32()
+	case 23:
+		r.Named = d.uint()
+	case 24:
+		r.Values = d.floats()
 	default:
 		d.unknown()
 	}

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"reflect"
 	"runtime"
 	"slices"
@@ -267,6 +269,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 		case *Reward:
 			r.X, r.Cost = nil, .25
 			r.Positions, r.Ys = nil, nil // no list has one reward and several
+			r.Named, r.Values = 0, nil   // nor has a reward a name: FuzzNamedReward, TestFormatPage
 		case *Control:
 			r.Act, r.Version, r.From, r.Data = Configure, 0, 0, nil
 		case *Checkpoint:
@@ -350,6 +353,14 @@ func TestRefusals(t *testing.T) {
 		{&Decision{Model: 1, Den: 1, X: []float64{1}, Atoms: []byte("a")}, "decision: x and atoms are both set"},
 		{&Decision{Model: 1, Den: 1, Atoms: make([]byte, MaxData+1)}, "atoms have 524289 bytes"},
 		{&Reward{Event: ok, Model: 1, X: []float64{1}, Atoms: []byte("a")}, "reward: x and atoms are both set"},
+		{&Reward{Event: ok, Model: 1, Named: 3, Values: []float64{1}}, "named = 0x3 with 1 values"},
+		{&Reward{Event: ok, Model: 1, Values: []float64{1}}, "named = 0x0 with 1 values"},
+		{&Reward{Event: ok, Model: 1, Named: 256, Values: []float64{1}}, "named = 0x100"},
+		{&Reward{Event: ok, Model: 1, Named: 1, Values: []float64{math.NaN()}}, "reward: values[0] = NaN"},
+		{&Reward{Event: ok, Model: 1, Named: 1, Values: []float64{1}, Y: 1}, "beside another reward"},
+		{&Reward{Event: ok, Model: 1, Named: 1, Values: []float64{1}, OnlyCost: true, Costed: true}, "beside another reward"},
+		{&Reward{Event: ok, Model: 1, Named: 1, Values: []float64{1}, Shown: 1}, "beside another reward"},
+		{&Reward{Event: ok, Model: 1, Named: 1, Values: []float64{1}, Positions: []uint64{0}, Ys: []float64{1}}, "beside another reward"},
 		{&Reward{Event: ok, Model: 1, Atoms: make([]byte, MaxData+1)}, "atoms have 524289 bytes"},
 		{&Decision{Model: 1, Den: 1, Offered: 3, Law: []uint64{1, 1}, Voters: 2}, "law of 2 candidates, 3 were offered"},
 		{&Decision{Model: 1, Den: 1, Offered: 1, Law: []uint64{1}, Voters: 1}, "law of 1 candidates"},
@@ -749,6 +760,49 @@ func FuzzRecord(f *testing.F) {
 		again, err := AppendRecord(nil, r)
 		if err != nil || !bytes.Equal(again, b[:len(b)-len(rest)]) {
 			t.Fatalf("%x was accepted and is written %x (error %v)", b, again, err)
+		}
+	})
+}
+
+// FuzzNamedReward: a reward with names that is accepted is written with the same bytes, and has a value for each name, all finite,
+// and no other reward; one that is not is refused when it is written, too.
+func FuzzNamedReward(f *testing.F) {
+	ok := Event{Epoch: 7, Batch: 3, Index: 1}
+	for _, r := range []*Reward{
+		{Event: ok, Model: 5, Named: 1, Values: []float64{1}},
+		{Event: ok, Model: 5, Named: 0b1010, Values: []float64{1, -12.5}, Key: 9, Source: "k", Cost: 2, Costed: true, Atoms: []byte{1}},
+		{Event: ok, Model: 5, Named: 0xff, Values: make([]float64, 8), X: []float64{1, 0}},
+	} {
+		b, err := AppendRecord(nil, r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, r.Named, []byte{0, 0, 0, 0, 0, 0, 0xf0, 0x3f}, 0.0)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, mask uint64, raw []byte, y float64) {
+		if r, rest, err := DecodeRecord(b); err == nil {
+			again, err := AppendRecord(nil, r)
+			if err != nil || !bytes.Equal(again, b[:len(b)-len(rest)]) {
+				t.Fatalf("%x was accepted and is written %x (error %v)", b, again, err)
+			}
+		}
+		r := &Reward{Event: ok, Model: 5, Named: mask, Y: y}
+		finite := y-y == 0
+		for len(raw) >= 8 && len(r.Values) < 12 {
+			v := math.Float64frombits(binary.LittleEndian.Uint64(raw))
+			r.Values, raw, finite = append(r.Values, v), raw[8:], finite && v-v == 0
+		}
+		valid := finite && mask < 1<<MaxNamed && bits.OnesCount64(mask) == len(r.Values) && (mask == 0 || y == 0)
+		out, err := AppendRecord(nil, r)
+		if (err == nil) != valid {
+			t.Fatalf("mask %#x, %v, y = %v: error %v, valid %v", mask, r.Values, y, err, valid)
+		}
+		if err != nil {
+			return
+		}
+		back, _, err := DecodeRecord(out)
+		if err != nil || !reflect.DeepEqual(back.(*Reward).Values, r.Values) || back.(*Reward).Named != mask {
+			t.Fatalf("%+v came back as %+v, %v", r, back, err)
 		}
 	})
 }

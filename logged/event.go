@@ -277,8 +277,11 @@ func checkReward(field string, r float64, o *Options) *Error {
 		return bad(field, number(r), "a finite number")
 	}
 	if o != nil && o.Rewards != nil && !(r >= o.Rewards[0] && r <= o.Rewards[1]) {
-		return bad(field, number(r), "a reward in [%s, %s]; --rewards min,max sets the range", number(o.Rewards[0]),
-			number(o.Rewards[1]))
+		flag := "--rewards min,max"
+		if o.Outcome != "" {
+			flag = "--outcome " + o.Outcome + "=MIN:MAX"
+		}
+		return bad(field, number(r), "a reward in [%s, %s]; %s sets the range", number(o.Rewards[0]), number(o.Rewards[1]), flag)
 	}
 	return nil
 }

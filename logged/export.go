@@ -1,8 +1,10 @@
 package logged
 
 import (
+	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -34,6 +36,7 @@ type exportRow struct {
 	group, plays                       string // of a control group
 	share                              float64
 	hasShare                           bool
+	outcomes                           []string // rewards with names
 }
 
 // exportKeys are the columns of an export.
@@ -47,7 +50,7 @@ var exportKeys = []string{"event", "event_id", "seq", "time", "model", "incarnat
 // exported reads one row as JSON.
 func (s *jsonlSource) exported(v value, e *Event) error {
 	row := &s.row
-	*row = exportRow{reward: row.reward, active: true, cost: math.NaN(), sparseRow: row.sparseRow[:0],
+	*row = exportRow{reward: row.reward, active: true, cost: math.NaN(), outcomes: row.outcomes[:0], sparseRow: row.sparseRow[:0],
 		sparseHash: row.sparseHash[:0], sparseValue: row.sparseValue[:0]}
 	if row.reward == nil {
 		row.reward = map[string]float64{}
@@ -69,6 +72,10 @@ func (s *jsonlSource) exported(v value, e *Event) error {
 // column reads one column of a row.
 func (s *jsonlSource) column(e *Event, key []byte, w value) (err *Error) {
 	row := &s.row
+	named, isNamed := bytes.CutPrefix(key, []byte(outcomePrefix))
+	if isNamed {
+		row.outcomes = append(row.outcomes, string(named))
+	}
 	if string(w.raw) == "null" {
 		return nil
 	}
@@ -138,6 +145,11 @@ func (s *jsonlSource) column(e *Event, key []byte, w value) (err *Error) {
 		row.defaulted, err = w.number(name)
 		row.hasDefault = true
 	default:
+		if isNamed {
+			row.reward[name], err = w.number(name)
+			s.at[kReward] = w.at + 1
+			return err
+		}
 		for _, known := range exportKeys {
 			if known == name {
 				return nil
@@ -209,6 +221,10 @@ func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
 	name := "reward"
 	if c := r.o.Columns["reward"]; len(c) == 1 {
 		name = c[0]
+	} else if r.o.Outcome != "" {
+		if name = outcomePrefix + r.o.Outcome; !slices.Contains(row.outcomes, r.o.Outcome) {
+			return noOutcome(r.o.Outcome, row.outcomes)
+		}
 	} else if row.state == "" {
 		name = "reward_first"
 	}
@@ -237,6 +253,9 @@ func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
 		e.ID = row.event
 	}
 	e.Unit, e.Early = row.unit, row.state == "early"
+	if len(row.outcomes) > 0 {
+		e.Outcomes = len(row.outcomes) + 1 // with their weighted sum
+	}
 	var err error
 	if e.Control, err = row.control(); err != nil {
 		return err

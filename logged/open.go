@@ -295,8 +295,8 @@ func (r *Reader) open(in io.Reader, f *os.File) error {
 		return err
 	}
 	r.format = format
-	if r.o.Outcome != "" && format != "jsonl" && format != "csv" && format != "parquet" {
-		return &Error{Found: "--outcome " + r.o.Outcome + " and " + titles[format], Want: "JSON lines, Parquet or a CSV table: " +
+	if r.o.Outcome != "" && format != "jsonl" && format != "csv" && format != "parquet" && format != "export" {
+		return &Error{Found: "--outcome " + r.o.Outcome + " and " + titles[format], Want: "JSON lines, Parquet, a CSV table or an export: " +
 			"others have one reward", fatal: true}
 	}
 	if format == "parquet" || format == "npz" || format == "export" && found == "parquet" {

@@ -121,7 +121,8 @@ func numberOf(v *parquet.Value) (float64, bool) {
 }
 
 type parquetSource struct {
-	outcomes int // rewards in columns of their own
+	outcomes int      // rewards in columns of their own
+	named    []string // their names, of an export
 	r        *Reader
 	f        *parquet.File
 	fields   map[string][]*leaf // by key of an event, or by column of an export
@@ -170,6 +171,11 @@ func newParquet(r *Reader, f *os.File, size int64) (source, error) {
 		r.format = "export"
 		for _, name := range exportKeys {
 			s.fields[name] = leaves[name]
+		}
+		for _, n := range names {
+			if name, ok := strings.CutPrefix(n, outcomePrefix); ok {
+				s.named, s.fields[n] = append(s.named, name), leaves[n]
+			}
 		}
 		return s, nil
 	}
@@ -914,7 +920,7 @@ func (s *parquetSource) actions(e *Event, field string) (*Error, error) {
 // exported reads a row of an export.
 func (s *parquetSource) exported(e *Event) (*Error, error) {
 	row := &s.exp
-	*row = exportRow{reward: row.reward, cost: math.NaN(), sparseRow: row.sparseRow[:0], sparseHash: row.sparseHash[:0],
+	*row = exportRow{reward: row.reward, cost: math.NaN(), outcomes: s.named, sparseRow: row.sparseRow[:0], sparseHash: row.sparseHash[:0],
 		sparseValue: row.sparseValue[:0]}
 	if row.reward == nil {
 		row.reward = map[string]float64{}
@@ -964,6 +970,15 @@ func (s *parquetSource) exported(e *Event) (*Error, error) {
 		}
 		if keep(fault); is {
 			f.set(x)
+		}
+	}
+	for _, name := range s.named {
+		x, is, fault, err := s.one(e, outcomePrefix+name)
+		if err != nil {
+			return nil, err
+		}
+		if keep(fault); is {
+			row.reward[outcomePrefix+name] = x
 		}
 	}
 	var err error

@@ -57,6 +57,11 @@ func (s *reading) Event(ctx context.Context, eventID string) (EventView, error) 
 	if v.Status = statusNames[status]; status == fold.Rewarded {
 		v.Value = &y
 	}
+	if n, ok := s.fold.RewardsOf(id.Event); ok {
+		if m := s.fold.Model(d.Model); m != nil {
+			v.Reward = namedView(m.Compiled.Config.Rewards, n)
+		}
+	}
 	if c, ok := s.fold.Cost(id.Event); ok {
 		v.Cost = &c
 	}

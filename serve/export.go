@@ -193,6 +193,9 @@ func (s *exports) logRecord(d eventlog.Delivery, i uint32, r eventlog.Record, mi
 		model, out.Event = r.Model, r.Event
 	case *eventlog.Reward:
 		model, out.Event = r.Model, r.Event
+		if r.Named != 0 && mine[model] {
+			out.Reward = s.namedOf(r)
+		}
 	case *eventlog.Expire:
 		model, out.Event = r.Model, r.Event
 	case *eventlog.Control:
@@ -201,6 +204,24 @@ func (s *exports) logRecord(d eventlog.Delivery, i uint32, r eventlog.Record, mi
 		return out, true
 	}
 	return out, mine[model]
+}
+
+// namedOf returns the values of a reward with names, nil where its model does not have them.
+func (s *exports) namedOf(r *eventlog.Reward) map[string]float64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	m := s.fold.Model(r.Model)
+	if m == nil || !m.Compiled.Config.Rewards.Has(r.Named) {
+		return nil
+	}
+	out, at := map[string]float64{}, 0
+	for i, x := range m.Compiled.Config.Rewards {
+		if r.Named>>i&1 == 1 {
+			out[x.Name] = r.Values[at]
+			at++
+		}
+	}
+	return out
 }
 
 var errEnough = errors.New("enough")
@@ -224,6 +245,11 @@ func (s *exports) Decisions(ctx context.Context, model string, from uint64, entr
 	ended := &joined.Ended{}
 	p := DecisionPage{From: page.From, Next: page.Next, Applied: page.Applied,
 		Ended: func() *joined.Ended { return ended }}
+	s.mu.RLock()
+	if m := s.fold.Named(model); m != nil {
+		p.Rewards = m.Compiled.Config.Rewards.Names()
+	}
+	s.mu.RUnlock()
 	p.Decisions = func(yield func(JoinedDecision, error) bool) {
 		if p.Next == p.From {
 			return

@@ -19,6 +19,8 @@ type (
 	Prior        = model.Prior
 	Duration     = model.Duration
 	Maybe        = model.Maybe
+	Rewards      = model.Rewards
+	NamedWeight  = model.NamedWeight
 	Mode         = model.Mode
 	Rule         = model.Rule
 )

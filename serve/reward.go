@@ -3,8 +3,6 @@ package serve
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"runtime"
 	"time"
@@ -136,7 +134,7 @@ func (w *batchWork) left(i int) error {
 
 // prepareReward checks a reward.
 func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (p prepared, err error) {
-	if r.OnlyCost {
+	if r.OnlyCost && r.Rewards == nil {
 		r.Value = 0
 	}
 	cost, err := r.cost()
@@ -157,11 +155,7 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (p prepar
 	if err != nil {
 		return p, err
 	}
-	var key eventlog.ID
-	if r.Key != "" {
-		sum := sha256.Sum256([]byte(r.Key))
-		key = eventlog.ID(binary.LittleEndian.Uint64(sum[:])) | 1
-	}
+	key := keyOf(r.Key)
 	s.mu.RLock()
 	seq, known := s.fold.Seq(), false
 	total, several, learning := r.Value, false, time.Duration(0)
@@ -186,6 +180,22 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (p prepar
 		if err := r.Allow(name); err != nil {
 			return p, err
 		}
+	}
+	var of model.Rewards
+	if cfg != nil {
+		of = cfg.Config.Rewards
+	}
+	if err := r.unnamed(of); err != nil && cfg != nil {
+		return p, err
+	}
+	if r.Rewards != nil {
+		if cfg == nil { // the model is not known any more
+			p.result = RewardResult{Status: Ignored, Seq: seq}
+			return p, nil
+		}
+		p, err := s.prepareNamed(r, id, d, cfg, cost)
+		p.learning = learning
+		return p, err
 	}
 	if at != nil {
 		p, err := s.prepareList(r, id, d, cfg, at, cost)

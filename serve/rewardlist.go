@@ -50,6 +50,8 @@ func (r *RewardRequest) places(l *recent.KnownList) ([]int, error) {
 		return refuse(field, "", "names a position, and the event is one action and no list")
 	case l == nil:
 		return nil, nil
+	case r.Rewards != nil:
+		return refuse("reward", "", "has names, and the event is a list, whose positions have one number each")
 	case r.Shown != nil && (*r.Shown < 0 || *r.Shown > len(l.IDs)):
 		return refuse("shown", *r.Shown, "expected 0 to %d, the positions of the list", len(l.IDs))
 	case l.Whole && named > 0:

@@ -161,6 +161,10 @@ type RewardRequest struct {
 	Slot, Action string
 	Values       []float64
 	Shown        *int
+
+	// Rewards are, of a model whose rewards have names, the values by name, in place of Value: one or more of them. Each name
+	// is folded by the model's rule.
+	Rewards map[string]float64
 }
 
 // PositionResult is the effect of the reward of one position of a list.

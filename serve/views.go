@@ -138,6 +138,9 @@ type EventView struct {
 	// Value is the reward so far, while the window is open and there is one.
 	Value *float64 `json:"value,omitempty" doc:"reward so far, while the window is open and there is one"`
 	// Positions are those of a list, while the window is open. Value is then the sum of the positions.
+	// Reward is, of a model whose rewards have names, what there is so far; Value is then the weighted sum.
+	Reward map[string]float64 `json:"reward,omitempty" doc:"of a model with rewards, while the window is open: those that there are so far, by name; value is then the weighted sum"`
+	// Positions are those of a list, while the window is open. Action is then its first entry, Value the sum of the positions.
 	Positions []PositionView `json:"positions,omitempty" doc:"of a list, while the window is open: its positions"`
 	// Cost is what calls said so far that it cost, while the window is open. What the request stated is in Decision.
 	Cost *float64 `json:"cost,omitempty" doc:"what calls said so far that it cost, while the window is open"`
@@ -483,6 +486,8 @@ type LogRecord struct {
 	Event eventlog.Event
 	// EventID is what the caller got; for decisions only.
 	EventID string
+	// Reward is, of a reward of a model whose rewards have names, its values by name.
+	Reward map[string]float64
 	// Ignored: it has no effect. Another node had decided for the key first, or its batch was stored twice or too late.
 	Ignored bool
 }
@@ -494,6 +499,8 @@ type DecisionPage struct {
 	Decisions iter.Seq2[JoinedDecision, error]
 	// Ended, when Decisions was read to the end, is what a reader of estimates should know of the log beside them.
 	Ended func() *joined.Ended
+	// Rewards are the names of the rewards of the model, nil where it has one.
+	Rewards []string
 }
 
 // JoinedDecision is a decision, the id that its caller got, and what became of it.

@@ -57,7 +57,7 @@ func (e *evaluation) openDirectory() (*filtered, error) {
 		name, ok := labels.Names[id]
 		return ok && (e.in.Model == "" || name == e.in.Model)
 	})
-	o := joined.Options{Model: e.in.Model, ID: labels.EventID, Base: serve.BaseOf(e.source), From: e.after}
+	o := joined.Options{Model: e.in.Model, ID: labels.EventID, Base: serve.BaseOf(e.source), From: e.after, Outcome: e.read.Outcome}
 	return e.openLog(o, func(ctx context.Context, each func(eventlog.Delivery) error) error {
 		report, err := eventlog.Scan(source.Dir(e.source), source.Keys(e.source), each)
 		switch {
@@ -91,13 +91,16 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context,
 	ending := false
 	emit := func(settled *joined.Decided) error {
 		ev, err := d.j.Event(settled)
+		if none := (*joined.NoOutcomeError)(nil); errors.As(err, &none) {
+			return term.Misuse(fmt.Errorf("--outcome %s: %w", none.Outcome, err))
+		}
 		if err != nil || ev == nil {
 			return err
 		}
 		ev.Early = ending
-		if r := e.read.Rewards; e.in.Rewards != "" && !(ev.Reward >= r[0] && ev.Reward <= r[1]) {
+		if r := e.read.Rewards; e.ranged() && !(ev.Reward >= r[0] && ev.Reward <= r[1]) {
 			return term.Misuse(fmt.Errorf("entry %d, record %d: reward: %g, expected a reward in [%g, %g] "+
-				"(--rewards)", settled.Seq, settled.Key.Index, ev.Reward, r[0], r[1]))
+				"(%s)", settled.Seq, settled.Key.Index, ev.Reward, r[0], r[1], e.rangeFlag()))
 		}
 		if redraws != nil {
 			if ev.Redraws, err = redraws.of(settled); err != nil {
@@ -292,6 +295,17 @@ func (e *evaluation) ended(f *filtered) *joined.Ended {
 	return e.log
 }
 
+// ranged reports whether the flags say the range of rewards: a server's is that of what its model learns.
+func (e *evaluation) ranged() bool { return e.in.Rewards != "" || e.read.Outcome != "" }
+
+// rangeFlag is the flag that says it.
+func (e *evaluation) rangeFlag() string {
+	if name := e.read.Outcome; name != "" {
+		return "--outcome " + name + "=MIN:MAX"
+	}
+	return "--rewards"
+}
+
 // serverRange takes the range of rewards of the model.
 func (e *evaluation) serverRange(f *filtered, o *ope.Options) {
 	reward := ope.Pair{}
@@ -303,7 +317,7 @@ func (e *evaluation) serverRange(f *filtered, o *ope.Options) {
 		return
 	}
 	o.Adaptive = "yes"
-	if e.in.Rewards == "" {
+	if !e.ranged() {
 		o.Rewards = &reward
 	}
 }
@@ -319,7 +333,7 @@ func (e *evaluation) serverDoubts(f *filtered, r *ope.Result) {
 	}
 	why := ""
 	switch {
-	case (l.Ranges > 1 || l.Widened) && e.in.Rewards == "":
+	case (l.Ranges > 1 || l.Widened) && !e.ranged():
 		why = "the range of rewards was changed while the log was written; --rewards min,max fixes one"
 	case l.Activation != "":
 		why = l.Activation
@@ -329,7 +343,7 @@ func (e *evaluation) serverDoubts(f *filtered, r *ope.Result) {
 	case e.after > 0 && r.Log.Units > 0:
 		why = fmt.Sprintf("units may have decided before entry %d of the log already, and their draws were known then", e.after)
 	}
-	if !l.Declared && !l.Widened && e.in.Rewards == "" {
+	if !l.Declared && !l.Widened && !e.ranged() {
 		r.Warnings = append(r.Warnings, undeclared(r.Rewards))
 	}
 	if why == "" {

@@ -159,7 +159,7 @@ func (e *evaluation) fetch(ctx context.Context, o *ope.Options) error {
 		return term.Misuse(fmt.Errorf("%s: %w", e.source, err))
 	}
 	e.skipLearned(func(id eventlog.ID) bool { return id == m.Incarnation })
-	if e.in.Rewards == "" {
+	if !e.ranged() {
 		e.read.Rewards = nil // the log says it
 	}
 	f, err := os.CreateTemp("", fmt.Sprintf("troupe-evaluate-%d-*.jsonl", rand.Uint32()))

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -97,7 +98,14 @@ type decisionRow struct {
 	OneReward bool                `json:"one_reward,omitempty" parquet:"one_reward,optional"`
 	// paid, default, none, pending, inactive, ignored, unknown
 	State string `json:"reward_state" parquet:"reward_state,dict"`
+
+	// columns reward.NAME, of a model with rewards
+	names  []string
+	values []*float64
 }
+
+// More implements rows.More.
+func (r decisionRow) More() (names []string, values []*float64) { return r.names, r.values }
 
 // unknownState: the decision is older than the base of a trimmed log.
 const unknownState = "unknown"
@@ -108,10 +116,12 @@ type outcome struct {
 	first, sum, last float64
 	firstTime        int64
 	active, expired  bool
+	byName           bool // its rewards have names, and reward_first and so on are not one number
 	defaulted        bool
 	y                float64
 	state            joined.State
 	slots            []joined.SlotColumn // of a list
+	named            *joined.Decided     // with rewards that have names
 	counts           float64             // the reward by the model's rule, NaN without one
 	cost             float64             // NaN where none is known
 }
@@ -181,6 +191,7 @@ type export struct {
 	// What the first pass found.
 	outcomes map[eventlog.Event]*outcome
 	names    map[eventlog.ID]string // of models
+	columns  []string               // reward.NAME, of rewards with names
 	blind    bool                   // the log was trimmed and there is no base: nothing is known of what counted
 	base     uint64                 // entry of the state that the log begins with
 	last     uint64                 // its last entry
@@ -307,6 +318,14 @@ func (e *export) settled(x *joined.Decided) error {
 	o := e.of(x.Key)
 	o.state, o.counts, o.cost = x.State, x.Reward, x.Cost
 	o.slots = joined.SlotColumns(x)
+	if len(x.Rewards) > 0 {
+		o.named = &joined.Decided{State: x.State, Rewards: x.Rewards}
+		for _, r := range x.Rewards {
+			if column := joined.ColumnOf(r.Name); (e.model == "" || x.Name == e.model) && !slices.Contains(e.columns, column) {
+				e.columns = append(e.columns, column)
+			}
+		}
+	}
 	return nil
 }
 
@@ -369,6 +388,7 @@ func (e *export) note(r eventlog.Record) {
 		if o.rewards++; o.rewards == 1 {
 			o.first, o.firstTime = r.Y, r.Time
 		}
+		o.byName = r.Named != 0
 		o.sum += r.Y
 		o.last = r.Y
 	case *eventlog.Expire:
@@ -385,7 +405,8 @@ func (e *export) note(r eventlog.Record) {
 func (e *export) writeRows(w io.Writer, labels serve.Labels) error {
 	out := rows.JSON[decisionRow](w)
 	if e.format == "parquet" {
-		out = rows.Parquet[decisionRow](w, 10_000)
+		slices.Sort(e.columns)
+		out = rows.Parquet[decisionRow](w, 10_000, e.columns...)
 	}
 	again := uint64(0)
 	_, err := eventlog.Scan(source.Dir(e.data), source.Keys(e.data), func(d eventlog.Delivery) error {
@@ -465,6 +486,9 @@ func exportRow(d eventlog.Delivery, i uint32, r *eventlog.Decision, labels serve
 		row.Slots, row.Positions, row.OneReward = o.slots, uint32(l.K()), l.Whole
 	}
 	row.State = string(o.state)
+	if o.named != nil {
+		row.names, row.values = joined.RewardColumns(o.named)
+	}
 	if o.state == joined.Paid || o.state == joined.Default {
 		row.Reward = &o.counts
 	}
@@ -472,7 +496,9 @@ func exportRow(d eventlog.Delivery, i uint32, r *eventlog.Decision, labels serve
 	row.Rewards, row.Expired = o.rewards, o.expired
 	if o.rewards > 0 {
 		delay := float64(o.firstTime-r.Time) / 1e9
-		row.First, row.Sum, row.Last, row.Delay = &o.first, &o.sum, &o.last, &delay
+		if row.Delay = &delay; !o.byName {
+			row.First, row.Sum, row.Last = &o.first, &o.sum, &o.last
+		}
 	}
 	if o.cost == o.cost {
 		row.Cost = &o.cost

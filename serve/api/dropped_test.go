@@ -29,6 +29,7 @@ var changesTried = map[string][]string{
 	"reward.rule":      {`"first"`, `"sum"`, `"last"`, `null`},
 	"reward.window":    {`"1h0m0s"`, `"2s"`, `null`},
 	"reward.default":   {`0`, `0.5`, `"none"`, `"auto"`, `null`},
+	"rewards":          {`{"click":1}`, `{"click":1,"revenue":0.05}`, `{"click":2,"revenue":0.05}`, `{"click":null}`, `{"a b":1}`, `{}`, `null`},
 	"budget":           {`{"mean":0.5,"per":"decision"}`, `{"total":5,"carry":true}`, `null`},
 	"budget.mean":      {`0.25`},
 	"budget.total":     {`3`},
@@ -90,9 +91,14 @@ func TestNothingDropped(t *testing.T) {
 		`{"id":"m","policy":{"kind":"effects","half_life":500},"reward":{"rule":"sum","default":"none"}}`,
 		`{"id":"m","policy":{"kind":"effects","change":"none"},"floors":{"a":0.25},"entered":[{"id":"b","times":1}]}`,
 		`{"id":"m","dim":2,"budget":{"mean":1}}`,
+		`{"id":"m","rewards":{"click":1,"revenue":0.05}}`,
 		`{"id":"m","dim":2,"policy":{"kind":"ensemble","m":16},"sigma":0.3,"reward":{"min":0,"max":1},"guard":{"margin":0.05},"actions":[{"id":"a","features":[0,1]}]}`,
 		`{"id":"m",` + schema + `,"policy":{"kind":"linucb"},"reward":{"min":-1,"max":1,"default":0.5}}`,
 	} {
+		fresh := fresh
+		if strings.Contains(base, "rewards") { // without other fields: its defaults are those of a model with rewards
+			fresh = e.config(t, base)
+		}
 		for _, path := range slices.Sorted(maps.Keys(changesTried)) {
 			for _, value := range changesTried[path] {
 				for _, method := range []string{"PATCH", "PUT"} {

@@ -3,9 +3,11 @@ package api
 import (
 	"context"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,40 +24,48 @@ import (
 // logRow is one record of the log, as a line of JSON or a row of Parquet. Which fields a kind of
 // record has is in their comments: d decision, a activate, r reward, e expire, c control, l loss.
 type logRow struct {
-	Seq        uint64    `json:"seq" parquet:"seq" doc:"log entry"`
-	Kind       string    `json:"kind" parquet:"kind,dict" enum:"decision,activate,reward,expire,control,loss" doc:"kind of the record"`
-	Event      string    `json:"event,omitempty" parquet:"event,optional" doc:"the decision that it is or concerns, epoch/batch/index: joins rewards with decisions"`
-	EventID    string    `json:"event_id,omitempty" parquet:"event_id,optional" doc:"of a decision: the id that its caller got"`
-	Time       time.Time `json:"time,omitzero" parquet:"time,timestamp(nanosecond)" doc:"by the server's clock"`
-	Key        string    `json:"key,omitempty" parquet:"key,optional,dict" doc:"name of the API key"`
-	Mode       string    `json:"mode,omitempty" parquet:"mode,optional,dict" doc:"of a decision"`
-	Action     string    `json:"action,omitempty" parquet:"action,optional,dict" doc:"of a decision: what was played"`
-	Index      *uint32   `json:"index,omitempty" parquet:"index,optional" doc:"of a decision: its place among the available candidates"`
-	Offered    *uint32   `json:"offered,omitempty" parquet:"offered,optional" doc:"of a decision: the number of available candidates"`
-	Num        *uint64   `json:"num,omitempty" parquet:"num,optional" doc:"of a decision: its propensity is num/den"`
-	Den        *uint64   `json:"den,omitempty" parquet:"den,optional" doc:"of a decision: denominator of the propensity"`
-	BasisSeq   *uint64   `json:"basis_seq,omitempty" parquet:"basis_seq,optional" doc:"of a decision: the state that decided"`
-	X          []float64 `json:"x,omitempty" parquet:"x,list" doc:"of a decision: features of the action"`
-	Law        []float64 `json:"law,omitempty" parquet:"law,list,optional" doc:"of a decision: the probability of each available candidate, where the log has it"`
-	Costs      []float64 `json:"costs,omitempty" parquet:"costs,list,optional" doc:"of a decision: what each available candidate costs, in units of money, where it was stated"`
-	Price      *float64  `json:"price,omitempty" parquet:"price,optional" doc:"of a decision under a budget: what a unit of money cost, in units of reward"`
-	Stopped    *bool     `json:"stopped,omitempty" parquet:"stopped,optional" doc:"of a decision under a budget: the hard stop took actions away; law is that of what was left"`
-	Cost       *float64  `json:"cost,omitempty" parquet:"cost,optional" doc:"of a reward: what the decision cost, where the call says it"`
-	Deferred   *bool     `json:"deferred,omitempty" parquet:"deferred,optional" doc:"of a decision: it counts only after activate or a reward"`
-	Deadline   time.Time `json:"deadline,omitzero" parquet:"deadline,optional,timestamp(nanosecond)" doc:"of a decision: end of its window"`
-	Unit       string    `json:"unit,omitempty" parquet:"unit,optional" doc:"of a decision: keyed hash of the value at the model's unit; decisions with one of them are of one unit"`
-	Group      string    `json:"group,omitempty" parquet:"group,optional,dict" enum:"model,control" doc:"of a decision of a model with a control group: whether the model chose, or the control group; num, den and law are those of both together"`
-	Control    *float64  `json:"control,omitempty" parquet:"control,optional" doc:"of such a decision: the share of the control group"`
-	Plays      string    `json:"control_plays,omitempty" parquet:"control_plays,optional,dict" enum:"uniform,first" doc:"of such a decision: what the control group plays"`
-	WouldPlay  string    `json:"would_action,omitempty" parquet:"would_action,optional,dict" doc:"of a decision that played a baseline: the policy's choice"`
-	WouldNum   *uint64   `json:"would_num,omitempty" parquet:"would_num,optional" doc:"and its propensity, over den"`
-	Value      *float64  `json:"value,omitempty" parquet:"value,optional" doc:"of a reward, or of expire: the default reward, if any"`
-	Count      *uint32   `json:"count,omitempty" parquet:"count,optional" doc:"of expire: it closes the windows of the model's events index, index+1, …: the number of places of the batch"`
-	Act        string    `json:"act,omitempty" parquet:"act,optional,dict" doc:"of control: create, import, configure, pause, resume, clone, rollback, delete"`
-	First      *uint64   `json:"first,omitempty" parquet:"first,optional" doc:"of loss: the first lost entry"`
-	Last       *uint64   `json:"last,omitempty" parquet:"last,optional" doc:"of loss: the last lost entry"`
-	LossReason string    `json:"reason,omitempty" parquet:"reason,optional" doc:"of loss: why the entries are lost"`
-	Ignored    *bool     `json:"ignored,omitempty" parquet:"ignored,optional" doc:"with ignored=true: it has no effect, because another node had decided for its key first, or its batch was stored twice or too late"`
+	Seq        uint64             `json:"seq" parquet:"seq" doc:"log entry"`
+	Kind       string             `json:"kind" parquet:"kind,dict" enum:"decision,activate,reward,expire,control,loss" doc:"kind of the record"`
+	Event      string             `json:"event,omitempty" parquet:"event,optional" doc:"the decision that it is or concerns, epoch/batch/index: joins rewards with decisions"`
+	EventID    string             `json:"event_id,omitempty" parquet:"event_id,optional" doc:"of a decision: the id that its caller got"`
+	Time       time.Time          `json:"time,omitzero" parquet:"time,timestamp(nanosecond)" doc:"by the server's clock"`
+	Key        string             `json:"key,omitempty" parquet:"key,optional,dict" doc:"name of the API key"`
+	Mode       string             `json:"mode,omitempty" parquet:"mode,optional,dict" doc:"of a decision"`
+	Action     string             `json:"action,omitempty" parquet:"action,optional,dict" doc:"of a decision: what was played"`
+	Index      *uint32            `json:"index,omitempty" parquet:"index,optional" doc:"of a decision: its place among the available candidates"`
+	Offered    *uint32            `json:"offered,omitempty" parquet:"offered,optional" doc:"of a decision: the number of available candidates"`
+	Num        *uint64            `json:"num,omitempty" parquet:"num,optional" doc:"of a decision: its propensity is num/den"`
+	Den        *uint64            `json:"den,omitempty" parquet:"den,optional" doc:"of a decision: denominator of the propensity"`
+	BasisSeq   *uint64            `json:"basis_seq,omitempty" parquet:"basis_seq,optional" doc:"of a decision: the state that decided"`
+	X          []float64          `json:"x,omitempty" parquet:"x,list" doc:"of a decision: features of the action"`
+	Law        []float64          `json:"law,omitempty" parquet:"law,list,optional" doc:"of a decision: the probability of each available candidate, where the log has it"`
+	Costs      []float64          `json:"costs,omitempty" parquet:"costs,list,optional" doc:"of a decision: what each available candidate costs, in units of money, where it was stated"`
+	Price      *float64           `json:"price,omitempty" parquet:"price,optional" doc:"of a decision under a budget: what a unit of money cost, in units of reward"`
+	Stopped    *bool              `json:"stopped,omitempty" parquet:"stopped,optional" doc:"of a decision under a budget: the hard stop took actions away; law is that of what was left"`
+	Cost       *float64           `json:"cost,omitempty" parquet:"cost,optional" doc:"of a reward: what the decision cost, where the call says it"`
+	Deferred   *bool              `json:"deferred,omitempty" parquet:"deferred,optional" doc:"of a decision: it counts only after activate or a reward"`
+	Deadline   time.Time          `json:"deadline,omitzero" parquet:"deadline,optional,timestamp(nanosecond)" doc:"of a decision: end of its window"`
+	Unit       string             `json:"unit,omitempty" parquet:"unit,optional" doc:"of a decision: keyed hash of the value at the model's unit; decisions with one of them are of one unit"`
+	Group      string             `json:"group,omitempty" parquet:"group,optional,dict" enum:"model,control" doc:"of a decision of a model with a control group: whether the model chose, or the control group; num, den and law are those of both together"`
+	Control    *float64           `json:"control,omitempty" parquet:"control,optional" doc:"of such a decision: the share of the control group"`
+	Plays      string             `json:"control_plays,omitempty" parquet:"control_plays,optional,dict" enum:"uniform,first" doc:"of such a decision: what the control group plays"`
+	WouldPlay  string             `json:"would_action,omitempty" parquet:"would_action,optional,dict" doc:"of a decision that played a baseline: the policy's choice"`
+	WouldNum   *uint64            `json:"would_num,omitempty" parquet:"would_num,optional" doc:"and its propensity, over den"`
+	Value      *float64           `json:"value,omitempty" parquet:"value,optional" doc:"of a reward, or of expire: the default reward, if any"`
+	Reward     map[string]float64 `json:"reward,omitempty" parquet:"-" doc:"of a reward of a model with rewards: its values by name, in place of value"`
+	Named      []namedColumn      `json:"-" parquet:"reward,list,optional"`
+	Count      *uint32            `json:"count,omitempty" parquet:"count,optional" doc:"of expire: it closes the windows of the model's events index, index+1, …: the number of places of the batch"`
+	Act        string             `json:"act,omitempty" parquet:"act,optional,dict" doc:"of control: create, import, configure, pause, resume, clone, rollback, delete"`
+	First      *uint64            `json:"first,omitempty" parquet:"first,optional" doc:"of loss: the first lost entry"`
+	Last       *uint64            `json:"last,omitempty" parquet:"last,optional" doc:"of loss: the last lost entry"`
+	LossReason string             `json:"reason,omitempty" parquet:"reason,optional" doc:"of loss: why the entries are lost"`
+	Ignored    *bool              `json:"ignored,omitempty" parquet:"ignored,optional" doc:"with ignored=true: it has no effect, because another node had decided for its key first, or its batch was stored twice or too late"`
+}
+
+// namedColumn is a reward with a name in Parquet.
+type namedColumn struct {
+	Name  string  `parquet:"name,dict"`
+	Value float64 `parquet:"value"`
 }
 
 func rowOf(r serve.LogRecord) logRow {
@@ -93,6 +103,12 @@ func rowOf(r serve.LogRecord) logRow {
 		row.Time, row.Key, row.Value = at(x.Time), x.Source, &x.Y
 		if x.OnlyCost {
 			row.Value = nil
+		}
+		if len(r.Reward) > 0 {
+			row.Value, row.Reward = nil, r.Reward
+			for _, name := range slices.Sorted(maps.Keys(r.Reward)) {
+				row.Named = append(row.Named, namedColumn{name, r.Reward[name]})
+			}
 		}
 		if x.Costed {
 			row.Cost = &x.Cost
@@ -148,7 +164,14 @@ type joinedRow struct {
 	Positions   uint32                `json:"positions,omitempty" parquet:"positions,optional" doc:"of a list: how many it has"`
 	OneReward   bool                  `json:"one_reward,omitempty" parquet:"one_reward,optional" doc:"of a list: it has one reward"`
 	State       string                `json:"reward_state" parquet:"reward_state,dict" enum:"paid,default,none,pending,inactive,early" doc:"early: with ended=true, a first reward that is final before its window is over"`
+
+	// columns reward.NAME, of a model with rewards
+	names  []string
+	values []*float64
 }
+
+// More implements rows.More.
+func (r joinedRow) More() (names []string, values []*float64) { return r.names, r.values }
 
 // endedLine is the last line of an answer with ended=true.
 type endedLine struct {
@@ -199,6 +222,7 @@ func joinedRowOf(d serve.JoinedDecision) (joinedRow, error) {
 	if d.State == joined.Paid || d.State == joined.Default {
 		row.Reward = &d.Reward
 	}
+	row.names, row.values = joined.RewardColumns(d.Decided)
 	return row, err
 }
 
@@ -283,7 +307,7 @@ func (a *recordCalls) log(ctx context.Context, in *logIn) (*huma.StreamResponse,
 	if err != nil {
 		return nil, err
 	}
-	return stream(a, span{page.Next, page.Applied, in.To}, format, func(each func(logRow) error) error {
+	return stream(a, span{page.Next, page.Applied, in.To}, format, nil, func(each func(logRow) error) error {
 		records := page.Records
 		if in.Ignored {
 			records = page.All
@@ -316,7 +340,7 @@ func (a *recordCalls) decisions(ctx context.Context, in *decisionsIn) (*huma.Str
 	}
 	at := span{page.Next, page.Applied, in.To}
 	if in.Ended {
-		return stream(a, at, format, func(each func(any) error) error {
+		return stream(a, at, format, nil, func(each func(any) error) error {
 			for d, err := range page.Decisions {
 				var row joinedRow
 				if err == nil {
@@ -332,7 +356,11 @@ func (a *recordCalls) decisions(ctx context.Context, in *decisionsIn) (*huma.Str
 			return each(endedLine{page.Ended()})
 		}), nil
 	}
-	return stream(a, at, format, func(each func(joinedRow) error) error {
+	columns := make([]string, len(page.Rewards))
+	for i, name := range page.Rewards {
+		columns[i] = joined.ColumnOf(name)
+	}
+	return stream(a, at, format, columns, func(each func(joinedRow) error) error {
 		for d, err := range page.Decisions {
 			var row joinedRow
 			if err == nil {
@@ -352,8 +380,8 @@ func (a *recordCalls) decisions(ctx context.Context, in *decisionsIn) (*huma.Str
 // span is where a page ends: the next entry, the end of the log, and what was asked for.
 type span struct{ next, applied, to uint64 }
 
-// stream answers with rows while no more than maxExports are under way.
-func stream[T any](a *recordCalls, at span, format string, each func(func(T) error) error) *huma.StreamResponse {
+// stream answers with rows, whose type has the columns more beside its own in Parquet, while no more than maxExports are under way.
+func stream[T any](a *recordCalls, at span, format string, more []string, each func(func(T) error) error) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
 		control := http.NewResponseController(w)
@@ -376,7 +404,7 @@ func stream[T any](a *recordCalls, at span, format string, each func(func(T) err
 				maxExports)).After(time.Second))
 			return
 		}
-		writeRows(a.faults, w, r, at, format, each)
+		writeRows(a.faults, w, r, at, format, more, each)
 	}}
 }
 
@@ -385,6 +413,10 @@ func describeLog(doc *huma.OpenAPI) {
 	for path, row := range map[string]reflect.Type{"/v1/models/{model}/log": reflect.TypeFor[logRow](),
 		"/v1/models/{model}/decisions": reflect.TypeFor[joinedRow]()} {
 		schema := doc.Components.Schemas.Schema(row, true, "")
+		if row == reflect.TypeFor[joinedRow]() {
+			doc.Components.Schemas.SchemaFromRef(schema.Ref).AdditionalProperties = &huma.Schema{Type: huma.TypeNumber, Nullable: true,
+				Description: "of a model with rewards a column reward.NAME for each: what counts of it, null where nothing does"}
+		}
 		answer := doc.Paths[path].Get.Responses["200"]
 		answer.Description = "the rows, one a line"
 		answer.Content = map[string]*huma.MediaType{typeNDJSON: {Schema: schema},
@@ -403,7 +435,7 @@ func describeLog(doc *huma.OpenAPI) {
 // writeRows writes a page. When the log cannot be read to the page's end it cuts the connection, so that the
 // client sees that the page is not whole.
 func writeRows[T any](f *faults, w http.ResponseWriter, r *http.Request, at span, format string,
-	each func(func(T) error) error) {
+	more []string, each func(func(T) error) error) {
 	h := w.Header()
 	h.Set("Content-Type", format)
 	h.Set("Cache-Control", "no-store")
@@ -416,7 +448,7 @@ func writeRows[T any](f *faults, w http.ResponseWriter, r *http.Request, at span
 	}
 	out := rows.JSON[T](w)
 	if format == typeParquet {
-		out = rows.Parquet[T](w, 50_000)
+		out = rows.Parquet[T](w, 50_000, more...)
 	}
 	if err := each(out.Write); err != nil {
 		if begun, ok := w.(*response); ok && begun.status == 0 {

@@ -85,6 +85,7 @@ type modelView struct {
 	Coins                   []coinPage
 	Control                 *controlPage
 	Lists                   *listsPage
+	Rewards                 *rewardsPage
 	Actions                 []actionRow
 	MoreActions             int
 	Numbers                 []numberPage
@@ -334,6 +335,7 @@ func (a *modelPages) viewOf(ctx context.Context, m *serve.Model, h *modelHistory
 			v.CurveLead, v.earns = "This model plays lists; what they earn stands by position below.", earned{known: known, mean: mean, list: true}
 		}
 	}
+	v.Rewards = rewardsOf(h, m, &t)
 	v.Actions, v.MoreActions = actionsOf(h, &t)
 	v.Numbers = numbersOf(h, m, &t)
 	v.Histogram = histogramOf(h)

@@ -52,6 +52,8 @@ type past struct {
 	closed   bool // its window
 	fallback bool // closed without a reward, y is the default
 	y        float64
+	named    map[string]float64 // rewards with names; y is their weighted sum
+	partial  bool               // one of them has not come
 	keys     []eventlog.ID
 	event    *logged.Event      // its hashed context, where it is asked for
 	whole    *eventlog.Decision // its candidates and its law, where there is room
@@ -120,6 +122,41 @@ func (d *past) take(key eventlog.ID, y float64) (late bool) {
 	return false
 }
 
+// takeNamed counts a reward with names, and reports whether it came after the window.
+func (d *past) takeNamed(s *serve.LogRecord, key eventlog.ID, of serve.Rewards) (late bool) {
+	if d.closed {
+		return true
+	}
+	for _, k := range d.keys {
+		if key != 0 && k == key {
+			return false
+		}
+	}
+	if d.named == nil {
+		d.named = map[string]float64{}
+	}
+	counts := false
+	for _, name := range sortedKeys(s.Reward) {
+		old, had := d.named[name]
+		if had && d.rule.Settles() {
+			continue
+		}
+		d.named[name], counts = d.rule.Fold(old, s.Reward[name], !had), true
+	}
+	if !counts {
+		return false
+	}
+	if key != 0 && !d.rule.Settles() {
+		d.keys = append(d.keys, key)
+	}
+	values := make([]float64, len(of))
+	for i := range of {
+		values[i] = d.named[of[i].Name]
+	}
+	d.y, d.rewarded, d.inactive, d.partial = of.Sum(values), true, false, len(d.named) < len(of)
+	return false
+}
+
 // close ends the window, with the default reward where there is one.
 func (d *past) close(fallback bool, y float64) {
 	d.closed = true
@@ -176,8 +213,9 @@ type modelHistory struct {
 	candidates bool
 	kept       int   // bytes of candidates, about
 	read       int64 // bytes of entries, of all models
-	costs      bool  // a decision says what its actions cost
-	controlled bool  // a decision has a control group
+	of         serve.Rewards
+	costs      bool // a decision says what its actions cost
+	controlled bool // a decision has a control group
 }
 
 // step is one record on its way from the log to the join.
@@ -199,7 +237,8 @@ func readHistory(ctx context.Context, log serve.RecordService, m *serve.Model, b
 	if err != nil {
 		return nil, err
 	}
-	h := &modelHistory{first: max(start.From, m.Created.Seq), to: start.Applied, contexts: b.contexts, candidates: b.candidates}
+	h := &modelHistory{first: max(start.From, m.Created.Seq), to: start.Applied, contexts: b.contexts, candidates: b.candidates,
+		of: m.Config.Rewards}
 	var chunks [][]step
 	next, found := h.to+1, 0
 	for size := uint64(firstChunk); size > 0 && next > h.first && int(h.to+1-next) < b.entries && found < b.decisions &&
@@ -331,7 +370,7 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 		return step{at: at, decision: d}
 	case *eventlog.Reward:
 		y := *x
-		y.X, y.Atoms = nil, nil
+		y.X, y.Atoms, y.Values = nil, nil, nil
 		r.Record = &y
 		h.clock = max(h.clock, x.Time)
 	case *eventlog.Expire:
@@ -411,7 +450,11 @@ func (h *modelHistory) join(s *step, open *waiting, rule serve.Rule) {
 	case *eventlog.Reward:
 		late := false
 		if d := open.decisions[r.Event]; d != nil {
-			late = d.take(r.Key, r.Y)
+			if len(s.at.Reward) > 0 {
+				late = d.takeNamed(&s.at, r.Key, h.of)
+			} else if r.Named == 0 {
+				late = d.take(r.Key, r.Y)
+			}
 		}
 		if l := open.lists[r.Event]; l != nil {
 			late = l.take(r)
@@ -492,7 +535,7 @@ func (h *modelHistory) value(d *past, t *terms) (float64, bool) {
 	case d.inactive, d.rule == "":
 		return 0, false
 	case d.rewarded:
-		return d.y, over || !t.missing && d.rule.Settles() // otherwise it may change until the window is over
+		return d.y, over || !t.missing && d.rule.Settles() && !d.partial // otherwise it may change until the window is over
 	case d.fallback:
 		return d.y, true
 	}

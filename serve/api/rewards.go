@@ -8,26 +8,65 @@ import (
 )
 
 type rewardBody struct {
-	Value    *float64  `json:"value,omitempty" doc:"within the model's range; may be left out where cost is given"`
-	Cost     *float64  `json:"cost,omitempty" doc:"what the decision cost, in units of money, when it is known now; of several the rule of the rewards makes one"`
-	Key      string    `json:"key,omitempty" maxLength:"256" doc:"makes repetitions harmless under the rules sum and last"`
-	Position *int      `json:"position,omitempty" minimum:"0" doc:"of a list: the position that value is for, from 0"`
-	Slot     string    `json:"slot,omitempty" maxLength:"256" doc:"of a list: the slot that value is for"`
-	Action   string    `json:"action,omitempty" maxLength:"256" doc:"of a list: the entry that value is for, by the id of the action"`
-	Values   []float64 `json:"values,omitempty" maxItems:"50" doc:"of a list: a reward for each position, in place of value"`
-	Shown    *int      `json:"shown,omitempty" minimum:"0" doc:"of a list: how many positions were on the screen; the others teach nothing and get no default"`
+	Value    *float64            `json:"value,omitempty" doc:"within the model's range; may be left out where cost is given"`
+	Reward   map[string]*float64 `json:"reward,omitempty" doc:"of a model with rewards, in place of value: one value or more by name; what is not named stays as it is"`
+	Cost     *float64            `json:"cost,omitempty" doc:"what the decision cost, in units of money, when it is known now; of several the rule of the rewards makes one"`
+	Key      string              `json:"key,omitempty" maxLength:"256" doc:"makes repetitions harmless under the rules sum and last"`
+	Position *int                `json:"position,omitempty" minimum:"0" doc:"of a list: the position that value is for, from 0"`
+	Slot     string              `json:"slot,omitempty" maxLength:"256" doc:"of a list: the slot that value is for"`
+	Action   string              `json:"action,omitempty" maxLength:"256" doc:"of a list: the entry that value is for, by the id of the action"`
+	Values   []float64           `json:"values,omitempty" maxItems:"50" doc:"of a list: a reward for each position, in place of value"`
+	Shown    *int                `json:"shown,omitempty" minimum:"0" doc:"of a list: how many positions were on the screen; the others teach nothing and get no default"`
 }
 
 type rewardItemBody struct {
-	EventID  string    `json:"event_id" doc:"id of the event, as decide answered it"`
-	Value    *float64  `json:"value,omitempty" doc:"the reward, which must be there"`
-	Cost     *float64  `json:"cost,omitempty" doc:"what the decision cost, in units of money"`
-	Key      string    `json:"key,omitempty" maxLength:"256" doc:"idempotency key of this reward"`
-	Position *int      `json:"position,omitempty" minimum:"0" doc:"of a list: the position that value is for, from 0"`
-	Slot     string    `json:"slot,omitempty" maxLength:"256" doc:"of a list: the slot that value is for"`
-	Action   string    `json:"action,omitempty" maxLength:"256" doc:"of a list: the entry that value is for, by the id of the action"`
-	Values   []float64 `json:"values,omitempty" maxItems:"50" doc:"of a list: a reward for each position, in place of value"`
-	Shown    *int      `json:"shown,omitempty" minimum:"0" doc:"of a list: how many positions were on the screen; the others teach nothing and get no default"`
+	EventID  string              `json:"event_id" doc:"id of the event, as decide answered it"`
+	Value    *float64            `json:"value,omitempty" doc:"the reward, which must be there"`
+	Reward   map[string]*float64 `json:"reward,omitempty" doc:"of a model with rewards, in place of value: one value or more by name; what is not named stays as it is"`
+	Cost     *float64            `json:"cost,omitempty" doc:"what the decision cost, in units of money"`
+	Key      string              `json:"key,omitempty" maxLength:"256" doc:"idempotency key of this reward"`
+	Position *int                `json:"position,omitempty" minimum:"0" doc:"of a list: the position that value is for, from 0"`
+	Slot     string              `json:"slot,omitempty" maxLength:"256" doc:"of a list: the slot that value is for"`
+	Action   string              `json:"action,omitempty" maxLength:"256" doc:"of a list: the entry that value is for, by the id of the action"`
+	Values   []float64           `json:"values,omitempty" maxItems:"50" doc:"of a list: a reward for each position, in place of value"`
+	Shown    *int                `json:"shown,omitempty" minimum:"0" doc:"of a list: how many positions were on the screen; the others teach nothing and get no default"`
+}
+
+// one refuses a body with several rewards, or with none and nothing else; at is where its fields are.
+func (b *rewardBody) one(at string) error {
+	return oneReward(at, b.Value, b.Values, b.Reward, b.Cost, b.Shown)
+}
+func (b *rewardItemBody) one(at string) error {
+	return oneReward(at, b.Value, b.Values, b.Reward, b.Cost, b.Shown)
+}
+
+func oneReward(at string, value *float64, values []float64, reward map[string]*float64, cost *float64, shown *int) error {
+	switch {
+	case value != nil && values != nil:
+		return &fieldError{Field: at + "values", Want: "stands beside value, expected one of them"}
+	case reward != nil && (value != nil || values != nil):
+		return &fieldError{Field: at + "reward", Want: "stands beside another reward, expected one of value, values and reward"}
+	case value == nil && values == nil && reward == nil && cost == nil && shown == nil:
+		return &fieldError{Field: at + "value", Want: "is missing, expected a number"}
+	}
+	for _, name := range sortedKeys(reward) {
+		if reward[name] == nil {
+			return &fieldError{Field: at + "reward." + name, Want: "is null, expected a number; leave out what is not known"}
+		}
+	}
+	return nil
+}
+
+// byName returns the values of a reward with names, of which none is nil.
+func byName(reward map[string]*float64) map[string]float64 {
+	if reward == nil {
+		return nil
+	}
+	out := make(map[string]float64, len(reward))
+	for name, v := range reward {
+		out[name] = *v
+	}
+	return out
 }
 
 type rewardBatchBody struct {
@@ -61,11 +100,8 @@ func (a *rewardCalls) reward(ctx context.Context, in *rewardIn) (*reply[serve.Re
 	if err := decodeJSON(in.RawBody, &b); err != nil {
 		return nil, err
 	}
-	if b.Value != nil && b.Values != nil {
-		return nil, &fieldError{Field: "values", Want: "stands beside value, expected one of them"}
-	}
-	if b.Value == nil && b.Cost == nil && b.Values == nil && b.Shown == nil {
-		return nil, &fieldError{Field: "value", Want: "is missing, expected a number"}
+	if err := b.one(""); err != nil {
+		return nil, err
 	}
 	if b.Key == "" {
 		b.Key = in.Key
@@ -74,8 +110,8 @@ func (a *rewardCalls) reward(ctx context.Context, in *rewardIn) (*reply[serve.Re
 		return nil, err
 	}
 	r, err := a.svc.Reward(ctx, serve.RewardRequest{EventID: in.Event, Value: orZero(b.Value), Cost: b.Cost,
-		OnlyCost: b.Value == nil && b.Values == nil, Key: b.Key, Caller: caller(ctx), Allow: allowsModel(ctx, Reward),
-		Position: b.Position, Slot: b.Slot, Action: b.Action, Values: b.Values, Shown: b.Shown})
+		OnlyCost: b.Value == nil && b.Values == nil && b.Reward == nil, Key: b.Key, Caller: caller(ctx), Allow: allowsModel(ctx, Reward),
+		Position: b.Position, Slot: b.Slot, Action: b.Action, Values: b.Values, Shown: b.Shown, Rewards: byName(b.Reward)})
 	a.metrics.reward(r.Status, err)
 	return &reply[serve.RewardResult]{r}, err
 }
@@ -103,19 +139,13 @@ func (a *rewardCalls) batch(ctx context.Context, in *bodyIn) (*reply[rewardAnswe
 	allow := allowsModel(ctx, Reward)
 	var place []int // of rs[i] in the answer
 	for i, r := range b.Rewards {
-		if r.Value != nil && r.Values != nil {
-			out.Body.Results[i].Problem = problemOf(&fieldError{Field: fmt.Sprintf("rewards[%d].values", i),
-				Want: "stands beside value, expected one of them"})
-			continue
-		}
-		if r.Value == nil && r.Cost == nil && r.Values == nil && r.Shown == nil {
-			out.Body.Results[i].Problem = problemOf(&fieldError{Field: fmt.Sprintf("rewards[%d].value", i),
-				Want: "is missing, expected a number"})
+		if err := r.one(fmt.Sprintf("rewards[%d].", i)); err != nil {
+			out.Body.Results[i].Problem = problemOf(err)
 			continue
 		}
 		rs = append(rs, serve.RewardRequest{EventID: r.EventID, Value: orZero(r.Value), Cost: r.Cost,
-			OnlyCost: r.Value == nil && r.Values == nil, Key: r.Key, Caller: caller(ctx), Allow: allow,
-			Position: r.Position, Slot: r.Slot, Action: r.Action, Values: r.Values, Shown: r.Shown})
+			OnlyCost: r.Value == nil && r.Values == nil && r.Reward == nil, Key: r.Key, Caller: caller(ctx), Allow: allow,
+			Position: r.Position, Slot: r.Slot, Action: r.Action, Values: r.Values, Shown: r.Shown, Rewards: byName(r.Reward)})
 		place = append(place, i)
 	}
 	if len(rs) == 0 {

@@ -58,6 +58,15 @@ func describeConfig(doc *huma.OpenAPI) {
 			}
 		}
 	}
+	for _, name := range []string{"RewardRequest", "RewardItemRequest"} {
+		if s := all[name]; s != nil && s.Properties["reward"] != nil {
+			value := &huma.Schema{Type: huma.TypeNumber}
+			bound(value, model.RewardInput)
+			least, most := 1, model.MaxRewards
+			p := s.Properties["reward"]
+			p.AdditionalProperties, p.MinProperties, p.MaxProperties = value, &least, &most
+		}
+	}
 	if s := all["DecideRequest"]; s != nil && s.Properties["costs"] != nil {
 		bound(s.Properties["costs"].Items, model.CostInput)
 	}
@@ -86,7 +95,7 @@ func nullable(all map[string]*huma.Schema, name string) {
 			if share, ok := p.AdditionalProperties.(*huma.Schema); ok { // floors and caps: an id is taken away
 				one := *share
 				one.Nullable = true
-				p.AdditionalProperties = &one
+				p.AdditionalProperties, p.MinProperties = &one, nil
 			}
 			if p.Nullable = true; p.Enum != nil {
 				p.Enum = append(slices.Clip(p.Enum), nil)
@@ -162,6 +171,10 @@ func valueSchema(all map[string]*huma.Schema, t reflect.Type, at string) *huma.S
 	case reflect.TypeFor[model.Maybe]():
 		return &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeNumber},
 			{Type: huma.TypeString, Enum: []any{"none", "auto"}}}}
+	case reflect.TypeFor[model.Rewards]():
+		low, high, least, most := -model.MaxWeight, model.MaxWeight, 1, model.MaxRewards
+		return &huma.Schema{Type: huma.TypeObject, MinProperties: &least, MaxProperties: &most,
+			AdditionalProperties: &huma.Schema{Type: huma.TypeNumber, Minimum: &low, Maximum: &high}}
 	case reflect.TypeFor[model.Shares]():
 		return &huma.Schema{Type: huma.TypeObject,
 			AdditionalProperties: &huma.Schema{Type: huma.TypeNumber, Minimum: &zero, Maximum: &one}}

@@ -37,6 +37,10 @@ func (d *Decider) Decide(ctx context.Context, name string, r *Request) (Decision
 		return Decision{}, fault.Refused(model.Invalid("actions", "", "belong to a model that plays numbers, for which this call has no place; "+
 			"ask with :decide, or make a model without numbers"))
 	}
+	if of := v.Compiled.Config.Rewards; r.OneReward && len(of) > 0 {
+		return Decision{}, fault.Refused(model.Invalid("actions", "", "belong to a model with the rewards %s, for which this service has no "+
+			"place: ask with :decide, or make a model without rewards", of.List()))
+	}
 	if r.declares(v) {
 		if err := d.declare(ctx, name, v, r); err != nil {
 			return Decision{}, err

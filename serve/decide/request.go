@@ -35,6 +35,8 @@ type Request struct {
 	Numbers []numbers.Ask
 	// NoNumbers refuses the decision where the model plays numbers: the caller's answer has no place for them.
 	NoNumbers bool
+	// OneReward refuses the decision where the rewards of the model have names: the caller sends one number.
+	OneReward bool
 	// Baseline is the caller's own choice, an index into the candidates as they were given; nil
 	// means 0. Only the modes Apprentice and Shadow look at it.
 	Baseline *int

@@ -24,8 +24,9 @@ import (
 //	open entries: count, each: seq | hash [16] | epoch u64 | number |
 //	    events: count, each: index | model u64 | deadline i64 | state u8 | y f64 |
 //	        with bit 64 or 128 of the state its cost f64 |
-//	        keys of rewards: count, each u64 | is a list: positions u8 | shown u8 | one reward | learned |
-//	            which have a reward u64 | unless there is one: y f64 of each |
+//	        keys of rewards: count, each u64 | what it is: 0; 1, a list: positions u8 | shown u8 | one reward | learned |
+//	            which have a reward u64 | unless there is one: y f64 of each; 2, with rewards that have names: how many u8 |
+//	            which have a value u8 | learned | y f64 of each |
 //	        has an idempotency key: key [16] | request [16]
 //	idempotency keys of closed windows: count, each: key [16] | request [16] | event | seq | closed at i64
 //	flag 1, of a cluster: nodes: count, each: name text | clock i64 | entry | applied | readable
@@ -136,7 +137,16 @@ func (w *writer) open(f *Fold, o *openEntry) {
 		for _, k := range keys {
 			w.fixed(uint64(k))
 		}
-		w.list(f.windows.list(k.event(uint32(e.index))))
+		event := k.event(uint32(e.index))
+		list, named := f.windows.list(event), f.windows.namedOf(event)
+		switch {
+		case list != nil:
+			w.list(list)
+		case named != nil:
+			w.named(named)
+		default:
+			w.b = append(w.b, plainWindow)
+		}
 		w.bool(e.key != 0)
 		if e.key != 0 {
 			u := f.used.At(e.key - 1)
@@ -260,7 +270,17 @@ func (r *reader) open(f *Fold) {
 		case index < next || index >= eventlog.MaxEvents:
 			r.fail("an event at a place that it cannot have")
 		}
-		list := r.list()
+		var list *openList
+		var named *openNamed
+		switch r.byte() {
+		case plainWindow:
+		case listWindow:
+			list = r.list()
+		case namedWindow:
+			named = r.named()
+		default:
+			r.fail("a window that is none")
+		}
 		event := k.event(uint32(index))
 		if r.bool() {
 			e.key = f.remember(r.key(), KeyUse{r.key(), event, seq})
@@ -270,6 +290,9 @@ func (r *reader) open(f *Fold) {
 		}
 		if list != nil {
 			f.openList(event, list)
+		}
+		if named != nil {
+			f.openNamed(event, named)
 		}
 		if len(keys) > 0 {
 			f.noteKeys(event, keys...)

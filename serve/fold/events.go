@@ -145,6 +145,11 @@ func (e *events) reward(r *eventlog.Reward) (Outcome, error) {
 			e.ledger.pays(h, o, r.Cost)
 		}
 		return e.rewardList(r, m, b, o, list)
+	case !r.OnlyCost && (r.Named != 0) != (len(h.Compiled.Config.Rewards) > 0):
+		h.Counts.Ignored++
+		return Ignored, nil
+	case r.Named != 0:
+		return e.rewardNamed(r, m, b, o)
 	}
 	rule := o.state.rule()
 	if r.OnlyCost && e.windows.knowsCost(o, r.Event, r.Key) || !r.OnlyCost && e.windows.knows(o, r.Event, r.Key) {
@@ -232,6 +237,49 @@ func (e *events) rewardList(r *eventlog.Reward, m *Model, b *openEntry, o *openE
 	return out, nil
 }
 
+// rewardNamed takes a reward with names.
+func (e *events) rewardNamed(r *eventlog.Reward, m *Model, b *openEntry, o *openEvent) (Outcome, error) {
+	h := e.models.Current(m)
+	of := h.Compiled.Config.Rewards
+	if !of.Has(r.Named) {
+		h.Counts.Ignored++
+		return Ignored, nil
+	}
+	rule := o.state.rule()
+	n := e.windows.namedOf(r.Event)
+	if n == nil {
+		n = &openNamed{n: uint8(len(of))}
+	}
+	if r.Key != 0 && slices.Contains(e.windows.rewardKeys[r.Event], r.Key) || !n.take(rule, r.Named, r.Values) {
+		h.Counts.Duplicates++
+		return Duplicate, nil
+	}
+	e.windows.openNamed(r.Event, n)
+	e.windows.noteKey(o, r.Event, r.Key)
+	if r.Costed {
+		e.ledger.pays(h, o, r.Cost)
+	}
+	before := o.y
+	o.y = of.Sum(n.y[:n.n])
+	o.state = o.state&^inactive | rewarded
+	settled := rule.Settles() && n.settled()
+	if settled {
+		n.learned = true
+		e.guards.settled(h, r.Event, o.y, true)
+	}
+	p := e.models.learner(m, b.seq)
+	if p == nil || o.state&noLearning != 0 {
+		h.Counts.Ignored++
+		return Ignored, nil
+	}
+	p.Counts.Rewards++
+	p.Counts.RewardSum += o.y - before
+	if !settled {
+		return Accepted, nil
+	}
+	return Accepted, e.teacher.learn(p, Features{X: r.X, Atoms: r.Atoms}, o.y, true, r.Event)
+}
+
 // activate notes that a deferred action was played.
 func (e *events) activate(r *eventlog.Activate) (Outcome, error) {
 	_, o := e.windows.lookup(r.Event)
@@ -302,6 +350,8 @@ func (c *closing) end(o openEvent) error {
 	p := c.models.learner(m, c.entry.seq)
 	list := c.windows.list(key)
 	delete(c.windows.lists, key)
+	named := c.windows.namedOf(key)
+	delete(c.windows.named, key)
 	if list != nil && !list.whole {
 		if o.state&rewarded == 0 {
 			h.Counts.Expired++
@@ -310,7 +360,7 @@ func (c *closing) end(o openEvent) error {
 	}
 	y, learns := o.y, o.state&noLearning == 0 && p != nil
 	if o.state&rewarded != 0 {
-		learns = learns && !o.state.rule().Settles()
+		learns = learns && (!o.state.rule().Settles() || named != nil && !named.learned)
 	} else {
 		h.Counts.Expired++
 		if p != nil && o.state&(noLearning|inactive) == 0 {

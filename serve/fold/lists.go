@@ -149,11 +149,7 @@ func (v *vectors) list(m *Model, atoms []byte) (entries []bandit.Action, err err
 
 // list writes what the window of an event has of a list.
 func (w *writer) list(l *openList) {
-	w.bool(l != nil)
-	if l == nil {
-		return
-	}
-	w.b = append(w.b, l.k, l.shown)
+	w.b = append(w.b, listWindow, l.k, l.shown)
 	w.bool(l.whole)
 	w.bool(l.learned)
 	w.fixed(l.given)
@@ -163,9 +159,6 @@ func (w *writer) list(l *openList) {
 }
 
 func (r *reader) list() *openList {
-	if !r.bool() {
-		return nil
-	}
 	l := &openList{k: r.byte(), shown: r.byte(), whole: r.bool(), learned: r.bool(), given: r.fixed()}
 	if l.k == 0 || l.k > eventlog.MaxPositions || l.shown > l.k || l.given>>l.k != 0 {
 		r.fail("a list of no positions")

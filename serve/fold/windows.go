@@ -22,6 +22,7 @@ type windows struct {
 	// keys of rewards, for the rules that take more than one
 	rewardKeys map[eventlog.Event][]eventlog.ID
 	lists      map[eventlog.Event]*openList // of the events that are lists
+	named      map[eventlog.Event]*openNamed
 }
 
 // openEntry is an entry with decisions whose window is open. It takes 72 bytes.
@@ -312,3 +313,10 @@ func (w *windows) noteKeys(event eventlog.Event, keys ...eventlog.ID) {
 	}
 	w.rewardKeys[event] = append(w.rewardKeys[event], keys...)
 }
+
+// What the window of an event has beside an action, in the bytes of a state.
+const (
+	plainWindow = iota
+	listWindow
+	namedWindow
+)

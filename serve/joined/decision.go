@@ -30,6 +30,8 @@ type Decided struct {
 	Cost float64
 	// Positions are those of a list, nil for an action. Reward is then the sum of theirs, or the one of the list.
 	Positions []Position
+	// Rewards are those with names, in ascending order, nil of a model with one reward. Reward is then their weighted sum.
+	Rewards []Named
 }
 
 // Position is one of a list.
@@ -37,6 +39,12 @@ type Position struct {
 	Reward  float64 // NaN where nothing counts
 	Default bool    // it is the default of the closed window
 	Hidden  bool    // it was not on the screen
+}
+
+// Named is a reward with a name. NaN: nothing counts.
+type Named struct {
+	Name  string
+	Value float64
 }
 
 // Became is the state of a decision, and of a pending one that which it has where the log ends.
@@ -75,6 +83,7 @@ type decision struct {
 	active   bool
 	closed   bool
 	fallback bool // closed without a reward, with a default
+	partial  bool // a reward with a name has no value yet
 }
 
 // became is the state of a decision of which nothing more is to come.

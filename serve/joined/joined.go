@@ -39,6 +39,8 @@ type Options struct {
 	Features bool
 	// Vector, with Features, is what to keep as X of a decision of this model, which is as it was when it decided.
 	Vector func(m *fold.Model, d *eventlog.Decision) []float64
+	// Outcome is the name of the reward that events have, of a model whose rewards have names; "": their weighted sum.
+	Outcome string
 	// From leaves out decisions up to this entry, To those of later ones unless it is 0; they are not counted as
 	// skipped.
 	From, To uint64
@@ -263,6 +265,7 @@ func (j *Joiner) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision, o
 		settles: reward.Rule.Settles(), active: !r.Deferred,
 	}
 	e.list(r)
+	e.names(m.Compiled.Config.Rewards)
 	j.open[e.Key] = e
 	q := j.queues[name]
 	if q == nil {
@@ -296,6 +299,7 @@ func (j *Joiner) reward(seq uint64, r *eventlog.Reward, outcome fold.Outcome) {
 		return
 	}
 	e.Reward, e.rewarded, e.active = y, true, true
+	e.counted(j.f)
 	for _, one := range r.Ys { // of a list the range is that of a position
 		y = one
 	}
@@ -319,6 +323,7 @@ func (j *Joiner) expire(r *eventlog.Expire) {
 			e.close(r)
 		} else if !e.rewarded && r.Default {
 			e.Reward, e.fallback = r.Y, true
+			e.setRewards(r.Y)
 		}
 	}
 }
@@ -350,6 +355,7 @@ func (j *Joiner) settled(e *decision, emit func(*Decided) error) error {
 	e.State = e.became()
 	if e.State == Inactive {
 		e.Reward = math.NaN()
+		e.setRewards(e.Reward)
 	}
 	return emit(&e.Decided)
 }
@@ -471,6 +477,15 @@ func (j *Joiner) Event(e *Decided) (*logged.Event, error) {
 	out, err := Event(e)
 	if err != nil {
 		return nil, fmt.Errorf("entry %d: %w", e.Seq, err)
+	}
+	if j.o.Outcome != "" {
+		y, ok := e.outcome(j.o.Outcome)
+		if !ok {
+			return nil, &NoOutcomeError{e.Name, j.o.Outcome, e.rewardNames()}
+		}
+		if out.Reward, out.Outcomes = 0, len(e.Rewards); y == y {
+			out.Reward = y
+		}
 	}
 	if j.o.ID != nil {
 		out.ID = j.o.ID(e.Key, e.Seq)

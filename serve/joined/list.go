@@ -67,7 +67,7 @@ func (e *decision) final() bool {
 			}
 		}
 	}
-	return e.rewarded
+	return e.rewarded && !e.partial
 }
 
 // listEvent returns the decision of a list as a logged event. Missing rewards are 0.

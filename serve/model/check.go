@@ -30,6 +30,9 @@ func (c Config) check(limits Limits) error {
 	if d := c.Reward.Default; d.Set && !c.Reward.Adapt && (d.Value < c.Reward.Min || d.Value > c.Reward.Max) {
 		return Invalid("config.reward.default", d.Value, "expected a number in [%v, %v]", c.Reward.Min, c.Reward.Max)
 	}
+	if err := checkRewards(&c); err != nil {
+		return err
+	}
 	if r := c.Reward.Rule; !r.Known() {
 		return Invalid("config.reward.rule", r, "expected %s", ruleNames())
 	}
@@ -185,6 +188,26 @@ func (c *Config) checkNumbers() error {
 		return Invalid("config.control.plays", c.Control.Plays, "does not go with numbers, of which there is no first; expected uniform")
 	case len(c.Caps) > 0:
 		return Invalid("config.caps", len(c.Caps), "do not go with numbers: a request may narrow a range instead")
+	}
+	return nil
+}
+
+// checkRewards refuses rewards with names that no reward could use, and options that need one reward.
+func checkRewards(c *Config) error {
+	if c.Rewards == nil {
+		return nil
+	}
+	if err := c.Rewards.check("config.rewards"); err != nil {
+		return err
+	}
+	d := c.Reward.Default
+	switch {
+	case d.Set && d.Value != 0:
+		return Invalid("config.reward.default", d.Value, "does not go with rewards: expected 0, so that each of them is 0, or none")
+	case d.Word == "auto":
+		return Invalid("config.reward.default", d.Word, "does not go with rewards: expected 0, so that each of them is 0, or none")
+	case !c.List.IsZero():
+		return Invalid("config.list.reward", c.List.Reward, "does not go with rewards: a list has one number for each position, or one for the list")
 	}
 	return nil
 }

@@ -116,6 +116,8 @@ func (c *Compiled) SameShape(n *Compiled) error {
 		return Invalid("config.reward", "", "the range cannot change from %s%s", c.Config.Reward.span(), way("config.reward"))
 	case len(c.Config.Numbers) > 0 && !slices.Equal(c.Config.Numbers, n.Config.Numbers):
 		return Invalid("config.numbers", short(n.Config.Numbers), "cannot change: the state depends on it%s", way("config.numbers"))
+	case !slices.Equal(c.Config.Rewards, n.Config.Rewards):
+		return Invalid("config.rewards", short(n.Config.Rewards), "cannot change: the state depends on it%s", way("config.rewards"))
 	case c.Config.List.Whole() != n.Config.List.Whole():
 		return Invalid("config.list.reward", n.Config.List.Reward, "cannot change: the state depends on it%s", way("config.list"))
 	case c.Problem(rng.Key{}).Sigma != n.Problem(rng.Key{}).Sigma:
@@ -150,6 +152,8 @@ func (c *Compiled) CheckLists() error {
 		return Invalid("guard", "", "does not go with lists yet: make a model without one")
 	case !x.Control.IsZero():
 		return Invalid("control", x.Control.Share, "does not go with lists yet: make a model without one")
+	case len(x.Rewards) > 0:
+		return Invalid("rewards", short(x.Rewards), "does not go with lists: make a model without it")
 	case len(x.Floors) > 0:
 		return Invalid("floors", "", "does not go with lists: they hold for one action")
 	case len(x.Caps) > 0:

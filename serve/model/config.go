@@ -24,6 +24,7 @@ type Config struct {
 	Floors        Shares      `key:"floors" doc:"{ new = 0.05 }: an action is played with this probability at least whenever a request offers it, by id; at most 6 decimals"`
 	Caps          Shares      `key:"caps" doc:"{ risky = 0.1 }: the largest probability of an action, by id. A request that offers only actions whose caps sum to less than 1 is refused"`
 	Reward        Reward      `key:"reward" doc:"range, rule, window, default"`
+	Rewards       Rewards     `key:"rewards" doc:"names of the rewards of a decision with their weights, { click = 1, revenue = 0.05 }: at most 8 names, weights from -1e6 to 1e6, not all 0. The model learns the weighted sum, whose range is reward.min and reward.max; they are fixed when it is made"`
 	Budget        Budget      `key:"budget" doc:"what decisions may spend: { mean = 0.0005 } for each decision, or { total = 200 } for each day; every action then needs a cost"`
 	Mode          string      `key:"mode" doc:"online, apprentice, shadow, frozen or guarded"`
 	Guard         Guard       `key:"guard" doc:"{ margin = 0.02, confidence = 0.95 }, for mode guarded: the baseline is played until the policy can no longer earn less by more than the margin a decision"`

@@ -115,6 +115,7 @@ var ways = map[string]string{
 	"config.dim":      "; make another model",
 	"config.numbers":  "; a request may narrow a range, and another model may have another one",
 	"config.list":     "; make another model",
+	"config.rewards":  "; make another model, and let it learn from the same decisions in the mode apprentice",
 	"config.sigma":    "; clone the model with another sigma, which learns from its log, or make another model",
 	"config.reward": "; the policy folds rewards by their range: make another model with this range, and let it learn " +
 		"from the same decisions in the mode apprentice",

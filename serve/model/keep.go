@@ -26,8 +26,13 @@ func (c *Config) Keep(own Config) {
 	if raw == nil || SameJSON(policy.Written(raw), own.Policy.Raw) || SameJSON(own.written(raw), own.Policy.Raw) {
 		c.Policy = own.Policy
 	}
+	if c.Rewards == nil {
+		c.Rewards = own.Rewards
+	}
 	if d := &c.Reward.Default; !d.Set && d.Word == "" {
-		d.Word = own.Reward.Default.Word
+		if d.Word = own.Reward.Default.Word; len(c.Rewards) > 0 {
+			*d = own.Reward.Default
+		}
 	}
 	if r := own.Reward; c.Reward.Adapt { // nothing was said of the range, which shapes the state
 		c.Reward.Min, c.Reward.Max, c.Reward.Adapt = r.Min, r.Max, r.Adapt

@@ -58,7 +58,7 @@ func (x Change) Recast(own Config, lo, hi float64, limits Limits) (*Compiled, er
 // As returns the configuration c of another model, or of another time, with what shapes the state taken from n.
 func (c Config) As(n Config) (*Compiled, error) {
 	c.Policy, c.Features, c.Dim, c.Sigma = n.Policy, n.Features, n.Dim, n.Sigma
-	c.List = n.List
+	c.List, c.Rewards = n.List, n.Rewards
 	c.Reward.Min, c.Reward.Max, c.Reward.Adapt = n.Reward.Min, n.Reward.Max, n.Reward.Adapt
 	return c.Logged()
 }

@@ -44,7 +44,7 @@ func (c Config) Patch(patch []byte) (Config, error) {
 	}
 	null := func(in spec.Raw, key string) bool { v, named := in[key]; return named && v == nil }
 	if null(p, "reward") || null(reward, "default") {
-		out.Reward.Default = Maybe{Word: "auto"}
+		out.Reward.Default = missing(&out)
 	}
 	out.said, out.noFloor = p, out.noFloor && !null(p, "floor")
 	return out, nil

@@ -37,7 +37,7 @@ func (c *Config) settle() error {
 		return err
 	}
 	if c.Reward.Adapt = c.Reward.Adapt && c.widens(); !c.Reward.Default.Set && c.Reward.Default.Word == "" {
-		c.Reward.Default.Word = "auto"
+		c.Reward.Default = missing(c)
 	}
 	return nil
 }
@@ -103,4 +103,15 @@ func (c *Config) written(raw spec.Raw) spec.Raw {
 		}
 	}
 	return raw
+}
+
+// missing is what an event without any reward counts where the configuration does not say it.
+func missing(c *Config) Maybe {
+	switch r := c.Reward; {
+	case len(c.Rewards) == 0:
+		return Maybe{Word: "auto"}
+	case r.Adapt || r.Min <= 0 && r.Max >= 0:
+		return Maybe{Set: true}
+	}
+	return Maybe{Word: "none"}
 }

@@ -58,6 +58,9 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	if c.Sigma != 0 {
 		out["sigma"] = c.Sigma
 	}
+	if len(c.Rewards) > 0 {
+		out["rewards"] = c.Rewards
+	}
 	if !c.Budget.IsZero() {
 		out["budget"] = c.Budget.table()
 	}

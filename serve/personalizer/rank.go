@@ -122,7 +122,7 @@ func (b *rankBody) request(ctx context.Context, edge api.Edge, keyed bool) (serv
 	}
 	req := serve.DecideRequest{
 		Context: notNull(b.ContextFeatures), Exclude: b.ExcludedActions, Deferred: b.DeferActivation,
-		IdempotencyKey: b.EventID, Explain: true, NoNumbers: true, Caller: edge.Caller(ctx),
+		IdempotencyKey: b.EventID, Explain: true, NoNumbers: true, OneReward: true, Caller: edge.Caller(ctx),
 	}
 	for i, x := range b.Actions {
 		if x.ID == "" {

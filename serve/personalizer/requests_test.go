@@ -416,8 +416,19 @@ func sendRandom(t *testing.T, seed uint64, n int, counts map[int]int) {
 }
 
 // TestPlaysNumbers: a model that plays numbers has no place in the answer of a rank: it is refused in words. Its probability was
-// 0/0, which is no JSON.
+// 0/0, which is no JSON. Nor has one whose rewards have names a place for them.
 func TestPlaysNumbers(t *testing.T) {
+	for config, words := range map[string]string{
+		`{"id": "shop", "numbers": [{"name": "price", "min": 1, "max": 20}]}`: "plays numbers",
+		`{"id": "shop", "rewards": {"click": 1, "revenue": 0.1}}`:             "the rewards click and revenue",
+	} {
+		refusesRanks(t, config, words)
+	}
+}
+
+// refusesRanks: a model of this configuration refuses ranks with these words.
+func refusesRanks(t *testing.T, config, words string) {
+	t.Helper()
 	svc := must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), Wait: time.Minute}))
 	edge := must(api.New(svc, api.Options{Adapters: []api.Adapter{New("shop")}}))
 	defer func() {
@@ -433,14 +444,14 @@ func TestPlaysNumbers(t *testing.T) {
 		edge.ServeHTTP(w, r)
 		return w.Code, w.Body.String()
 	}
-	if status, text := send("/v1/models", `{"id": "shop", "numbers": [{"name": "price", "min": 1, "max": 20}]}`); status != 201 {
+	if status, text := send("/v1/models", config); status != 201 {
 		t.Fatalf("create: %d %s", status, text)
 	}
 	for path, body := range map[string]string{
 		"rank":           `{"actions": [{"id": "a", "features": [{"p": 1}]}, {"id": "b", "features": [{"p": 2}]}]}`,
 		"multislot/rank": `{"actions": [{"id": "a", "features": [{"p": 1}]}, {"id": "b", "features": [{"p": 2}]}], "slots": [{"id": "s", "baselineAction": "a"}]}`,
 	} {
-		if status, text := send("/v1/models/shop/personalizer/v1.0/"+path, body); status != 400 || !strings.Contains(text, "plays numbers") {
+		if status, text := send("/v1/models/shop/personalizer/v1.0/"+path, body); status != 400 || !strings.Contains(text, words) {
 			t.Errorf("%s: %d %s, want 400", path, status, text)
 		}
 	}

@@ -18,7 +18,7 @@ import time
 import weakref
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 from urllib.parse import quote, urlsplit
 
 Json = Dict[str, Any]
@@ -158,16 +158,17 @@ class Client:
         headers = {"Idempotency-Key": key or secrets.token_hex(16)}
         return Decision.of(self._call("POST", _model(model) + ":decide", body, headers, repeat=True))
 
-    def reward(self, event_id: str, value: Optional[float] = None, *, cost: Optional[float] = None,
+    def reward(self, event_id: str, value: Union[None, float, Mapping[str, float]] = None, *, cost: Optional[float] = None,
                key: Optional[str] = None, position: Optional[int] = None, slot: Optional[str] = None,
                action: Optional[str] = None, values: Optional[Sequence[float]] = None,
                shown: Optional[int] = None) -> RewardResult:
         """Pay for a decision. cost is what it cost, in units of money; with a value of None there is no reward in this
         call. Under the rules sum and last a second call with the same key changes nothing. Of a list, position, slot or
-        action says which entry value is for, or values has one for each; shown is how many positions were on the screen."""
+        action says which entry value is for, or values has one for each; shown is how many positions were on the screen.
+        Of a model with rewards, value has some of them by name: {"click": 1, "revenue": 12.5}."""
         body: Json = {"key": key or secrets.token_hex(16)}
         if value is not None:
-            body["value"] = _number(value)
+            body.update(_paid(value))
         if cost is not None:
             body["cost"] = _number(cost)
         for name, given in (("position", position), ("slot", slot), ("action", action), ("shown", shown)):
@@ -189,11 +190,11 @@ class Client:
         raw = self._call("POST", _model(model) + ":decideBatch", body, headers, repeat=True)
         return [Decision.of(r["decision"]) if r.get("decision") else _problem(r["problem"]) for r in raw["results"]]
 
-    def reward_batch(self, rewards: Iterable[Tuple[str, float]]) -> List[Union[RewardResult, Problem]]:
-        """Pay for many decisions, at most 10,000: pairs of event id and value. A server takes as many at a time as one
+    def reward_batch(self, rewards: Iterable[Tuple[str, Union[float, Mapping[str, float]]]]) -> List[Union[RewardResult, Problem]]:
+        """Pay for many decisions, at most 10,000: pairs of event id and value, as for reward. A server takes as many at a time as one
         request may keep it busy with; those that it did not take (429) are sent again, as long as each call takes
         some."""
-        items = [{"event_id": e, "value": _number(v), "key": secrets.token_hex(16)} for e, v in rewards]
+        items = [{"event_id": e, **_paid(v), "key": secrets.token_hex(16)} for e, v in rewards]
         answers: List[Union[RewardResult, Problem, None]] = [None] * len(items)
         left = list(range(len(items)))
         while True:
@@ -327,7 +328,7 @@ class AsyncClient:
         """See Client.decide."""
         return await self._run(self._client.decide, model, context, actions, **more)
 
-    async def reward(self, event_id: str, value: Optional[float] = None, **more: Any) -> RewardResult:
+    async def reward(self, event_id: str, value: Union[None, float, Mapping[str, float]] = None, **more: Any) -> RewardResult:
         """See Client.reward."""
         return await self._run(self._client.reward, event_id, value, **more)
 
@@ -336,7 +337,7 @@ class AsyncClient:
         """See Client.decide_batch."""
         return await self._run(self._client.decide_batch, model, requests, key=key)
 
-    async def reward_batch(self, rewards: Iterable[Tuple[str, float]]) -> List[Union[RewardResult, Problem]]:
+    async def reward_batch(self, rewards: Iterable[Tuple[str, Union[float, Mapping[str, float]]]]) -> List[Union[RewardResult, Problem]]:
         """See Client.reward_batch."""
         return await self._run(self._client.reward_batch, list(rewards))
 
@@ -405,6 +406,13 @@ def _request(context: Any, actions: Optional[Iterable[Candidate]], more: Json) -
 
 def _problem(raw: Json) -> Problem:
     return Problem(raw["status"], raw)
+
+
+def _paid(value: Union[float, Mapping[str, float]]) -> Json:
+    """The fields of a reward: one number, or values by name."""
+    if isinstance(value, Mapping):
+        return {"reward": {name: _number(v) for name, v in value.items()}}
+    return {"value": _number(value)}
 
 
 def _number(value: float) -> float:

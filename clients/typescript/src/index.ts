@@ -171,6 +171,11 @@ export class Client {
     return this.#reward(event, call.shown === undefined ? { values } : { values, shown: call.shown }, call);
   }
 
+  /** Pays for a decision of a model with rewards: one value or more by name. What is not named stays as it is. */
+  rewardNamed(event: string, reward: Record<string, number>, call: Call & { cost?: number } = {}): Promise<RewardResult> {
+    return this.#reward(event, call.cost === undefined ? { reward } : { reward, cost: call.cost }, call);
+  }
+
   /** Says what a decision cost, without a reward. */
   cost(event: string, cost: number, call: Call = {}): Promise<RewardResult> {
     return this.#reward(event, { cost }, call);
