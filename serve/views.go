@@ -137,10 +137,9 @@ type EventView struct {
 	Status string `json:"status" doc:"open, inactive (deferred and not activated), rewarded, or closed (the window is over)"`
 	// Value is the reward so far, while the window is open and there is one.
 	Value *float64 `json:"value,omitempty" doc:"reward so far, while the window is open and there is one"`
-	// Positions are those of a list, while the window is open. Value is then the sum of the positions.
 	// Reward is, of a model whose rewards have names, what there is so far; Value is then the weighted sum.
 	Reward map[string]float64 `json:"reward,omitempty" doc:"of a model with rewards, while the window is open: those that there are so far, by name; value is then the weighted sum"`
-	// Positions are those of a list, while the window is open. Action is then its first entry, Value the sum of the positions.
+	// Positions are those of a list, while the window is open. Value is then the sum of the positions.
 	Positions []PositionView `json:"positions,omitempty" doc:"of a list, while the window is open: its positions"`
 	// Cost is what calls said so far that it cost, while the window is open. What the request stated is in Decision.
 	Cost *float64 `json:"cost,omitempty" doc:"what calls said so far that it cost, while the window is open"`
