@@ -46,11 +46,14 @@ func (p *listsPage) examined(e *serve.ExplainedView) {
 		}
 	}
 	p.Notes = append(p.Notes, "Looked at: what an action earns at the position, relative to the first one, as the model has learned it, with 95% intervals; below a reward: where an entry above had one. "+
-		"A position that is looked at far more than the first one is looked at more than stands here, because estimates begin near 1. Positions 4 and 5, 6 to 8, and all from 9 on are learned together.")
+		"A position that is looked at far more than the first one is looked at more than stands here, because estimates begin near 1.")
+	if len(p.Rows) > 5 {
+		p.Notes = append(p.Notes, "Positions 4 and 5, 6 to 8, and all from 9 on are learned together.")
+	}
 	if g := e.ItemsAtPositions; g.Plays {
-		p.Notes = append(p.Notes, fmt.Sprintf("Positions want actions of their own, and the model plays them so: the log evidence for it is %s nats.", short(g.Nats)))
+		p.Notes = append(p.Notes, fmt.Sprintf("Positions want actions of their own, and the model plays them so: the log evidence for it is %.1f nats.", g.Nats))
 	} else {
-		p.Notes = append(p.Notes, fmt.Sprintf("Nothing shows that positions want actions of their own: the log evidence for it is %s nats, and the model would play them so from 3 on.", short(g.Nats)))
+		p.Notes = append(p.Notes, fmt.Sprintf("Nothing shows that positions want actions of their own: the log evidence for it is %.1f nats, and the model would play them so from 3 on.", g.Nats))
 	}
 }
 
