@@ -40,7 +40,7 @@ var layers = map[string]string{
 	"internal/future":          "",
 	"internal/worlds":          "rng",
 	"internal/inflation":       "internal/stats theory report report/chart",
-	"internal/worlds/play":     "rng bandit effects policy feature dataset internal/worlds",
+	"internal/worlds/play":     "rng bandit effects policy feature dataset internal/worlds serve/numbers",
 	"internal/members":         "rng internal/linalg internal/cpu",
 	"internal/lockstep":        "rng bandit internal/linalg",
 	"actionset":                "rng bandit spec internal/linalg",

@@ -12,11 +12,16 @@ import (
 // only. For each draw it has one curve over the cells, v(u) = Σ_i w_i h_i(u) with h_0 = 1 and the waves h_1, h_2, …, and
 // w ~ N(mean, c²S). Coefficient w_i is the sum of what the model has for wave i in this request, ⟨b_i, θ⟩, so the mean is
 // ⟨b_i, m⟩ and S_ik = b_iᵀPb_k.
+//
+// P takes the variances of the groups and of the noise for known. They are estimated from the n events that D coordinates were fitted to,
+// so c is √(1 + D/(n + 1)) times the scale of a draw (law.go), and at most 1: with few events a draw is one of the whole
+// posterior.
 type curve struct {
 	at     [][]int32   // b_i: coordinates
 	x      [][]float64 // and their values
 	tail   [][]loose   // and values without a coordinate
 	beyond []float64   // variance of what no state has seen
+	wider  float64     // √(1 + D/(n + 1))
 	mean   []float64
 	s      []float64 // S, and then its Cholesky factor, R×R
 	full   []float64
@@ -72,10 +77,12 @@ func (m *Model) curveOf(c *curve, id uint64) (r int) {
 // moments computes mean and S of a copy of the model, block k.
 func (m *Model) moments(c *curve, s *sums, k int32, r int) {
 	p := &posterior{mean: m.s.h.mean, s2: m.s.h.s2}
+	n := 0.
 	if k >= 0 && int(k) < len(s.blocks) && s.blocks[k] != nil {
-		p = &s.blocks[k].post
+		p, n = &s.blocks[k].post, s.blocks[k].n
 	}
 	d := int32(p.dim())
+	c.wider = math.Sqrt(1 + float64(d)/(n+1))
 	c.mean, c.s = resize(c.mean, r), resize(c.s, r*r)
 	prior := func(j int32) float64 { return m.s.h.prior(m.s.lay.coords[j].group) }
 	for i := range r {
@@ -153,12 +160,12 @@ func (c *curve) factor(r int) {
 	}
 }
 
-// draw computes w of all draws by the copy that was read last: w = mean + c·scale·L·normal.
+// draw computes w of all draws by the copy that was read last: w = mean + c·L·normal.
 func (c *curve) draw(r int, scale *[voters]float64, by float64) {
 	c.w = resize(c.w, r*voters)
 	var of [voters]float64
 	for j := range of {
-		of[j] = float64(by * scale[j])
+		of[j] = min(float64(float64(by*scale[j])*c.wider), 1)
 	}
 	for i := range r {
 		w := c.w[i*voters:][:voters]

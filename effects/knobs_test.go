@@ -142,6 +142,45 @@ func TestCurve(t *testing.T) {
 	}
 }
 
+// TestCurveDraws: a draw is the mean and c times the deviation of the posterior, c = min(1, scale·√(1 + D/(n + 1))) for D coordinates and n
+// events: with few events that is the whole posterior, with many the scale of draws.
+func TestCurveDraws(t *testing.T) {
+	for _, n := range []int{0, 8, 40, 400} {
+		g := newGame(uint64(n)+1, n)
+		m, c := g.m, &curve{}
+		id := g.cells[0][0].Hash
+		m.reading.context(&m.s.lay, &m.find, g.contexts[5], nil)
+		m.reading.curveAction(&m.s.lay, &m.find, id, g.cells[0][1:])
+		r := m.curveOf(c, id)
+		k := m.blockAt(id, false)
+		m.moments(c, m.s.main, k, r)
+		c.factor(r)
+		d, events := 0, 0.
+		if n > 0 {
+			b := m.s.main.blocks[k]
+			d, events = b.post.dim(), b.n
+		}
+		c.normal = make([]float64, r*voters)
+		for j := range voters {
+			c.normal[j] = 1 // of the first coefficient
+		}
+		var scale [voters]float64
+		for j := range scale {
+			scale[j] = []float64{narrow, 1}[j%2]
+		}
+		c.draw(r, &scale, .75)
+		for j := range voters {
+			want := min(1, .75*scale[j]*math.Sqrt(1+float64(d)/(events+1)))
+			if by := (c.w[j] - c.mean[0]) / c.s[0]; math.Abs(by-want) > 1e-9 {
+				t.Fatalf("after %d events with %d coordinates draw %d has %v of the deviation, want %v", n, d, j, by, want)
+			}
+			if n == 8 && want < 1 || n == 400 && scale[j] == narrow && want > .5 {
+				t.Fatalf("after %d events with %d coordinates a draw has %v of the deviation", n, d, want)
+			}
+		}
+	}
+}
+
 // TestCurveVotes: the votes do not depend on the order of the actions; prices move them; a snapshot and an adopted state have
 // the same votes, and go on with the same bits.
 func TestCurveVotes(t *testing.T) {

@@ -44,17 +44,19 @@ var players = []struct {
 
 // config is the flags.
 type config struct {
-	kinds   []worlds.Kind
-	players []int    // places in players
-	clients []string // "" is the client of the kind
-	seeds   []uint64
-	T       int
-	marks   []int
-	spans   [][2]int
-	jobs    int
-	each    bool
-	listed  string   // kinds of worlds of lists in place of the table
-	wild    []string // VALUE@NUMBER: the matrix of wild values in place of the table
+	kinds    []worlds.Kind
+	players  []int    // places in players
+	clients  []string // "" is the client of the kind
+	seeds    []uint64
+	T        int
+	marks    []int
+	spans    [][2]int
+	jobs     int
+	each     bool
+	listed   string   // kinds of worlds of lists in place of the table
+	numbered string   // kinds of worlds of numbers in place of the table
+	models   int      // for each of these worlds
+	wild     []string // VALUE@NUMBER: the matrix of wild values in place of the table
 }
 
 func run(args []string, out, errs io.Writer) int {
@@ -68,6 +70,13 @@ func run(args []string, out, errs io.Writer) int {
 	}
 	if c.listed != "" {
 		if err := c.lists(out, c.listed); err != nil {
+			fmt.Fprintf(errs, "play: %v\n", err)
+			return 1
+		}
+		return 0
+	}
+	if c.numbered != "" {
+		if err := c.numbers(out, c.numbered, c.models); err != nil {
 			fmt.Fprintf(errs, "play: %v\n", err)
 			return 1
 		}
@@ -110,6 +119,8 @@ func parse(args []string, errs io.Writer) (*config, error) {
 	wild := f.String("wild", "", "instead of the table: what one wild value costs in the 1,000 decisions after it, for instance 10@1,1e6@200; all: "+
 		allWild)
 	listed := f.String("lists", "", "instead of the table: kinds of worlds of lists (all, base, held, or names), with commas, model and table of slots")
+	numbered := f.String("numbers", "", "instead of the table: kinds of worlds of numbers (all, base, held, or names), with commas, the spread over models")
+	models := f.Int("models", 4, "models that play each world of numbers")
 	each := f.Bool("each", false, "one line for each world, too")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -117,7 +128,7 @@ func parse(args []string, errs io.Writer) (*config, error) {
 	if f.NArg() > 0 {
 		return nil, fmt.Errorf("%q is no flag", f.Arg(0))
 	}
-	c := &config{listed: *listed, T: *T, jobs: *jobs, each: *each, clients: strings.Split(*clients, ",")}
+	c := &config{listed: *listed, numbered: *numbered, models: *models, T: *T, jobs: *jobs, each: *each, clients: strings.Split(*clients, ",")}
 	var err error
 	if *data == "" {
 		c.kinds, err = worlds.Select(*kinds)
@@ -150,6 +161,9 @@ func parse(args []string, errs io.Writer) (*config, error) {
 	if *n < 1 || *T < 1 || *T > worlds.MaxDecisions || *jobs < 1 {
 		return nil, fmt.Errorf("worlds, T and jobs: are %d, %d and %d, expected at least 1, and T at most %d", *n, *T, *jobs,
 			worlds.MaxDecisions)
+	}
+	if *models < 1 {
+		return nil, fmt.Errorf("models: is %d, expected at least 1", *models)
 	}
 	for i := range *n {
 		c.seeds = append(c.seeds, *first+uint64(i))

@@ -58,6 +58,27 @@ func TestData(t *testing.T) {
 	}
 }
 
+// TestNumbersTable: models of two kinds of numbers, with and without actions; a second run, one world at a time, prints the same
+// table. Seeds are fixed: the median of the models of a parabola is .4 at least after 150 decisions.
+func TestNumbersTable(t *testing.T) {
+	args := []string{"-numbers", "broad,mixed", "-worlds", "1", "-models", "3", "-marks", "50,150"}
+	got := played(t, args...)
+	if again := played(t, append(args, "-jobs", "1")...); again != got {
+		t.Errorf("a second run printed\n%s\nafter\n%s", again, got)
+	}
+	for _, want := range []string{
+		`(?m)^kind +after +mean +median +5% +1% +worst +models$`,
+		`(?m)^broad +50 +`,
+		`(?m)^broad +150 +0\.\d+ +0\.[4-9]`,
+		`(?m)^mixed +150 +`,
+		`(?m)^all +150 +0\.\d+ `,
+	} {
+		if !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("no line %s in\n%s", want, got)
+		}
+	}
+}
+
 func TestMisuse(t *testing.T) {
 	for flag, args := range map[string][]string{
 		"kinds:":   {"-kinds", "nothing"},
@@ -68,6 +89,7 @@ func TestMisuse(t *testing.T) {
 		"marks:":   {"-marks", "ten"},
 		"spans:":   {"-spans", "10-5"},
 		"wild:":    {"-wild", "10"},
+		"models:":  {"-models", "0"},
 		"is no":    {"ids"},
 	} {
 		var out, errs bytes.Buffer
