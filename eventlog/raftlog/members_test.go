@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -19,6 +18,7 @@ import (
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
 	"troupe/eventlog/segment"
+	"troupe/internal/await"
 )
 
 // TestRemovedIsNotHeard: a node that was removed, and has not heard of it, asks for votes at a moment without a leader. A node that
@@ -220,18 +220,6 @@ func (x *town) append(l *Log, from, to int) {
 	}
 }
 
-// within is a condition with a long limit.
-func within(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	for !ok() {
-		if !(&Log{}).opt.Clock.Sleep(ctx, 5*time.Millisecond) {
-			t.Fatal("waited in vain: " + what)
-		}
-	}
-}
-
 // TestGrow: a log of one node grows to three, a node takes the place of another one, and nodes leave until one is left. All entries
 // stay, at each that is a member.
 func TestGrow(t *testing.T) { synctest.Test(t, playGrow) }
@@ -248,7 +236,7 @@ func playGrow(t *testing.T) {
 	c := x.join(b, 3, 0)
 	x.append(c, 100, 120)
 	d := x.join(c, 4, 1) // node 1 leads, perhaps
-	within(t, "node 1 hears that it was removed, or is left alone", func() bool {
+	await.Until(t, "node 1 hears that it was removed, or is left alone", func() bool {
 		return errors.Is(a.Err(), ErrRemoved) || !slices.Contains(c.Status(0).Voters, 1) && !slices.Contains(c.Status(1).Voters, 1)
 	})
 	x.append(d, 120, 150)
@@ -314,7 +302,7 @@ func playRemoved(t *testing.T) {
 	if err := b.Remove(t.Context(), 2); err != nil { // of itself
 		t.Fatal(err)
 	}
-	within(t, "node 2 is out", func() bool { return !slices.Contains(a.Status(1).Voters, 2) })
+	await.Until(t, "node 2 is out", func() bool { return !slices.Contains(a.Status(1).Voters, 2) })
 	x.append(a, 0, 5)
 	if b.Err() != nil { // it may not have heard
 		if _, _, err := b.Append(t.Context(), 0, "x", nil); !errors.Is(err, eventlog.ErrBroken) {
@@ -340,8 +328,8 @@ func playNotAdded(t *testing.T) {
 	defer cancel()
 	done := make(chan error)
 	go func() { done <- a.Add(ctx, people(2)[0]) }()
-	within(t, "a learner", func() bool { return slices.Contains(a.Status(0).Learners, 2) })
-	within(t, "a refusal", func() bool {
+	await.Until(t, "a learner", func() bool { return slices.Contains(a.Status(0).Learners, 2) })
+	await.Until(t, "a refusal", func() bool {
 		why := false
 		if err := a.shards[0].call(t.Context(), func(c *core) { why = len(c.goals) == 1 && errors.Is(c.goals[0].why, errBehind) }); err != nil {
 			t.Fatal(err)
@@ -391,7 +379,7 @@ func playIntroduce(t *testing.T) {
 	if err := a.Remove(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "the network forgets node 2", func() bool { return slices.Equal(told.now(), people(5)) })
+	await.Until(t, "the network forgets node 2", func() bool { return slices.Equal(told.now(), people(5)) })
 }
 
 // listener is a network that is told of peers.
