@@ -323,3 +323,29 @@ func TestList(t *testing.T) {
 		}
 	}
 }
+
+// TestRewardNamed: rewards with names are sent alone and in a batch without a value, and a value without them.
+func TestRewardNamed(t *testing.T) {
+	var bodies []string
+	c, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, string(b))
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, ":batch") {
+			fmt.Fprint(w, `{"results":[{"result":{"status":"accepted","seq":3}},{"result":{"status":"accepted","seq":3}}]}`)
+			return
+		}
+		fmt.Fprint(w, `{"status":"accepted","seq":3}`)
+	})
+	reward := map[string]float64{"click": 1, "revenue": 12.5}
+	if r, err := c.RewardNamed(t.Context(), "E", reward); err != nil || r.Status != "accepted" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := c.RewardBatch(t.Context(), []RewardItem{{EventID: "E", Reward: reward, Key: "k"}, {EventID: "F", Key: "l"}}); err != nil {
+		t.Error(err)
+	}
+	if len(bodies) != 2 || !strings.HasPrefix(bodies[0], `{"reward":{"click":1,"revenue":12.5},"key":"`) ||
+		bodies[1] != `{"rewards":[{"event_id":"E","key":"k","reward":{"click":1,"revenue":12.5}},{"event_id":"F","value":0,"key":"l"}]}` {
+		t.Errorf("%q", bodies)
+	}
+}

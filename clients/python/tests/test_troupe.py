@@ -168,6 +168,20 @@ class TestClient(unittest.TestCase):
             self.assertGreater(following, 0)
             self.assertEqual(client.model("news")["name"], "news")
 
+    def test_rewards_with_names(self):
+        with troupe.Client(self.server.url) as client:
+            client.create_model("basket", rewards={"click": 1, "revenue": .5}, reward={"rule": "sum"})
+            decision = client.decide("basket", {}, ["a", "b"])
+            self.assertEqual(client.reward(decision.event_id, {"click": 1}).status, "accepted")
+            self.assertEqual(client.reward_batch([(decision.event_id, {"revenue": 12.5})])[0].status, "accepted")
+            with self.assertRaises(troupe.Problem) as refused:
+                client.reward(decision.event_id, 1)
+            self.assertEqual(refused.exception.field, "value")
+            with self.assertRaises(ValueError):
+                client.reward(decision.event_id, {"click": float("nan")})
+            records, _ = client.log("basket")
+            self.assertEqual([r["reward"] for r in records if r["kind"] == "reward"], [{"click": 1}, {"revenue": 12.5}])
+
     def test_numbers(self):
         with troupe.Client(self.server.url) as client:
             client.create_model("shop")

@@ -113,7 +113,8 @@ const plays = {
       await c.reward("e", 1, { position: 0, shown: 2, cost: 3, key: "k", signal });
       await c.rewardList("e", [1, 0], { shown: 0, key: "k" });
       await c.cost("e", 2, { key: "k" });
-      assert.deepEqual(seen.map((s) => JSON.parse(s.body)), [{ position: 0, shown: 2, cost: 3, value: 1, key: "k" }, { values: [1, 0], shown: 0, key: "k" }, { cost: 2, key: "k" }]);
+      await c.rewardNamed("e", { click: 1, revenue: 12.5 }, { cost: 3, key: "k" });
+      assert.deepEqual(seen.map((s) => JSON.parse(s.body)), [{ position: 0, shown: 2, cost: 3, value: 1, key: "k" }, { values: [1, 0], shown: 0, key: "k" }, { cost: 2, key: "k" }, { reward: { click: 1, revenue: 12.5 }, cost: 3, key: "k" }]);
     });
   },
   async "rewards that a server does not take are sent again with their keys"() {
