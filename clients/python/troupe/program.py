@@ -173,7 +173,7 @@ class Target:
     """What a log says of one target."""
 
     name: str
-    value: Optional[float]  #: the difference to what ran, the point of the interval that holds
+    value: Optional[float]  #: the difference to what ran; None where the log is worth fewer than ten decisions
     interval: Optional[Tuple[float, float]]  #: of the difference; holds at every look
     verdict: str
     raw: Json = field(repr=False, compare=False, default_factory=dict)
