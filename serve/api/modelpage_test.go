@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,8 +51,12 @@ const twoActions = `{"context": {"city": "Oslo"}, "actions": [{"id": "<script>al
 // The page shows what the log has, loads nothing, writes names as text, and is the same after a restart.
 func TestModelPage(t *testing.T) {
 	dir, log := t.TempDir(), eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
+	var looks atomic.Int64
+	apart := func() time.Time { // of many requests within 10 ms a server remembers one; these are further apart
+		return time.Now().Add(time.Duration(looks.Add(1)) * 10 * time.Millisecond)
+	}
 	open := func() (*edge, *serve.Server) {
-		s := must(serve.Open(context.Background(), serve.Options{Dir: dir, Log: log, Wait: time.Minute}))
+		s := must(serve.Open(context.Background(), serve.Options{Dir: dir, Log: log, Wait: time.Minute, Clock: timing.At(apart)}))
 		return &edge{API: must(New(s, Options{Clock: timing.At(clock)})), t: t}, s
 	}
 	e, s := open()
