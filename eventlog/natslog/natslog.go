@@ -90,7 +90,7 @@ const (
 	attestEvery = time.Minute
 	watchEvery  = time.Second
 	mostSilent  = 3                // silent attestations before the log is not trusted
-	startWait   = 10 * time.Second // how long a start waits for reports
+	startWait   = 30 * time.Second // how long a start waits for reports
 	dialWait    = 2 * time.Second
 	answerWait  = 5 * time.Second // for an answer of a server
 	retryEvery  = 50 * time.Millisecond
