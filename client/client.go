@@ -200,6 +200,8 @@ type Slot struct {
 	ID      string   `json:"id,omitempty"`
 	Actions []Action `json:"actions,omitempty"`
 	Exclude []string `json:"exclude,omitempty"`
+	// Baseline is the id of your own choice for this position, in the modes apprentice and shadow.
+	Baseline string `json:"baseline,omitempty"`
 }
 
 // Entry is one of a list that was decided: Propensity is the exact probability of this action at this position.
@@ -300,6 +302,7 @@ func (d *Density) At() float64 {
 type Would struct {
 	Action     string   `json:"action"`
 	Propensity Fraction `json:"propensity"`
+	List       []Entry  `json:"list"` // of a list, in place of both
 }
 
 // Explained is one candidate in the eyes of the policy.

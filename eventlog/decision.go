@@ -135,6 +135,9 @@ type Decision struct {
 	// List is of the decision of a list. Action, Index, Num and Den are then those of its first entry, and Atoms the
 	// encoding of the context and of every entry, one behind the other.
 	List *List `json:"list,omitempty" doc:"of a list: its entries and what their probabilities follow from"`
+	// WouldList is of a list that a caller gave as its baseline, in the modes Apprentice and Shadow: the list of the policy, with its
+	// law. It has no Votes, All, Allowed and Slots, which List has.
+	WouldList *List `json:"would_list,omitempty" doc:"of a list that was a baseline: what the policy would have played, with its law"`
 
 	// Numbers are the numbers that were played, in the order of the model's. The candidates are then the cells of the
 	// actions: Offered is how many there are, Index which of them was played, Law has the votes of each.
@@ -208,9 +211,12 @@ func (r *Decision) check() error {
 // checkNew checks the other fields.
 func (r *Decision) checkNew() error {
 	if r.List != nil {
-		if err := r.List.check(r); err != nil {
+		if err := r.List.check(r, r.Action); err != nil {
 			return err
 		}
+	}
+	if err := r.checkWould(); err != nil {
+		return err
 	}
 	switch {
 	case r.Floor > FloorUnit:
@@ -379,6 +385,9 @@ func (r *Decision) append(b []byte) []byte {
 	if r.List != nil {
 		b = putBytes(b, 50, r.List.append())
 	}
+	if r.WouldList != nil {
+		b = putBytes(b, 51, r.WouldList.append())
+	}
 	return putNumbers(b, 60, r.Numbers)
 }
 
@@ -466,6 +475,8 @@ func (r *Decision) field(d *decoder) {
 		r.ControlFirst = d.bool()
 	case 50:
 		r.List = d.list()
+	case 51:
+		r.WouldList = d.list()
 	case 60:
 		r.Numbers = numbersOf(d)
 	default:

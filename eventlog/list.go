@@ -22,6 +22,9 @@ const MaxPositions = 50
 //
 // U_l/U and W_l/U are closed forms of Sizes where every candidate may stand everywhere (Π 1/(n − j), 1/n) or no candidate
 // may stand at two positions (Apart: Π 1/n_j, 1/n_l); otherwise they are counted, in Ways and Placed.
+//
+// A list that a caller gave as its baseline (Decision.WouldList is then the policy's) was played with probability 1. Its counts are
+// those of the policy's members all the same, and say how probable the policy would have made it.
 type List struct {
 	IDs    []string `json:"ids" doc:"names of the actions that were played, by position"`
 	Index  []uint64 `json:"index" doc:"their places among the actions of the request, or of their slot where it has its own"`
@@ -60,7 +63,7 @@ func (l *List) Permits(i, p int) bool {
 // PrefixProb returns the probability of the first n entries, 0 ≤ n ≤ k, exactly.
 func (r *Decision) PrefixProb(n int) *big.Rat {
 	l := r.List
-	if n == 0 {
+	if n == 0 || r.WouldList != nil {
 		return big.NewRat(1, 1)
 	}
 	members := new(big.Rat).SetFrac(natural(l.Prefix[n-1]), natural(l.Voters))
@@ -86,6 +89,9 @@ func (r *Decision) PrefixProb(n int) *big.Rat {
 // MarginalProb returns the probability of the entry at position p there, exactly.
 func (r *Decision) MarginalProb(p int) *big.Rat {
 	l := r.List
+	if r.WouldList != nil {
+		return big.NewRat(1, 1)
+	}
 	alike, placed := uint64(1), uint64(0)
 	if len(l.Alike) > 0 {
 		alike = l.Alike[p]
@@ -96,8 +102,8 @@ func (r *Decision) MarginalProb(p int) *big.Rat {
 	return r.marginal(l.Marginal[p], alike, placed, p)
 }
 
-// CandidateProb returns the probability of candidate i at position p, exactly. It needs Votes; alike is the size of its
-// group.
+// CandidateProb returns the probability with which the policy plays candidate i at position p, exactly, also where a baseline was
+// played. It needs Votes; alike is the size of its group.
 func (r *Decision) CandidateProb(i, p int, alike uint64) *big.Rat {
 	l := r.List
 	if !l.Permits(i, p) {
@@ -131,8 +137,33 @@ func (r *Decision) mixed(members, uniform *big.Rat) *big.Rat {
 
 func natural(x uint64) *big.Int { return new(big.Int).SetUint64(x) }
 
-// check refuses a list whose parts do not fit together.
-func (l *List) check(r *Decision) error {
+// Would returns a decision that has the list of the policy, with its law, in place of the baseline that was played; nil without.
+func (r *Decision) Would() *Decision {
+	if r.WouldList == nil {
+		return nil
+	}
+	return &Decision{Offered: r.Offered, Floor: r.Floor, Groups: r.Groups, List: r.WouldList}
+}
+
+// checkWould refuses the list of a policy that does not fit to the baseline that was played.
+func (r *Decision) checkWould() error {
+	l, bad := r.WouldList, func(what string) error { return fmt.Errorf("decision: would_list: %s: %w", what, ErrMalformed) }
+	baseline := r.Mode == Apprentice || r.Mode == Shadow
+	switch {
+	case l == nil && r.List != nil && baseline:
+		return bad("is missing, a baseline was played")
+	case l == nil:
+		return nil
+	case r.List == nil || !baseline:
+		return bad("without a baseline that was played")
+	case l.K() != r.List.K() || len(l.Votes)+len(l.All)+len(l.Allowed)+len(l.Slots) > 0 || l.Whole:
+		return bad("has other positions than the list, or parts that the list has")
+	}
+	return l.check(r, r.WouldAction)
+}
+
+// check refuses a list whose parts do not fit together. first is the name of its first entry.
+func (l *List) check(r *Decision, first string) error {
 	bad := func(format string, a ...any) error {
 		return fmt.Errorf("decision: list: %s: %w", fmt.Sprintf(format, a...), ErrMalformed)
 	}
@@ -177,8 +208,8 @@ func (l *List) check(r *Decision) error {
 			return err
 		}
 	}
-	if k > n || l.Rows[0] != uint64(r.Index) || l.IDs[0] != r.Action {
-		return bad("%d positions of %d candidates; the first is %q", k, n, r.Action)
+	if k > n || l == r.List && l.Rows[0] != uint64(r.Index) || l.IDs[0] != first {
+		return bad("%d positions of %d candidates; the first is %q", k, n, first)
 	}
 	for _, s := range l.Slots {
 		if err := checkText("decision: list: slots", s); err != nil {

@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +51,15 @@ func genList(t *rapid.T, r *Decision) {
 		l.Allowed = []byte(strings.Repeat("\xff", (n*k+7)/8))
 	}
 	r.List, r.Index, r.Action = l, uint32(rows[0]), l.IDs[0]
+	if r.Mode == Apprentice || r.Mode == Shadow {
+		would := *l
+		would.Votes, would.Allowed, would.Slots, would.Whole = nil, nil, nil, false
+		would.Rows = slices.Clone(l.Rows)
+		slices.Reverse(would.Rows)
+		would.IDs = slices.Clone(l.IDs)
+		would.IDs[0] = genText(t)
+		r.WouldList, r.WouldAction = &would, would.IDs[0]
+	}
 }
 
 // TestListRefused: a list whose parts do not fit together is neither written nor read, and the error names the part.
@@ -85,6 +95,31 @@ func TestListRefused(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+	baseline := func() *Decision {
+		d := whole()
+		would := *d.List
+		would.IDs, would.Rows = []string{"a", "c"}, []uint64{0, 2}
+		d.Mode, d.WouldAction, d.WouldList = Shadow, "a", &would
+		return d
+	}
+	if _, err := AppendRecord(nil, baseline()); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(d *Decision, l *List){
+		"would_list: is missing":            func(d *Decision, _ *List) { d.WouldList = nil },
+		"would_list: without a baseline":    func(d *Decision, _ *List) { d.Mode = Online },
+		"would_list: without a baseline th": func(d *Decision, _ *List) { d.List = nil },
+		"would_list: has other positions":   func(_ *Decision, l *List) { l.Rows = l.Rows[:1] },
+		"or parts that the list has":        func(_ *Decision, l *List) { l.Slots = []string{"x", "y"} },
+		`the first is "x"`:                  func(d *Decision, _ *List) { d.WouldAction = "x" },
+		"stands at positions":               func(_ *Decision, l *List) { l.Rows[1] = 0 },
+	} {
+		d := baseline()
+		change(d, d.WouldList)
+		if _, err := AppendRecord(nil, d); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
 	for want, r := range map[string]*Reward{
 		"2 positions and 1 values": {Positions: []uint64{0, 1}, Ys: []float64{1}},
 		"positions[1] = 0":         {Positions: []uint64{0, 0}, Ys: []float64{1, 2}},
@@ -99,7 +134,8 @@ func TestListRefused(t *testing.T) {
 	}
 }
 
-// TestListProbabilities: the fractions of the example in the documentation, with floor .01.
+// TestListProbabilities: the fractions of the example in the documentation, with floor .01. A baseline has probability 1, whatever the law says of
+// it, and the policy's list that of its law.
 func TestListProbabilities(t *testing.T) {
 	d := &Decision{Floor: 10_000, Offered: 4, List: &List{Rows: []uint64{2, 0, 1}, Voters: 256, Sizes: []uint64{4, 4, 4},
 		Prefix: []uint64{97, 20, 11}, Marginal: []uint64{97, 35, 68}}}
@@ -111,5 +147,19 @@ func TestListProbabilities(t *testing.T) {
 	// .99·20/256 + .01/12
 	if got, want := d.PrefixProb(2), new(big.Rat).Add(big.NewRat(99*20, 25600), big.NewRat(1, 1200)); got.Cmp(want) != 0 {
 		t.Errorf("two entries: %v, want %v", got, want)
+	}
+	if d.Would() != nil {
+		t.Error("a list of the policy has another one that it would play")
+	}
+	b := &Decision{Floor: d.Floor, Offered: 4, WouldList: d.List, List: &List{Rows: []uint64{3, 1, 0}, Voters: 256, Sizes: []uint64{4, 4, 4},
+		Prefix: []uint64{9, 0, 0}, Marginal: []uint64{9, 0, 5}}}
+	one := big.NewRat(1, 1)
+	for p := range 3 {
+		if b.MarginalProb(p).Cmp(one) != 0 || b.PrefixProb(p+1).Cmp(one) != 0 {
+			t.Errorf("position %d of a baseline: %v, and %v from the top", p, b.MarginalProb(p), b.PrefixProb(p+1))
+		}
+		if w := b.Would(); w.MarginalProb(p).Cmp(d.MarginalProb(p)) != 0 || w.PrefixProb(p+1).Cmp(d.PrefixProb(p+1)) != 0 {
+			t.Errorf("position %d of the policy's list: %v", p, w.MarginalProb(p))
+		}
 	}
 }

@@ -186,6 +186,11 @@ func TestListRequests(t *testing.T) {
 		}
 		return r
 	}
+	base := func(edit func(s []Slot)) DecideRequest {
+		r := slots(2, edit)
+		r.Mode = Apprentice
+		return r
+	}
 	head := s.committer.Stats().Head.Seq
 	for _, c := range []struct {
 		model string
@@ -200,7 +205,14 @@ func TestListRequests(t *testing.T) {
 		{"m", DecideRequest{Slots: []Slot{}, Actions: of}, Invalid, "slots: expected 1 to 50"},
 		{"m", DecideRequest{Choose: new(2), Actions: of, Baseline: new(1)}, Invalid, "baseline"},
 		{"m", DecideRequest{Choose: new(2), Actions: of, Numbers: []NumberAsk{{Name: "price"}}}, Invalid, "numbers"},
-		{"m", DecideRequest{Choose: new(2), Actions: of, Mode: Apprentice}, Invalid, "mode"},
+		{"m", DecideRequest{Choose: new(2), Actions: of, Mode: Guarded}, Invalid, "mode"},
+		{"m", base(func(s []Slot) { s[1].Baseline = "z" }), Invalid, `slots[1].baseline: "z" is no action that may stand in the slot`},
+		{"m", base(func(s []Slot) { s[0].Baseline, s[1].Baseline = "b", "b" }), Invalid, `slots[1].baseline: "b" is the baseline of slots[0] too`},
+		{"m", base(func(s []Slot) { s[1].Baseline, s[1].Exclude = "b", []string{"b"} }), Invalid, "slots[1].baseline"},
+		{"m", base(func(s []Slot) { s[0].Baseline, s[1].Exclude = "a", []string{"b", "c", "d"} }), Invalid, "slots[1].baseline: is missing, and the baselines"},
+		{"m", base(func(s []Slot) { s[0].Baseline = "a\x00" }), Invalid, "slots[0].baseline"},
+		{"m", DecideRequest{Mode: Shadow, Slots: []Slot{{Actions: named("a"), Baseline: "b"}, {Actions: named("b")}}}, Invalid, "slots[0].baseline"},
+		{"m", DecideRequest{Mode: Shadow, Exclude: []string{"b"}, Actions: of, Slots: []Slot{{Baseline: "b"}, {}}}, Invalid, "slots[0].baseline"},
 		{"m", slots(2, func(s []Slot) { s[0].ID, s[1].ID = "x", "x" }), Invalid, "slots[1].id"},
 		{"m", slots(2, func(s []Slot) { s[1].Features = json.RawMessage(`{"size": 1}`) }), Invalid, "slots[1].features"},
 		{"m", slots(2, func(s []Slot) { s[1].Exclude = []string{"z"} }), Invalid, "slots[1].exclude"},
@@ -337,5 +349,116 @@ func TestListReplay(t *testing.T) {
 		if name == "from its start" {
 			want = state(open(t, log, clock)) // the log has one decision more
 		}
+	}
+}
+
+// TestListBaseline: in the modes apprentice and shadow the list of the caller is played, with probability 1 of each entry and of each prefix; slots
+// without a baseline get the first action that is left for them. The answer, its repetition and the event say what the model would
+// have played, with its law. A model in apprentice mode learns the list, one in shadow mode does not. The log replays
+// it, and a server that folds it anew has the same state.
+func TestListBaseline(t *testing.T) {
+	ctx := context.Background()
+	log, clock := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
+	s := open(t, log, clock)
+	for _, mode := range []Mode{Apprentice, Shadow} {
+		cfg := DefaultConfig(string(mode))
+		cfg.Mode, cfg.LogCandidates = string(mode), "full"
+		must(s.CreateModel(ctx, cfg, ""))
+	}
+	of := named("a", "b", "c", "d", "e")
+	type entry struct {
+		slot, id string
+		index    int
+	}
+	for _, c := range []struct {
+		name string
+		r    DecideRequest
+		want []entry
+	}{
+		{"of slots", DecideRequest{Actions: of, Slots: []Slot{{ID: "hero", Baseline: "d"}, {Baseline: "b", Exclude: []string{"a"}}, {ID: "side", Baseline: "c"}}}, []entry{{"hero", "d", 3}, {"1", "b", 1}, {"side", "c", 2}}},
+		{"of one slot", DecideRequest{Actions: of, Slots: []Slot{{}, {Baseline: "a"}, {}}}, []entry{{"0", "b", 1}, {"1", "a", 0}, {"2", "c", 2}}},
+		{"of none", DecideRequest{Actions: of, Choose: new(3)}, []entry{{"", "a", 0}, {"", "b", 1}, {"", "c", 2}}},
+		{"that are left", DecideRequest{Actions: of, Exclude: []string{"b"}, Slots: []Slot{{}, {}, {Exclude: []string{"c", "d", "e"}}}}, []entry{{"0", "c", 2}, {"1", "d", 3}, {"2", "a", 0}}},
+		{"of their own", DecideRequest{Slots: []Slot{{Actions: named("x", "y"), Baseline: "y"}, {Actions: named("y", "z")}, {Actions: named("x", "w"), Baseline: "w"}}}, []entry{{"0", "y", 1}, {"1", "z", 1}, {"2", "w", 1}}},
+	} {
+		for _, mode := range []Mode{Apprentice, Shadow} {
+			name, learns := fmt.Sprintf("%s, %s", c.name, mode), mode == Apprentice
+			before := must(s.GetModel(ctx, string(mode))).Counts
+			r := c.r
+			r.IdempotencyKey = name
+			d := must(s.Decide(ctx, string(mode), r))
+			if d.Mode != mode || d.Would == nil || d.Would.Action != "" || len(d.Would.List) != 3 || len(d.List) != 3 {
+				t.Fatalf("%s: %+v", name, d)
+			}
+			for p, e := range d.List {
+				if (entry{e.Slot, e.ID, e.Index}) != c.want[p] || e.Propensity.Num != 1 || e.Propensity.Den != 1 || e.Position != p {
+					t.Errorf("%s: position %d has %+v, want %v", name, p, e, c.want[p])
+				}
+				if w := d.Would.List[p]; w.Slot != e.Slot || w.Position != p || w.Propensity.Num == 0 || w.Propensity.Num >= w.Propensity.Den && c.name == "of slots" {
+					t.Errorf("%s: the model would play %+v at position %d", name, w, p)
+				}
+			}
+			again := must(s.Decide(ctx, string(mode), r))
+			if !again.Repeated || again.EventID != d.EventID || !slices.Equal(again.List, d.List) || !slices.Equal(again.Would.List, d.Would.List) {
+				t.Errorf("%s: %+v, repeated %+v", name, d, again)
+			}
+			if c.r.Slots != nil {
+				r.Slots = slices.Clone(r.Slots)
+				r.Slots[2].Baseline += "x"
+				_, err := s.Decide(ctx, string(mode), r)
+				wantCode(t, err, Conflict)
+			}
+			if v := must(s.Event(ctx, d.EventID)); !slices.Equal(v.List, d.List) || v.Decision.WouldList == nil {
+				t.Errorf("%s: the event has %+v", name, v)
+			}
+			if x := must(s.Replay(ctx, d.EventID)); !x.Equal || x.Action != d.Would.List[0].ID {
+				t.Errorf("%s: differs in %v", name, x.Differs)
+			}
+			must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Values: []float64{0, 1, 0}}))
+			after := must(s.GetModel(ctx, string(mode))).Counts
+			if n := after.Learned - before.Learned; learns != (n == 1) || after.Decisions != before.Decisions+1 {
+				t.Errorf("%s: %d lists were learned, %d decisions were made", name, n, after.Decisions-before.Decisions)
+			}
+		}
+	}
+	// A request may name the mode, and an explanation is of the policy.
+	r := listRequest(1, 3, "a", "b", "c", "d")
+	r.Mode, r.Explain = Shadow, true
+	d := must(s.Decide(ctx, "apprentice", r))
+	if d.Mode != Shadow || len(d.Explain) != 4 || *d.List[2].Prefix != 1 || d.List[0].ID != "a" {
+		t.Errorf("%+v", d)
+	}
+	// In other modes a baseline is not looked at.
+	r = DecideRequest{Actions: of, Mode: Online, Slots: []Slot{{Baseline: "a"}, {Baseline: "a"}}}
+	if d := must(s.Decide(ctx, "shadow", r)); d.Would != nil || len(d.List) != 2 {
+		t.Errorf("%+v", d)
+	}
+	// What is read of the log: a baseline is no event of an evaluation, and its slots have the probability 1.
+	n := 0
+	for x, err := range must(s.Decisions(ctx, "apprentice", 0, 1000)).Decisions {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		for p, c := range joined.SlotColumns(x.Decided) {
+			if c.Propensity != 1 || c.Prefix != 1 || c.Marginal != 1 || c.Marginals != nil || x.Played() || len(c.Actions) == 0 {
+				t.Errorf("position %d of decision %d: %+v", p, n, c)
+			}
+		}
+	}
+	if n != 6 {
+		t.Errorf("%d decisions were read", n)
+	}
+	state := func(s *Server) (out string) {
+		must(s.progress.until(ctx, s.committer.Stats().Head.Seq))
+		for _, name := range []string{"apprentice", "shadow"} {
+			out += fmt.Sprint(must(s.State(ctx, name)).Digest, must(s.GetModel(ctx, name)).Counts, " ")
+		}
+		return out
+	}
+	want := state(s)
+	must(0, s.Close(ctx))
+	if got := state(open(t, log, clock)); got != want {
+		t.Errorf("the state is %s, want %s", got, want)
 	}
 }

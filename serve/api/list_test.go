@@ -34,6 +34,15 @@ func TestLists(t *testing.T) {
 	if len(d.List) != 3 || len(d.Explain) != 4 || len(d.Explain[0].Marginals) != 3 || d.List[1].Prefix == nil || *d.List[0].Examination != 1 {
 		t.Errorf("%+v", d)
 	}
+	// A baseline is played with probability 1, and the answer has what the model would have played.
+	const based = `{"mode": "apprentice", "slots": [{"id": "hero", "baseline": "c"}, {"baseline": "a"}], ` + actions + `}`
+	b := e.do("POST", "/v1/models/m:decide", based)
+	b.want(t, "baseline", 200, `"list":[{"position":0,"slot":"hero","id":"c","index":2,"propensity":{"num":1,"den":1}},{"position":1,"slot":"1","id":"a","index":0,"propensity":{"num":1,"den":1}}]`,
+		`"would":{"list":[{"position":0,"slot":"hero","id":"`)
+	e.do("POST", "/v1/models/m:decideBatch", `{"requests": [`+based+`]}`).want(t, "baseline in a batch", 200, `"id":"c","index":2,"propensity":{"num":1,"den":1}}`, `"would":{"list"`)
+	e.do("POST", "/v1/models/m:decide", strings.Replace(based, `"baseline": "a"`, `"baseline": "c"`, 1)).want(t, "twice", 422, `"field":"slots[1].baseline"`, `\"c\" is the baseline of slots[0] too`)
+	e.do("POST", "/v1/models/m:decide", strings.Replace(based, `"baseline": "a"`, `"baseline": 1`, 1)).want(t, "a place", 422, "baseline")
+	e.do("POST", "/v1/models/m:decide", `{"mode": "apprentice", "baseline": 0, "choose": 2, `+actions+`}`).want(t, "of an action", 422, `"field":"baseline"`, "slots[i].baseline")
 	for p, x := range d.List { // the event has the whole list, and no action
 		e.do("GET", "/v1/events/"+d.EventID, "").want(t, "event", 200, fmt.Sprintf(`{"position":%d,"id":%q,"index":%d,"propensity":{"num":%d,"den":%d}}`, p, x.ID, x.Index, x.Propensity.Num, x.Propensity.Den))
 	}

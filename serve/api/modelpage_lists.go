@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"troupe/eventlog"
 	"troupe/serve"
 )
 
@@ -70,13 +71,16 @@ func listsOf(h *modelHistory, t *terms) (p *listsPage, mean float64, known bool)
 		return nil, 0, false
 	}
 	var places []*sums
-	whole, earned, ends := 0, 0.0, 0
+	whole, earned, ends, baselines := 0, 0.0, 0, 0
 	for _, l := range h.lists {
 		if l.places[0].inactive {
 			continue
 		}
 		if l.one != nil {
 			whole++
+		}
+		if m := l.places[0].mode; m == eventlog.Apprentice || m == eventlog.Shadow {
+			baselines++
 		}
 		for i, d := range l.places {
 			if i == len(places) {
@@ -109,6 +113,9 @@ func listsOf(h *modelHistory, t *terms) (p *listsPage, mean float64, known bool)
 		p.Text += fmt.Sprintf(", and earned %s each in the mean", short(mean))
 	}
 	p.Text += "."
+	if baselines > 0 {
+		p.Text += fmt.Sprintf(" In %s of them the caller's own baseline was played.", grouped(uint64(baselines)))
+	}
 	if whole > 0 {
 		p.Text += " A list has one reward here, so positions have none."
 	}

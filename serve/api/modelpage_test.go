@@ -483,6 +483,10 @@ func TestListsPage(t *testing.T) {
 	e.do("GET", "/models/news", "").want(t, "page", 200, "<h1>news earns 1.125 a list.</h1>", "5 lists were read; 4 of them have all their rewards, and earned 1.125 each in the mean.",
 		`<th scope="row" class="name">0</th><td>5</td><td>5</td><td>1</td>`, `<th scope="row" class="name">1</th><td>5</td><td>4</td><td>0</td>`,
 		`<th scope="row" class="name">2</th><td>4</td><td>4</td><td>0.125</td>`, "5 lists of this model", "This model plays lists.", "Those of lists are in the export of the log.", "Those of lists are not shown here.")
+	// A baseline is a list that the model did not choose.
+	e.do("POST", "/v1/models", `{"id": "own", "mode": "shadow"}`).want(t, "create", 201)
+	id("own")
+	e.do("GET", "/models/own", "").want(t, "page of a baseline", 200, "1 lists were read; 0 of them have all their rewards. In 1 of them the caller&#39;s own baseline was played.")
 	// What is learned of positions.
 	for i := range 12 {
 		e.do("POST", "/v1/events/"+id("news")+":reward", fmt.Sprintf(`{"values": [1, 0, %v]}`, float64(i%2))).want(t, "reward", 200)

@@ -23,7 +23,21 @@ type List struct {
 	Draw      *effects.ListDraw
 	Groups    []uint32 // of the candidates, nil where each is its own
 	Floored   bool     // a uniform list was drawn in place of a member's
+
+	counter *counter
+	alike   *alike
+	shape   *Shape
 }
+
+// Counts returns what the members say of another permitted list. full asks for the counts of all candidates.
+func (l *List) Counts(rows []int, full bool) *eventlog.List {
+	return l.counter.record(l.Draw, l.alike, rows, l.shape, full)
+}
+
+// Complete puts candidates where rows, the baseline of a caller, has -1: from the top the first one that may stand there, that
+// stands nowhere else, and that leaves one for each position below. The others are different and permitted. It returns a NoListError of the first
+// position for which none is left.
+func (l *List) Complete(rows []int) error { return l.counter.complete(rows) }
 
 // ChooseList draws a list from the version's law under the floor: one member draws the whole list, and of candidates that
 // the policy cannot tell apart, those with equal features and equal permitted positions, each order has the same
@@ -58,7 +72,7 @@ func (w *Worker) ChooseList(nonce eventlog.ID, shape *Shape, full bool, late fun
 	if err != nil || d == nil {
 		return nil, err
 	}
-	out := &List{Draw: d, Groups: g.list()}
+	out := &List{Draw: d, Groups: g.list(), counter: c, alike: g, shape: shape}
 	out.Rows, out.Member, out.Floored = c.draw(d, g, source, own, v.Compiled.FloorNum, v.Compiled.FloorDen)
 	out.Record = c.record(d, g, out.Rows, shape, full)
 	for l := range k {

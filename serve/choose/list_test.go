@@ -1,6 +1,7 @@
 package choose
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -255,5 +256,54 @@ func TestListChoice(t *testing.T) {
 	none.Permit(0, 1, true) // the same candidate for both
 	if _, err := w.ChooseList(1, none, false, nil); err == nil || err.Error() != "position 1 has no candidate that is left" {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestListComplete: a baseline with holes becomes the first list, in the order of the candidates, that has its entries, whatever the
+// sets of the positions; where there is none, the error names a position that has no entry.
+func TestListComplete(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 3))
+	done, none := 0, 0
+	for round := range 600 {
+		n := 2 + r.IntN(5)
+		k := 1 + r.IntN(min(n, 4))
+		shape := shapes(r, n, k, round%4)
+		c, err := newCounter(n, shape)
+		if err != nil {
+			continue
+		}
+		rows := make([]int, k)
+		for p := range rows {
+			if i := r.IntN(n); r.IntN(2) > 0 && shape.Permits(i, p) && !slices.Contains(rows[:p], i) {
+				rows[p] = i
+			} else {
+				rows[p] = -1
+			}
+		}
+		given := slices.Clone(rows)
+		var want []int
+		for _, list := range lists(n, shape) {
+			same := true
+			for p, i := range list {
+				same = same && (given[p] < 0 || given[p] == i)
+			}
+			if same && want == nil {
+				want = list
+			}
+		}
+		err = (&List{counter: c}).Complete(rows)
+		if want == nil {
+			var e *NoListError
+			if none++; !errors.As(err, &e) || given[e.Position] >= 0 {
+				t.Fatalf("%v of %d candidates at %d positions: %v, %v", given, n, k, rows, err)
+			}
+			continue
+		}
+		if done++; err != nil || !slices.Equal(rows, want) {
+			t.Fatalf("%v of %d candidates at %d positions: %v, %v, want %v", given, n, k, rows, err, want)
+		}
+	}
+	if done < 300 || none < 5 {
+		t.Errorf("%d baselines were completed, %d could not be", done, none)
 	}
 }

@@ -228,3 +228,33 @@ func (c *counter) uniform(source rng.Source) []int {
 	}
 	return rows
 }
+
+// complete is List.Complete. Only sets that overlap in part need to look ahead: where all candidates may stand everywhere there are as
+// many as positions, and apart from each other no position takes from another.
+func (c *counter) complete(rows []int) error {
+	var used []int
+	open := 0
+	for l, i := range rows {
+		if i >= 0 {
+			used = append(used, i)
+		} else {
+			open |= 1 << l
+		}
+	}
+	for l := range rows {
+		if rows[l] >= 0 {
+			continue
+		}
+		open &^= 1 << l
+		for i := range c.n {
+			if c.shape.Permits(i, l) && !slices.Contains(used, i) && (!c.counted || c.count(open, append(used, i)) > 0) {
+				rows[l], used = i, append(used, i)
+				break
+			}
+		}
+		if rows[l] < 0 {
+			return &NoListError{l}
+		}
+	}
+	return nil
+}

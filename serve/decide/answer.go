@@ -58,8 +58,9 @@ type Density struct {
 
 // Would is a choice of the policy that was not played.
 type Would struct {
-	Action     string          `json:"action" doc:"name of the action"`
-	Propensity choose.Fraction `json:"propensity"`
+	Action     string          `json:"action,omitempty" doc:"name of the action; absent of a list"`
+	Propensity choose.Fraction `json:"propensity,omitzero"`
+	List       []ListEntry     `json:"list,omitempty" doc:"of a list, its entries"`
 }
 
 // Item is one answer of Batch: a decision or an error.
@@ -86,14 +87,30 @@ func (d *Decision) tellNumbers(r *eventlog.Decision) {
 	}
 }
 
-// Entries returns what an answer has of the list of a record, nil for one without a list.
+// wouldOf is what the policy would have played in place of the baseline of a record.
+func wouldOf(r *eventlog.Decision) *Would {
+	would := r.Would()
+	if would == nil {
+		return &Would{Action: r.WouldAction, Propensity: choose.Fraction{Num: r.WouldNum, Den: r.Den}}
+	}
+	out := &Would{List: Entries(would)}
+	for p, name := range r.List.Slots {
+		out.List[p].Slot = name
+	}
+	return out
+}
+
+// Entries returns what an answer has of the list of a record, nil for one without a list. Those of a baseline have probability 1.
 func Entries(r *eventlog.Decision) (out []ListEntry) {
 	l := r.List
 	if l == nil {
 		return nil
 	}
 	for p, id := range l.IDs {
-		e := ListEntry{Position: p, ID: id, Index: int(l.Index[p]), Propensity: choose.MarginalOf(l, p, uint64(r.Floor), eventlog.FloorUnit)}
+		e := ListEntry{Position: p, ID: id, Index: int(l.Index[p]), Propensity: choose.Fraction{Num: 1, Den: 1}}
+		if r.WouldList == nil {
+			e.Propensity = choose.MarginalOf(l, p, uint64(r.Floor), eventlog.FloorUnit)
+		}
 		if len(l.Slots) > 0 {
 			e.Slot = l.Slots[p]
 		}

@@ -51,7 +51,7 @@ func (r *Request) checkList(l *feature.Limits) error {
 	case len(r.Packed) > 0:
 		return refuse("packed", "", "does not go with a list: send actions")
 	case r.Baseline != nil:
-		return refuse("baseline", *r.Baseline, "does not go with a list yet: lists are played online or frozen")
+		return refuse("baseline", *r.Baseline, "does not go with a list: slots have a baseline each, slots[i].baseline")
 	}
 	if r.Choose != nil {
 		return most("choose", *r.Choose)
@@ -64,7 +64,7 @@ func (r *Request) checkList(l *feature.Limits) error {
 	for s := range r.Slots {
 		x := &r.Slots[s]
 		field := fmt.Sprintf("slots[%d]", s)
-		if err := model.CheckText(field+".id", x.ID); err != nil {
+		if err := cmp.Or(model.CheckText(field+".id", x.ID), model.CheckText(field+".baseline", x.Baseline)); err != nil {
 			return fault.Refused(err)
 		}
 		name := x.name(s)

@@ -102,6 +102,10 @@ func (r *Request) appendList(b []byte) []byte {
 			b = append(b, 23)
 			text(id)
 		}
+		if s.Baseline != "" {
+			b = append(b, 24)
+			text(s.Baseline)
+		}
 	}
 	return b
 }

@@ -204,7 +204,7 @@ func (k *keys) again(use fold.KeyUse) (*Decision, error) {
 		out.Mode = model.Guarded
 	}
 	if baseline {
-		out.Would = &Would{r.WouldAction, choose.Fraction{Num: r.WouldNum, Den: r.Den}}
+		out.Would = wouldOf(r)
 	}
 	return out, nil
 }

@@ -55,14 +55,55 @@ func (r *Request) shape(o *choose.Offer) (*choose.Shape, error) {
 	return s, nil
 }
 
+// nameEntries fills in the names of the entries of a list, and their places in the request.
+func (r *Request) nameEntries(o *choose.Offer, l *eventlog.List) {
+	for p, row := range l.Rows {
+		at := o.Place(int(row))
+		id := o.IDs[at]
+		if r.own() {
+			at = slices.IndexFunc(r.Slots[p].Actions, func(a choose.Action) bool { return a.ID == id })
+		}
+		l.IDs, l.Index = append(l.IDs, id), append(l.Index, uint64(at))
+	}
+}
+
+// baseline returns the candidates that the caller plays, from the top.
+func (r *Request) baseline(o *choose.Offer, shape *choose.Shape, list *choose.List) ([]int, error) {
+	rows, at := make([]int, shape.K), map[int]int{}
+	for p := range rows {
+		if rows[p] = -1; p >= len(r.Slots) || r.Slots[p].Baseline == "" {
+			continue
+		}
+		field, id := fmt.Sprintf("slots[%d].baseline", p), r.Slots[p].Baseline
+		for i := 0; i < o.Count() && rows[p] < 0; i++ {
+			if o.IDs[o.Place(i)] == id && shape.Permits(i, p) {
+				rows[p] = i
+			}
+		}
+		if rows[p] < 0 {
+			return nil, fault.Refused(model.Invalid(field, id, "%q is no action that may stand in the slot", id))
+		}
+		if q, twice := at[rows[p]]; twice {
+			return nil, fault.Refused(model.Invalid(field, id, "%q is the baseline of slots[%d] too, and no action is played twice", id, q))
+		}
+		at[rows[p]] = p
+	}
+	if err := list.Complete(rows); err != nil {
+		var none *choose.NoListError
+		errors.As(err, &none)
+		return nil, fault.Refused(model.Invalid(fmt.Sprintf("slots[%d].baseline", none.Position), "",
+			"is missing, and the baselines of the other slots leave no action that may stand here"))
+	}
+	return rows, nil
+}
+
 // chooseList makes the decision of a list and its record, on the worker's version; nothing is written.
 func (d *Decider) chooseList(ctx context.Context, m Model, w *choose.Worker, r *Request) (c Chosen, err error) {
 	v, o := w.Version, &w.Offer
 	config := &v.Compiled.Config
 	mode := r.mode(config)
-	switch mode {
-	case model.Apprentice, model.Shadow, model.Guarded:
-		return c, fault.Refused(model.Invalid("mode", mode, "does not go with a list yet: lists are played online or frozen"))
+	if mode == model.Guarded {
+		return c, fault.Refused(model.Invalid("mode", mode, "does not go with a list yet: play lists online, frozen, apprentice or shadow"))
 	}
 	if err := v.Compiled.CheckLists(); err != nil {
 		return c, fault.Refused(err)
@@ -99,31 +140,35 @@ func (d *Decider) chooseList(ctx context.Context, m Model, w *choose.Worker, r *
 	if r.Explain { // before the counts of the candidates may go
 		c.Decision.Explain = w.ExplainList(list)
 	}
-	l := list.Record
+	l, rows, first := list.Record, list.Rows, list.Marginals[0]
+	var would *eventlog.List
+	if mode == model.Apprentice || mode == model.Shadow {
+		if rows, err = r.baseline(o, shape, list); err != nil {
+			return c, err
+		}
+		would, l = l, list.Counts(rows, full)
+		would.Votes, would.All, would.Allowed = nil, nil, nil
+		r.nameEntries(o, would)
+	}
 	if !full {
 		l.Votes, l.All, l.Allowed = nil, nil, nil
 	}
 	l.Whole = config.List.Whole()
-	for p, i := range list.Rows {
-		at := o.Place(i)
-		l.IDs = append(l.IDs, o.IDs[at])
-		if r.own() {
-			at = slices.IndexFunc(r.Slots[p].Actions, func(a choose.Action) bool { return a.ID == o.IDs[o.Place(i)] })
-		}
-		l.Index = append(l.Index, uint64(at))
-		if r.Slots != nil {
-			l.Slots = append(l.Slots, r.Slots[p].name(p))
-		}
+	r.nameEntries(o, l)
+	for p := range r.Slots {
+		l.Slots = append(l.Slots, r.Slots[p].name(p))
 	}
-	first := list.Marginals[0]
 	record := &eventlog.Decision{
 		Model: v.ID, BasisSeq: v.Seq, BasisDigest: v.Digest, Member: list.Member, Num: first.Num, Den: first.Den,
 		Mode: model.Modes[mode], Deferred: r.Deferred, Caller: r.Caller, Time: now.UnixNano(),
-		Deadline: opens + int64(config.Reward.Window), Action: l.IDs[0], Index: uint32(list.Rows[0]), Offered: uint32(o.Count()),
+		Deadline: opens + int64(config.Reward.Window), Action: l.IDs[0], Index: uint32(rows[0]), Offered: uint32(o.Count()),
 		Costs: slices.Clone(o.Costs()), Groups: list.Groups, Config: v.Number, Draw: nonce, List: l,
 		Floor: uint32(v.Compiled.FloorNum * (eventlog.FloorUnit / v.Compiled.FloorDen)),
 	}
-	record.Atoms = o.ListFeatures(list.Rows)
+	if would != nil {
+		record.WouldList, record.WouldAction, record.WouldNum, record.Num = would, would.IDs[0], first.Num, first.Den
+	}
+	record.Atoms = o.ListFeatures(rows)
 	if context := r.context(); len(context) > 0 {
 		record.Context = fold.Digest(context)
 	}
@@ -142,6 +187,9 @@ func (d *Decider) chooseList(ctx context.Context, m Model, w *choose.Worker, r *
 	}
 	c.Record = record
 	c.Decision = Decision{List: Entries(record), Mode: mode, BasisSeq: v.Seq, Durable: true, Explain: c.Decision.Explain}
+	if would != nil {
+		c.Decision.Would = wouldOf(record)
+	}
 	m.Observe(w, record)
 	c.Decision.Warnings = m.Warnings(record.Notes, v)
 	if r.Explain {

@@ -20,7 +20,10 @@ const roomForLaw = 6000
 // sizeOf returns about how many bytes the record of a decision takes.
 func sizeOf(r *eventlog.Decision) int {
 	n := len(r.Full) + 8*(len(r.X)+len(r.Costs)) + len(r.Atoms) + 4*len(r.Law) + 2*len(r.Groups) + 1024
-	if l := r.List; l != nil {
+	for _, l := range []*eventlog.List{r.List, r.WouldList} {
+		if l == nil {
+			continue
+		}
 		n += 3*len(l.Votes) + 10*len(l.All) + len(l.Allowed) + 100*l.K()
 		for p := range l.IDs {
 			n += len(l.IDs[p])
@@ -68,7 +71,7 @@ func record(w *choose.Worker, r *Request, c choose.Choice, now time.Time, opens 
 		if err != nil {
 			return Decision{}, nil, fault.Refused(err)
 		}
-		out.Would = &Would{o.IDs[o.Place(c.Index)], out.Propensity}
+		out.Would = &Would{Action: o.IDs[o.Place(c.Index)], Propensity: out.Propensity}
 		record.WouldAction, record.WouldNum = out.Would.Action, c.Num
 		c.Index, record.Num = played, c.Den
 		out.Propensity = choose.Fraction{Num: c.Den, Den: c.Den}

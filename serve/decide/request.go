@@ -38,7 +38,7 @@ type Request struct {
 	// OneReward refuses the decision where the rewards of the model have names: the caller sends one number.
 	OneReward bool
 	// Baseline is the caller's own choice, an index into the candidates as they were given; nil
-	// means 0. Only the modes Apprentice and Shadow look at it.
+	// means 0. Only the modes Apprentice and Shadow look at it. Those of a list are in Slots.
 	Baseline *int
 	// Mode overrides the model's when not empty.
 	Mode model.Mode
@@ -74,6 +74,9 @@ type Slot struct {
 	Actions []choose.Action `json:"actions,omitempty" doc:"the slot's own candidates: all slots have some, or none has"`
 	// Exclude lists ids that may not stand here.
 	Exclude []string `json:"exclude,omitempty" doc:"ids that may not stand here"`
+	// Baseline is the id of the caller's own choice for this position. Only the modes Apprentice and Shadow look at it; empty means the
+	// first candidate that may stand here and that no other position has.
+	Baseline string `json:"baseline,omitempty" doc:"id of the caller's own choice for this position, for apprentice and shadow; without it the first candidate that may stand here and that no other position has"`
 	// Features are refused: what positions differ in is learned of each.
 	Features json.RawMessage `json:"features,omitempty" doc:"not read yet, and refused: what positions differ in is learned of each"`
 }

@@ -123,7 +123,7 @@ func Slots(e *Decided) []logged.Slot {
 		s.Prefix, _ = r.PrefixProb(p + 1).Float64()
 		s.Marginal, _ = r.MarginalProb(p).Float64()
 		s.Propensity, last = s.Prefix/last, s.Prefix
-		if len(l.Votes) > 0 {
+		if len(l.Votes) > 0 && r.WouldList == nil {
 			for i := range n {
 				alike := uint64(1)
 				if len(r.Groups) > 0 {

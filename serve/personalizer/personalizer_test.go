@@ -288,10 +288,28 @@ func TestMultiSlot(t *testing.T) {
 	}
 	e.do("POST", prefix+"rank", `{"actions": [`+strings.Join(actions, ",")+`], "slots": [`+strings.Join(slots, ",")+`]}`).want(t, "eight that overlap", 400, `.excludedActions"`)
 
-	// A list has no baseline yet.
-	for _, mode := range []string{"Apprentice", "LoggingOnly"} {
+	// The modes with a baseline play that of each slot, and one of them learns from it.
+	for i, mode := range []string{"Apprentice", "LoggingOnly"} {
 		e.do("PUT", "/personalizer/v1.0/configurations/service", `{"rewardWaitTime":"PT10M","rewardAggregation":"earliest","learningMode":"`+mode+`"}`).want(t, mode, 200)
-		e.do("POST", prefix+"rank", strings.Replace(body, "call 1", "call 3", 1)).want(t, mode, 400, `"target":"slots"`, "the learning mode "+mode)
+		learned, made := must(s.GetModel(t.Context(), "shop")).Counts.Learned, decisions()
+		body := strings.Replace(body, "call 9", "as "+mode, 1)
+		a := rank(body)
+		if a.Slots[0].RewardActionID != "Red-Polo-Shirt-432" || a.Slots[1].RewardActionID != "XBox-Series X-117" {
+			t.Errorf("in the mode %s the slots got %v", mode, a.Slots)
+		}
+		if again := rank(body); !slices.Equal(again.Slots, a.Slots) {
+			t.Errorf("a repetition answers %v after %v", again, a)
+		}
+		e.do("POST", prefix+"events/as%20"+mode+"/reward", reward).want(t, "reward as "+mode, 204)
+		if c := must(s.GetModel(t.Context(), "shop")).Counts; c.Learned != learned+uint64(1-i) || c.Decisions != made+1 {
+			t.Errorf("in the mode %s the model counts %+v", mode, c)
+		}
+		for name, change := range map[string][3]string{
+			"no baseline": {`, "baselineAction": "XBox-Series X-117"`, "", "slots[1].baselineAction"},
+			"twice":       {`"baselineAction": "XBox-Series X-117"`, `"baselineAction": "Red-Polo-Shirt-432"`, "slots[1].baselineAction"},
+		} {
+			e.do("POST", prefix+"rank", strings.Replace(strings.Replace(body, "as ", "not ", 1), change[0], change[1], 1)).want(t, name, 400, `"target":"`+change[2])
+		}
 	}
 	whole := Config("whole")
 	whole.List.Reward = "list"

@@ -35,7 +35,7 @@ type slotBody struct {
 	ID              string            `json:"id" doc:"name of the slot"`
 	Features        []json.RawMessage `json:"features" required:"false" doc:"list of objects with the features of the slot: not read, because what slots differ in is learned of each"`
 	ExcludedActions []string          `json:"excludedActions" required:"false" doc:"names of actions that may not stand in the slot"`
-	BaselineAction  string            `json:"baselineAction" required:"false" doc:"name of the action that the application would show: checked, and not played"`
+	BaselineAction  string            `json:"baselineAction" required:"false" doc:"name of the action that the application would show: played in Apprentice and LoggingOnly, which need it; otherwise checked, and not played"`
 }
 
 type slotsAnswer struct {
@@ -79,11 +79,17 @@ func (a *slotCalls) rank(w http.ResponseWriter, r *http.Request, model string) e
 	switch {
 	case err != nil:
 		return err
-	case playsBaseline(m):
-		return refuse("slots", fmt.Sprintf("do not go with the learning mode %s: a list of slots has no baseline yet; set learningMode to Online, or rank for each slot",
-			theirs(learningModes, m.Config.Mode)))
+	case m.Config.Mode == string(serve.Guarded):
+		return refuse("slots", "do not go with a guarded model: rank for each slot")
 	case m.Config.List.Whole():
 		return refuse("slots", "do not go with a model whose lists have one reward (list.reward): make a model without it")
+	}
+	if playsBaseline(m) {
+		for i, s := range b.Slots {
+			if s.BaselineAction == "" {
+				return refuse(fmt.Sprintf("slots[%d].baselineAction", i), fmt.Sprintf("is missing: the learning mode %s plays it", theirs(learningModes, m.Config.Mode)))
+			}
+		}
 	}
 	req.Explain, req.Slots = false, b.slots()
 	d, err := x.decider.Decide(ctx, model, req)
@@ -110,7 +116,7 @@ func (b *slotsBody) slots() (out []serve.Slot) {
 		names[x.ID] = true
 	}
 	for _, s := range b.Slots {
-		slot := serve.Slot{ID: s.ID}
+		slot := serve.Slot{ID: s.ID, Baseline: s.BaselineAction}
 		for _, id := range s.ExcludedActions {
 			if names[id] && !slices.Contains(slot.Exclude, id) {
 				slot.Exclude = append(slot.Exclude, id)
@@ -127,10 +133,12 @@ func slotError(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	if slot, ok := strings.CutSuffix(e.Field, ".actions"); ok && strings.HasPrefix(slot, "slots[") {
-		c := *e
-		c.Field = slot + ".excludedActions"
-		return &c
+	for ours, theirs := range map[string]string{".actions": ".excludedActions", ".baseline": ".baselineAction"} {
+		if slot, ok := strings.CutSuffix(e.Field, ours); ok && strings.HasPrefix(slot, "slots[") {
+			c := *e
+			c.Field = slot + theirs
+			return &c
+		}
 	}
 	return err
 }
