@@ -264,7 +264,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 			r.Costs, r.Price, r.Expects, r.Play = []float64{.5, 0, 3e-5}, .25, .125, PlayStop
 			r.Baseline, r.Notes = 2, NoteType|NoteAlike
 			r.Group = GroupControl
-			r.List = nil // no list has a law of actions: TestRecordRoundTrip, TestFormatPage
+			r.List, r.WouldList = nil, nil // no list has a law of actions: TestRecordRoundTrip, TestFormatPage
 			r.Numbers = []Number{{"price", 9.5, 9.5, 9.5}, {"bid", .4, .25, .5}}
 		case *Reward:
 			r.X, r.Cost = nil, .25

@@ -192,12 +192,15 @@ func TestThreeNodes(t *testing.T) {
 			t.Error(err)
 		}
 		r, err := c.logs[i%3].Replicas(t.Context())
-		// Step-downs so close may end in an election, and a node hears of it a moment later.
+		// Step-downs so close may end in an election, which the node may win; and it hears of one a moment later.
 		for note := range await.Tries(t) {
 			if err == nil && r[0].Name != string(rune('a'+i%3)) && !c.nodes[i%3].Leads() {
 				break
 			}
 			note("node %d still leads: %+v, error %v", i%3, r, err)
+			if err := c.logs[i%3].HandOver(t.Context()); err != nil {
+				t.Error(err)
+			}
 			r, err = c.logs[i%3].Replicas(t.Context())
 		}
 	}
