@@ -50,9 +50,10 @@ func (s *script) entry(minute int, records ...eventlog.Record) {
 	}
 }
 
-func create(t *testing.T, id eventlog.ID, name, rule string, lo, hi float64) *eventlog.Control {
+func create(t *testing.T, id eventlog.ID, name, rule string, lo, hi float64, rewards ...model.NamedWeight) *eventlog.Control {
 	t.Helper()
 	c := model.Default(name)
+	c.Rewards = rewards
 	c.Dim, c.Sigma, c.Reward.Adapt = 1, 1, false
 	if err := c.Policy.DecodeSpec(spec.Raw{"kind": "ensemble", "m": int64(4)}, "policy"); err != nil {
 		t.Fatal(err)
@@ -238,5 +239,35 @@ func TestEnd(t *testing.T) {
 		}); err != nil || n != x.early || s.j.Early != x.early || s.j.Pending() != x.after {
 			t.Errorf("%s: %d decisions, early %d, pending %d, %v; want %d and %d", x.rule, n, s.j.Early, s.j.Pending(), err, x.early, x.after)
 		}
+	}
+}
+
+// TestEndWithNames: at the end of a log an event with several rewards is final by the rule first when each name has its value,
+// and not before; with its window closed it counts what came.
+func TestEndWithNames(t *testing.T) {
+	s := &script{t: t}
+	s.j = New(Options{Model: "shop", ID: id})
+	s.entry(0, create(t, 1, "shop", "first", 0, 10, model.NamedWeight{Name: "click", Weight: 1}, model.NamedWeight{Name: "revenue", Weight: .5}))
+	s.entry(1, decided(1, 1), decided(1, 1), decided(1, 1))
+	s.entry(2, &eventlog.Reward{Event: at(2, 0), Model: 1, Named: 3, Values: []float64{1, 8}},
+		&eventlog.Reward{Event: at(2, 1), Model: 1, Named: 1, Values: []float64{1}}, &eventlog.Reward{Event: at(2, 2), Model: 1, Named: 3, Values: []float64{0, 2}})
+	end := func() (got []string) {
+		t.Helper()
+		if err := s.j.End(func(d *Decided) error {
+			_, values := RewardColumns(d)
+			got = append(got, fmt.Sprintf("%d r=%g %g %g", d.Key.Index, d.Reward, *values[0], *values[1]))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	// The second one may still get a revenue: it ends the prefix.
+	if diff := cmp.Diff([]string{"0 r=5 1 8"}, end()); diff != "" {
+		t.Errorf("open: %s", diff)
+	}
+	s.entry(20, &eventlog.Expire{Event: at(2, 1), Count: 2, Model: 1, Time: int64(20 * time.Minute)})
+	if want := []string{"2.1 1/3 p=0.25 r=1 law=[]", "2.2 1/3 p=0.25 r=1 law=[]"}; !slices.Equal(s.got, want) {
+		t.Errorf("closed: %q, want %q", s.got, want)
 	}
 }
