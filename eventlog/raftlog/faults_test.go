@@ -288,7 +288,9 @@ func (h *history) takeOver(old *history, o storeOptions, applied uint64) error {
 		}
 	}
 	for id, x := range old.claims {
-		if h.places[id] == x.index {
+		// A link is of the whole log up to its entry. With another one the batch is at its place by chance: what came before it,
+		// and so its number, is not what was acknowledged.
+		if h.places[id] == x.index && h.committed[x.index-1].link == old.committed[x.index-1].link {
 			h.claims[id] = x
 		} else if x.index <= applied {
 			return fmt.Errorf("entry %d was acknowledged and applied before the recovery, and is gone", x.index)
