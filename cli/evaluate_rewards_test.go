@@ -81,7 +81,13 @@ func TestRewardsOfServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer edge.Close()
-	web := httptest.NewServer(edge)
+	var fetched atomic.Int32 // answers with decisions
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/models/news/decisions" {
+			fetched.Add(1)
+		}
+		edge.ServeHTTP(w, r)
+	}))
 	defer web.Close()
 	get := func(path, accept string) []byte {
 		t.Helper()
@@ -149,6 +155,22 @@ func TestRewardsOfServer(t *testing.T) {
 		run("--outcome click=MIN:MAX", 2, "evaluate", source, "--model", "news", "--target", "uniform", "--outcome", "click=0.5:0.6", "--json")
 	}
 	check(web.URL)
+	// Several rewards are of the same decisions, also of a server that goes on.
+	before := fetched.Load()
+	three := []string{"evaluate", web.URL, "--model", "news", "--target", "uniform", "--force", "--json", "--outcome", "click=0:1", "--outcome", "latency=0:1", "--outcome", "revenue=0:3"}
+	run("", 0, three...)
+	if got := fetched.Load() - before; got != 1 {
+		t.Errorf("three rewards fetch the decisions %d times, want once", got)
+	}
+	c.ID = "empty"
+	if _, err := s.CreateModel(ctx, c, ""); err != nil {
+		t.Fatal(err)
+	}
+	three[3] = "empty"
+	run(web.URL+": no decision of the model empty with a final reward", 2, three...)
+	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "troupe-evaluate-*")); err != nil || len(left) > 0 {
+		t.Errorf("files are left: %v %v", left, err)
+	}
 	check(save("served.jsonl", get("/v1/models/news/decisions", "application/x-ndjson")))
 	check(save("served.parquet", get("/v1/models/news/decisions", "application/vnd.apache.parquet")))
 	closed = true

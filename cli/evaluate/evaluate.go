@@ -76,6 +76,7 @@ type evaluation struct {
 	redrawn string        // file with draws of decisions anew, of --law marginal
 	fetched string        // file with the decisions of a server that runs
 	log     *joined.Ended // what that server says beside them
+	copied  *copied       // what several rewards have of that server, nil for one
 	notes   []string      // warnings that the source does not have
 	say     io.Writer
 }
@@ -563,10 +564,11 @@ func (e *evaluation) result(ctx context.Context, out io.Writer) (*ope.Result, er
 		return nil, err
 	}
 	defer func() {
-		for _, file := range []string{e.fetched, e.redrawn} {
-			if file != "" {
-				os.Remove(file)
-			}
+		if e.copied == nil && e.fetched != "" {
+			os.Remove(e.fetched)
+		}
+		if e.redrawn != "" {
+			os.Remove(e.redrawn)
 		}
 	}()
 	if err := e.givenLaw(); err != nil {

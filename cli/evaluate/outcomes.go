@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -105,12 +106,18 @@ func (e *evaluation) several(ctx context.Context, out io.Writer) error {
 	}
 	a := &Outcomes{Level: e.level, Each: 1 - (1-e.level)/float64(m)}
 	silent := 0
+	fetched := &copied{}
+	defer func() {
+		if fetched.file != "" {
+			os.Remove(fetched.file)
+		}
+	}()
 	for i, name := range names {
 		one := *e
-		one.in.Outcomes, one.level, one.guards, one.notes, one.fitted = e.in.Outcomes[i:i+1], a.Each, nil, nil, nil
+		one.in.Outcomes, one.level, one.guards, one.notes, one.fitted, one.copied = e.in.Outcomes[i:i+1], a.Each, nil, nil, nil, fetched
 		r, err := one.result(ctx, out)
 		if err != nil {
-			return e.ofServer(err)
+			return one.ofServer(err)
 		}
 		told := 0
 		for _, t := range r.Targets {

@@ -143,7 +143,13 @@ func (e *evaluation) modelAt(ctx context.Context, name string, seq uint64) (b []
 	return s.SaveModel(ctx, name, seq)
 }
 
-// fetch copies the decisions of a server that runs to a file, with what became of them.
+// copied is what was fetched of a server that runs: the same decisions for all of several rewards, also while it goes on.
+type copied struct {
+	file string
+	log  *joined.Ended
+}
+
+// fetch copies the decisions of a server that runs to a file, with what became of them. It takes those that are copied already.
 func (e *evaluation) fetch(ctx context.Context, o *ope.Options) error {
 	c, err := client.New(e.source, client.Options{Key: e.key})
 	if err != nil {
@@ -162,11 +168,18 @@ func (e *evaluation) fetch(ctx context.Context, o *ope.Options) error {
 	if !e.ranged() {
 		e.read.Rewards = nil // the log says it
 	}
+	if e.copied != nil && e.copied.file != "" {
+		e.fetched, e.log = e.copied.file, e.copied.log
+		return nil
+	}
 	f, err := os.CreateTemp("", fmt.Sprintf("troupe-evaluate-%d-*.jsonl", rand.Uint32()))
 	if err != nil {
 		return err
 	}
 	e.fetched = f.Name()
+	if e.copied != nil {
+		e.copied.file = e.fetched
+	}
 	defer f.Close()
 	w := &allButLast{w: bufio.NewWriterSize(f, 1<<20)}
 	p := source.NewProgress(e.say, "evaluate: entries read")
@@ -183,6 +196,9 @@ func (e *evaluation) fetch(ctx context.Context, o *ope.Options) error {
 			return term.Misuse(fmt.Errorf("%s: %w", e.source, err))
 		}
 		if p.Tick(int(next)); next > applied || next == from {
+			if e.copied != nil {
+				e.copied.log = e.log
+			}
 			return w.w.Flush()
 		}
 		from = next
