@@ -109,7 +109,7 @@ func (r Rewards) Unnamed(field string, value any) *Error {
 // check refuses names and weights that no reward could use.
 func (r Rewards) check(field string) error {
 	if len(r) == 0 || len(r) > MaxRewards {
-		return Invalid(field, len(r), "has %d names, expected 1 to %d", len(r), MaxRewards)
+		return Invalid(field, short(r), "has %d names, expected 1 to %d", len(r), MaxRewards)
 	}
 	some := false
 	for _, x := range r {

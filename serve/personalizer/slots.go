@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"troupe/serve"
 	"troupe/serve/api"
@@ -94,7 +93,7 @@ func (a *slotCalls) rank(w http.ResponseWriter, r *http.Request, model string) e
 	req.Explain, req.Slots = false, b.slots()
 	d, err := x.decider.Decide(ctx, model, req)
 	if err != nil {
-		return slotError(err)
+		return slotError(err, len(b.Slots))
 	}
 	out := slotsAnswer{EventID: b.EventID, Notes: d.Warnings}
 	if out.EventID == "" {
@@ -127,16 +126,20 @@ func (b *slotsBody) slots() (out []serve.Slot) {
 	return out
 }
 
-// slotError gives an error about the candidates of a slot the field of this API.
-func slotError(err error) error {
+// slotError gives an error about the candidates or the baseline of one of n slots the field of this API.
+func slotError(err error, n int) error {
 	var e *serve.Error
 	if !errors.As(err, &e) {
 		return err
 	}
-	for ours, theirs := range map[string]string{".actions": ".excludedActions", ".baseline": ".baselineAction"} {
-		if slot, ok := strings.CutSuffix(e.Field, ours); ok && strings.HasPrefix(slot, "slots[") {
-			c := *e
-			c.Field = slot + theirs
+	for i := range n {
+		c, at := *e, fmt.Sprintf("slots[%d].", i)
+		switch e.Field {
+		case at + "actions":
+			c.Field = at + "excludedActions"
+			return &c
+		case at + "baseline":
+			c.Field = at + "baselineAction"
 			return &c
 		}
 	}
