@@ -97,6 +97,45 @@ func (r *Request) baseline(o *choose.Offer, shape *choose.Shape, list *choose.Li
 	return rows, nil
 }
 
+// noList is the error of a list that could not be drawn.
+func (r *Request) noList(m Model, v *choose.Version, err error) error {
+	var count *choose.CountError
+	var none *choose.NoListError
+	var refused *model.Error
+	switch {
+	case errors.As(err, &count):
+		return fault.Refused(model.Invalid(fmt.Sprintf("slots[%d].actions", min(count.Position, len(r.Slots)-1)), "", "%s", count))
+	case errors.As(err, &none):
+		return fault.Refused(model.Invalid(fmt.Sprintf("slots[%d].actions", none.Position), "", "%s", none))
+	case errors.As(err, &refused):
+		return fault.Refused(err)
+	}
+	return m.Broken(v, err)
+}
+
+// played returns the list that is played, as the log has it, and its candidates: the one that was drawn, or the caller's baseline;
+// would is then the one that was drawn. full keeps the counts of all candidates.
+func (r *Request) played(o *choose.Offer, shape *choose.Shape, list *choose.List, mode model.Mode, full bool) (l, would *eventlog.List,
+	rows []int, err error) {
+	l, rows = list.Record, list.Rows
+	if mode == model.Apprentice || mode == model.Shadow {
+		if rows, err = r.baseline(o, shape, list); err != nil {
+			return nil, nil, nil, err
+		}
+		would, l = l, list.Counts(rows, full)
+		would.Votes, would.All, would.Allowed = nil, nil, nil
+		r.nameEntries(o, would)
+	}
+	if !full {
+		l.Votes, l.All, l.Allowed = nil, nil, nil
+	}
+	r.nameEntries(o, l)
+	for p := range r.Slots {
+		l.Slots = append(l.Slots, r.Slots[p].name(p))
+	}
+	return l, would, rows, nil
+}
+
 // chooseList makes the decision of a list and its record, on the worker's version; nothing is written.
 func (d *Decider) chooseList(ctx context.Context, m Model, w *choose.Worker, r *Request) (c Chosen, err error) {
 	v, o := w.Version, &w.Offer
@@ -124,40 +163,18 @@ func (d *Decider) chooseList(ctx context.Context, m Model, w *choose.Worker, r *
 	if err == nil && list == nil {
 		return c, fault.TooLate(ctx.Err())
 	}
-	var count *choose.CountError
-	var none *choose.NoListError
-	var refused *model.Error
-	switch {
-	case errors.As(err, &count):
-		return c, fault.Refused(model.Invalid(fmt.Sprintf("slots[%d].actions", min(count.Position, len(r.Slots)-1)), "", "%s", count))
-	case errors.As(err, &none):
-		return c, fault.Refused(model.Invalid(fmt.Sprintf("slots[%d].actions", none.Position), "", "%s", none))
-	case errors.As(err, &refused):
-		return c, fault.Refused(err)
-	case err != nil:
-		return c, m.Broken(v, err)
+	if err != nil {
+		return c, r.noList(m, v, err)
 	}
 	if r.Explain { // before the counts of the candidates may go
 		c.Decision.Explain = w.ExplainList(list)
 	}
-	l, rows, first := list.Record, list.Rows, list.Marginals[0]
-	var would *eventlog.List
-	if mode == model.Apprentice || mode == model.Shadow {
-		if rows, err = r.baseline(o, shape, list); err != nil {
-			return c, err
-		}
-		would, l = l, list.Counts(rows, full)
-		would.Votes, would.All, would.Allowed = nil, nil, nil
-		r.nameEntries(o, would)
-	}
-	if !full {
-		l.Votes, l.All, l.Allowed = nil, nil, nil
+	l, would, rows, err := r.played(o, shape, list, mode, full)
+	if err != nil {
+		return c, err
 	}
 	l.Whole = config.List.Whole()
-	r.nameEntries(o, l)
-	for p := range r.Slots {
-		l.Slots = append(l.Slots, r.Slots[p].name(p))
-	}
+	first := list.Marginals[0]
 	record := &eventlog.Decision{
 		Model: v.ID, BasisSeq: v.Seq, BasisDigest: v.Digest, Member: list.Member, Num: first.Num, Den: first.Den,
 		Mode: model.Modes[mode], Deferred: r.Deferred, Caller: r.Caller, Time: now.UnixNano(),
