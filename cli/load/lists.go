@@ -9,13 +9,13 @@ import (
 )
 
 // playLists plays a world of lists: the model over HTTP, and the table on the same world beside it.
-func (p *possibleServer) playLists(s *streamFlags, kind worlds.ListKind, seed uint64, line func(PossibleLine)) error {
+func playLists(m *served, s *streamFlags, kind worlds.ListKind, seed uint64, line func(PossibleLine)) error {
 	w := kind.New(seed)
 	var more map[string]any
 	if w.Whole {
 		more = map[string]any{"list": map[string]any{"reward": "list"}}
 	}
-	if err := p.create(s, more); err != nil {
+	if err := m.create(s, more); err != nil {
 		return err
 	}
 	at := marks(s.rounds)
@@ -24,7 +24,7 @@ func (p *possibleServer) playLists(s *streamFlags, kind worlds.ListKind, seed ui
 		return err
 	}
 	k := 0
-	return worlds.PlayLists(w, &listServer{server: p, world: w}, at, func(rounds int, share, recent float64) {
+	return worlds.PlayLists(w, &listServer{served: m, world: w}, at, func(rounds int, share, recent float64) {
 		line(PossibleLine{rounds, share, recent, table[k]})
 		k++
 	})
@@ -32,7 +32,7 @@ func (p *possibleServer) playLists(s *streamFlags, kind worlds.ListKind, seed ui
 
 // listServer is the model of a server as a worlds.ListPlayer.
 type listServer struct {
-	server *possibleServer
+	served *served
 	world  *worlds.ListWorld
 	event  string
 	done   int
@@ -57,7 +57,7 @@ func (p *listServer) Decide(d *worlds.ListDecision) ([]int, error) {
 			actions = actions[n:]
 		}
 	}
-	x, err := p.server.client.Decide(p.server.ctx, p.server.model, r)
+	x, err := p.served.client.Decide(p.served.ctx, p.served.model, r)
 	if err != nil {
 		return nil, err
 	}
@@ -75,11 +75,11 @@ func (p *listServer) Decide(d *worlds.ListDecision) ([]int, error) {
 // Reward implements worlds.ListPlayer.
 func (p *listServer) Reward(_ *worlds.ListDecision, list []int, y []float64) (err error) {
 	if p.world.Whole {
-		_, err = p.server.client.Reward(p.server.ctx, p.event, y[0])
+		_, err = p.served.client.Reward(p.served.ctx, p.event, y[0])
 	} else {
-		_, err = p.server.client.RewardList(p.server.ctx, p.event, y, len(list))
+		_, err = p.served.client.RewardList(p.served.ctx, p.event, y, len(list))
 	}
 	p.done++
-	p.server.show(p.done)
+	p.served.show(p.done)
 	return err
 }

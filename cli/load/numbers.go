@@ -8,12 +8,12 @@ import (
 )
 
 // playNumbers plays a world of numbers: the model over HTTP, and the bins beside it.
-func (p *possibleServer) playNumbers(s *streamFlags, kind worlds.NumberKind, seed uint64, line func(PossibleLine)) error {
+func playNumbers(m *served, s *streamFlags, kind worlds.NumberKind, seed uint64, line func(PossibleLine)) error {
 	w, err := kind.New(seed, s.rounds)
 	if err != nil {
 		return err
 	}
-	if err := p.create(s, nil); err != nil {
+	if err := m.create(s, nil); err != nil {
 		return err
 	}
 	request := requestOf(w)
@@ -24,7 +24,7 @@ func (p *possibleServer) playNumbers(s *streamFlags, kind worlds.NumberKind, see
 	k := 0
 	for t := range w.Contexts {
 		request.Context = json.RawMessage(w.Contexts[t].AppendJSON(nil))
-		d, err := p.client.Decide(p.ctx, p.model, request)
+		d, err := m.client.Decide(m.ctx, m.model, request)
 		if err != nil {
 			return err
 		}
@@ -32,10 +32,10 @@ func (p *possibleServer) playNumbers(s *streamFlags, kind worlds.NumberKind, see
 		for i := range a {
 			a[i] = d.Numbers[w.Numbers[i].Name]
 		}
-		if _, err := p.client.Reward(p.ctx, d.EventID, w.Reward(t, offer, a)); err != nil {
+		if _, err := m.client.Reward(m.ctx, d.EventID, w.Reward(t, offer, a)); err != nil {
 			return err
 		}
-		p.show(t + 1)
+		m.show(t + 1)
 		best, uniform := w.Possible(t)
 		sums[0], sums[1], sums[2] = sums[0]+w.Mean(t, offer, a), sums[1]+best, sums[2]+uniform
 		if t+1 == at[k] {

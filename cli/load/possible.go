@@ -5,13 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os/signal"
-	"strconv"
-	"syscall"
-	"time"
 
 	"troupe/cli/term"
-	"troupe/client"
 	"troupe/internal/worlds"
 )
 
@@ -40,21 +35,21 @@ type possible struct {
 	what      string // each decision plays
 	rival     string // name of the rival
 	rivalDoc  string
-	playWorld func(p *possibleServer, s *streamFlags, seed uint64, line func(PossibleLine)) error
+	playWorld func(m *served, s *streamFlags, seed uint64, line func(PossibleLine)) error
 }
 
 // possibleKind returns the kind of a stream of numbers or lists.
 func (s *streamFlags) possibleKind() (possible, bool) {
 	if k, err := worlds.NumberKindOf(s.kind); err == nil {
 		return possible{k.Doc, "numbers", "bins", "a table of ten bins that is told which contexts have the same means",
-			func(p *possibleServer, s *streamFlags, seed uint64, line func(PossibleLine)) error {
-				return p.playNumbers(s, k, seed, line)
+			func(m *served, s *streamFlags, seed uint64, line func(PossibleLine)) error {
+				return playNumbers(m, s, k, seed, line)
 			}}, true
 	}
 	if k, ok := worlds.ListKindOf(s.kind); ok {
 		return possible{k.Doc, "lists", "table", "a table that is told the segments, and decides each position by itself",
-			func(p *possibleServer, s *streamFlags, seed uint64, line func(PossibleLine)) error {
-				return p.playLists(s, k, seed, line)
+			func(m *served, s *streamFlags, seed uint64, line func(PossibleLine)) error {
+				return playLists(m, s, k, seed, line)
 			}}, true
 	}
 	return possible{}, false
@@ -62,87 +57,30 @@ func (s *streamFlags) possibleKind() (possible, bool) {
 
 // checkPossible refuses what does not go with numbers and lists.
 func (s *streamFlags) checkPossible(kind possible) error {
-	switch {
-	case s.rounds < 100 || s.rounds > maxRounds:
-		return fmt.Errorf("--rounds %d: expected 100 to %d", s.rounds, maxRounds)
-	case s.worlds < 1 || s.worlds > 1000:
-		return fmt.Errorf("--worlds %d: expected 1 to 1000", s.worlds)
-	case s.window < 0:
-		return fmt.Errorf("--window %v: expected a time above 0", s.window)
-	case s.client != "" && s.client != "now":
+	if s.client != "" && s.client != "now" {
 		return fmt.Errorf("--client %s: with the stream %s, whose decisions play %s, every reward comes at once: expected now, or no --client", s.client, s.kind, kind.what)
 	}
-	return nil
+	return s.checkSizes()
 }
 
-// loadPossible plays the worlds of a stream of numbers or lists, one after the other, each on a new model.
+// loadPossible plays a stream of numbers or lists.
 func loadPossible(ctx context.Context, out, progress io.Writer, f *flags, kind possible) error {
 	s := &f.stream
 	if err := s.checkPossible(kind); err != nil {
 		return term.Misuse(err)
 	}
-	c, err := f.one()
-	if err != nil {
-		return term.Misuse(err)
-	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	result := PossibleResult{Stream: s.kind, Rival: kind.rival}
-	begin := time.Now()
-	show, end := showProgress(progress, int64(s.worlds*s.rounds))
-	for w := range s.worlds {
-		p := possibleServer{ctx: ctx, client: c, model: f.model, show: func(i int) { show(int64(w*s.rounds + i)) }}
-		if s.worlds > 1 {
-			p.model += "-" + strconv.Itoa(w+1)
-		}
-		var lines []PossibleLine
-		err = kind.playWorld(&p, s, f.seed+uint64(w), func(l PossibleLine) { lines = append(lines, l) })
-		if err != nil && (s.worlds > 1 || len(lines) == 0) {
-			break // a world that was interrupted has a value only when it is the only one
-		}
-		result.Worlds = append(result.Worlds, lines)
-		if err == nil && w == s.worlds-1 {
-			err = c.Get(ctx, "/v1/models/"+p.model, &result.Model)
-		}
-	}
-	end()
-	result.Seconds = time.Since(begin).Seconds()
-	interrupted := ctx.Err() != nil && err != nil
-	if err != nil && !interrupted {
+	var lines []PossibleLine
+	end, err := f.playWorlds(ctx, progress, func(m *served, seed uint64) (bool, error) {
+		lines = nil
+		err := kind.playWorld(m, s, seed, func(l PossibleLine) { lines = append(lines, l) })
+		return len(lines) > 0, err
+	}, func() { result.Worlds = append(result.Worlds, lines) })
+	if err != nil {
 		return err
 	}
-	switch {
-	case f.json:
-		err = json.NewEncoder(out).Encode(result)
-	case len(result.Worlds) > 0:
-		kind.print(out, &result)
-		err = warnStream(out, result.Model)
-	}
-	if interrupted {
-		return term.Silently(term.Interrupted, context.Canceled)
-	}
-	return err
-}
-
-// possibleServer is the model of a server as a player of numbers or lists.
-type possibleServer struct {
-	ctx    context.Context
-	client *client.Client
-	model  string
-	show   func(done int)
-}
-
-// create makes the model of a world. more has further fields of its configuration.
-func (p *possibleServer) create(s *streamFlags, more map[string]any) error {
-	config := map[string]any{"id": p.model}
-	for k, v := range more {
-		config[k] = v
-	}
-	s.addWindow(config)
-	if err := p.client.CreateModel(p.ctx, config); err != nil {
-		return fmt.Errorf("making the model %s (a stream begins with a new one; choose another --model): %w", p.model, err)
-	}
-	return nil
+	result.Seconds, result.Model = end.seconds, end.model
+	return end.answer(out, f.json, result, len(result.Worlds), func() { kind.print(out, &result) })
 }
 
 // print prints the means over the worlds, and the worst world where there are several.

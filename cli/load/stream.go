@@ -130,7 +130,7 @@ func stream(ctx context.Context, out, progress io.Writer, f *flags) error {
 	}
 	result := StreamResult{Data: table.Name, Actions: len(table.Class.Levels)}
 	begin := time.Now()
-	p := server{ctx: ctx, client: c, model: f.model, show: func(int) {}}
+	p := server{at: &served{ctx: ctx, client: c, model: f.model, show: func(int) {}}}
 	if err := f.play(out, &p, sends, table, n, &result); err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (f *flags) play(out io.Writer, p *server, sends worlds.Client, t *dataset.T
 	}
 	for i := range n {
 		row := order[i]
-		d, err := p.client.Decide(p.ctx, f.model, client.DecideRequest{Context: f.row(t, row,
+		d, err := p.at.client.Decide(p.at.ctx, f.model, client.DecideRequest{Context: f.row(t, row,
 			key.Stream(rng.Offer).Round(uint64(i))), Actions: actions})
 		if err != nil {
 			return err

@@ -7,10 +7,7 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"os/signal"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"troupe/cli/term"
@@ -23,11 +20,7 @@ import (
 
 // server is the model of a server as a player of a world.
 type server struct {
-	ctx    context.Context
-	client *client.Client
-	model  string
-	show   func(done int)
-
+	at      *served
 	events  []string // ids of the decisions
 	refused int      // rewards that came too late
 }
@@ -44,18 +37,18 @@ func (p *server) Decide(c worlds.Object, actions []worlds.Action) (int, []float6
 			r.Actions[i].Features = json.RawMessage(actions[i].Features.AppendJSON(nil))
 		}
 	}
-	d, err := p.client.Decide(p.ctx, p.model, r)
+	d, err := p.at.client.Decide(p.at.ctx, p.at.model, r)
 	if err != nil {
 		return 0, nil, err
 	}
 	p.events = append(p.events, d.EventID)
-	p.show(len(p.events))
+	p.at.show(len(p.events))
 	return d.Action.Index, nil, nil
 }
 
 // Reward implements worlds.Player.
 func (p *server) Reward(decision int, y float64) error {
-	r, err := p.client.Reward(p.ctx, p.events[decision], y)
+	r, err := p.at.client.Reward(p.at.ctx, p.events[decision], y)
 	if r.Status == "late" {
 		p.refused++
 	}
@@ -149,17 +142,10 @@ func (s *streamFlags) worldKind() (worlds.Kind, error) {
 			kind = k
 		}
 	}
-	switch {
-	case kind.Name == "":
+	if kind.Name == "" {
 		return kind, fmt.Errorf("--stream %q: expected one of %s", s.kind, streamNames())
-	case s.rounds < 100 || s.rounds > maxRounds:
-		return kind, fmt.Errorf("--rounds %d: expected 100 to %d", s.rounds, maxRounds)
-	case s.worlds < 1 || s.worlds > 1000:
-		return kind, fmt.Errorf("--worlds %d: expected 1 to 1000", s.worlds)
-	case s.window < 0:
-		return kind, fmt.Errorf("--window %v: expected a time above 0", s.window)
 	}
-	return kind, nil
+	return kind, s.checkSizes()
 }
 
 // sender returns the client of --client, or otherwise of the stream itself.
@@ -179,7 +165,7 @@ func (s *streamFlags) sender(own string) (worlds.Client, error) {
 	return c, nil
 }
 
-// loadWorlds plays the worlds of a stream, one after the other, each on a new model.
+// loadWorlds plays a stream whose decisions are actions.
 func loadWorlds(ctx context.Context, out, progress io.Writer, f *flags) error {
 	s := &f.stream
 	kind, err := s.worldKind()
@@ -190,52 +176,24 @@ func loadWorlds(ctx context.Context, out, progress io.Writer, f *flags) error {
 	if err != nil {
 		return term.Misuse(err)
 	}
-	c, err := f.one()
-	if err != nil {
-		return term.Misuse(err)
-	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	result := WorldsResult{Stream: s.kind, Client: sends.Name, doc: kind.Doc, clientDoc: sends.Doc()}
-	begin := time.Now()
-	show, end := showProgress(progress, int64(s.worlds*s.rounds))
-	for w := range s.worlds {
-		p := server{ctx: ctx, client: c, model: f.model, show: func(i int) { show(int64(w*s.rounds + i)) }}
-		if s.worlds > 1 {
-			p.model += "-" + strconv.Itoa(w+1)
-		}
-		var lines []WorldLine
-		lines, err = f.playWorld(&p, kind, sends, f.seed+uint64(w))
-		if err != nil && (s.worlds > 1 || len(lines) == 0) {
-			break // a world that was interrupted has a value only when it is the only one
-		}
+	var lines []WorldLine
+	var p server
+	end, err := f.playWorlds(ctx, progress, func(m *served, seed uint64) (bool, error) {
+		p = server{at: m}
+		var err error
+		lines, err = f.playWorld(&p, kind, sends, seed)
+		return len(lines) > 0, err
+	}, func() {
 		result.Worlds = append(result.Worlds, lines)
 		result.Late += p.refused
 		p.warnRefused(progress)
-		if err == nil && w == s.worlds-1 {
-			err = c.Get(ctx, "/v1/models/"+p.model, &result.Model)
-		}
-	}
-	end()
-	result.Seconds = time.Since(begin).Seconds()
-	interrupted := ctx.Err() != nil && err != nil
-	if err != nil && !interrupted {
+	})
+	if err != nil {
 		return err
 	}
-	if f.json {
-		if err := json.NewEncoder(out).Encode(result); err != nil {
-			return err
-		}
-	} else if len(result.Worlds) > 0 {
-		printWorlds(out, &result)
-		if err := warnStream(out, result.Model); err != nil {
-			return err
-		}
-	}
-	if interrupted {
-		return term.Silently(term.Interrupted, context.Canceled)
-	}
-	return nil
+	result.Seconds, result.Model = end.seconds, end.model
+	return end.answer(out, f.json, result, len(result.Worlds), func() { printWorlds(out, &result) })
 }
 
 // one returns the client for one request after the other.
@@ -265,10 +223,8 @@ func (f *flags) playWorld(p *server, kind worlds.Kind, sends worlds.Client, seed
 	if err != nil {
 		return nil, err
 	}
-	config := map[string]any{"id": p.model}
-	f.stream.addWindow(config)
-	if err := p.client.CreateModel(p.ctx, config); err != nil {
-		return nil, fmt.Errorf("making the model %s (a stream begins with a new one; choose another --model): %w", p.model, err)
+	if err := p.at.create(&f.stream, nil); err != nil {
+		return nil, err
 	}
 	played, stopped := worlds.Play(w, sends, p)
 	table, err := worlds.Play(w, sends, worlds.NewTable(w, seed))
