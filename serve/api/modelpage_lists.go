@@ -107,7 +107,11 @@ func listsOf(h *modelHistory, t *terms) (p *listsPage, mean float64, known bool)
 			ends, earned = ends+1, earned+total
 		}
 	}
-	p = &listsPage{Text: fmt.Sprintf("%s lists were read; %s of them have all their rewards", grouped(uint64(len(h.lists))), grouped(uint64(ends)))}
+	read := "lists were read"
+	if len(h.lists) == 1 {
+		read = "list was read"
+	}
+	p = &listsPage{Text: fmt.Sprintf("%s %s; %s of them have all their rewards", grouped(uint64(len(h.lists))), read, grouped(uint64(ends)))}
 	if known = ends > 0; known {
 		mean = earned / float64(ends)
 		p.Text += fmt.Sprintf(", and earned %s each in the mean", short(mean))

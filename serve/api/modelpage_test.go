@@ -481,12 +481,12 @@ func TestListsPage(t *testing.T) {
 	}
 	e.do("POST", "/v1/events/"+id("news")+":reward", `{"position": 0, "value": 1, "shown": 2}`).want(t, "one of two", 200)
 	e.do("GET", "/models/news", "").want(t, "page", 200, "<h1>news earns 1.125 a list.</h1>", "5 lists were read; 4 of them have all their rewards, and earned 1.125 each in the mean.",
-		`<th scope="row" class="name">0</th><td>5</td><td>5</td><td>1</td>`, `<th scope="row" class="name">1</th><td>5</td><td>4</td><td>0</td>`,
-		`<th scope="row" class="name">2</th><td>4</td><td>4</td><td>0.125</td>`, "5 lists of this model", "This model plays lists.", "Those of lists are in the export of the log.", "Those of lists are not shown here.")
+		`<th scope="row" class="name">0</th><td data-name="On the screen">5</td><td data-name="Final rewards">5</td><td data-name="Their mean">1</td>`, `<th scope="row" class="name">1</th><td data-name="On the screen">5</td><td data-name="Final rewards">4</td><td data-name="Their mean">0</td>`,
+		`<th scope="row" class="name">2</th><td data-name="On the screen">4</td><td data-name="Final rewards">4</td><td data-name="Their mean">0.125</td>`, "5 lists of this model", "This model plays lists.", "Those of lists are in the export of the log.", "Those of lists are not shown here.")
 	// A baseline is a list that the model did not choose.
 	e.do("POST", "/v1/models", `{"id": "own", "mode": "shadow"}`).want(t, "create", 201)
 	id("own")
-	e.do("GET", "/models/own", "").want(t, "page of a baseline", 200, "1 lists were read; 0 of them have all their rewards. In 1 of them the caller&#39;s own baseline was played.")
+	e.do("GET", "/models/own", "").want(t, "page of a baseline", 200, "1 list was read; 0 of them have all their rewards. In 1 of them the caller&#39;s own baseline was played.")
 	// What is learned of positions.
 	for i := range 12 {
 		e.do("POST", "/v1/events/"+id("news")+":reward", fmt.Sprintf(`{"values": [1, 0, %v]}`, float64(i%2))).want(t, "reward", 200)
@@ -511,9 +511,9 @@ func TestListsPage(t *testing.T) {
 			}
 		}
 	}
-	e.do("GET", "/models/news", "").want(t, "page", 200, `<th scope="col">Looked at</th><th scope="col">Below a reward</th>`, fmt.Sprintf("<td>%.2f (%.2f to %.2f)</td>", *at[2].Below, at[2].BelowInterval[0], at[2].BelowInterval[1]),
+	e.do("GET", "/models/news", "").want(t, "page", 200, `<th scope="col">Looked at</th><th scope="col">Below a reward</th>`, fmt.Sprintf(`<td data-name="Below a reward" class="line">%.2f (%.2f to %.2f)</td>`, *at[2].Below, at[2].BelowInterval[0], at[2].BelowInterval[1]),
 		"Nothing shows that positions want actions of their own")
 	e.do("POST", "/v1/models", `{"id": "shelf", "list": {"reward": "list"}}`).want(t, "create", 201)
 	e.do("POST", "/v1/events/"+id("shelf")+":reward", `{"value": 0.5}`).want(t, "reward", 200)
-	e.do("GET", "/models/shelf", "").want(t, "page", 200, "<h1>shelf earns 0.5 a list.</h1>", "A list has one reward here", `<th scope="row" class="name">2</th><td>1</td><td>0</td><td>–</td>`)
+	e.do("GET", "/models/shelf", "").want(t, "page", 200, "<h1>shelf earns 0.5 a list.</h1>", "A list has one reward here", `<th scope="row" class="name">2</th><td data-name="On the screen">1</td><td data-name="Final rewards">0</td><td data-name="Their mean">–</td>`)
 }
