@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"troupe/eventlog/raftlog"
+	"troupe/internal/await"
 	"troupe/timing"
 )
 
@@ -286,7 +287,8 @@ func (f *fleet) kill(p *proc) {
 
 func (f *fleet) leader() *proc {
 	f.t.Helper()
-	for {
+	for note := range await.Tries(f.t) {
+		note("no node says that it leads")
 		for _, p := range f.nodes {
 			f.tell(p, "leader")
 			var id uint64
@@ -297,8 +299,8 @@ func (f *fleet) leader() *proc {
 				return p
 			}
 		}
-		f.clock.Sleep(f.t.Context(), 20*time.Millisecond)
 	}
+	return nil
 }
 
 // silence waits until there were some answers after a moment, and returns the longest time without one since then.
