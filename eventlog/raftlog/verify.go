@@ -52,103 +52,130 @@ func Verify(dir string) (v Verified, err error) {
 	return v, nil
 }
 
+// promises are what the files of a shard beside its log say.
+type promises struct {
+	vote    []byte // nil: none
+	applied segment.Link
+	members members
+	end     segment.Acked
+}
+
 func verifyShard(o storeOptions, mark marker) (v VerifiedShard, err error) {
-	dir := o.group0()
-	bad := func(file, format string, a ...any) {
-		var d *segment.DamageError
-		errors.As(damage(file, format, a...), &d)
-		v.Damage = append(v.Damage, d.Damage)
+	p, err := v.promises(o)
+	if err != nil {
+		return v, err
 	}
-	le := binary.LittleEndian
-	// What the node has promised.
-	slot := func(name string, kind byte) ([]byte, error) {
-		_, value, err := readSlots(o.fs, dir, name, kind, o.group, 24)
-		var d *segment.DamageError
-		switch {
-		case errors.As(err, &d):
-			v.Damage = append(v.Damage, d.Damage)
-			return nil, nil
-		case err != nil:
-			return nil, err
+	if err := v.entries(o, &p); err != nil {
+		return v, err
+	}
+	v.agree(&p, mark)
+	return v, nil
+}
+
+// bad notes what does not hold.
+func (v *VerifiedShard) bad(file, format string, a ...any) {
+	var d *segment.DamageError
+	errors.As(damage(file, format, a...), &d)
+	v.Damage = append(v.Damage, d.Damage)
+}
+
+// damaged notes an error that is damage, and returns others.
+func (v *VerifiedShard) damaged(err error) error {
+	var d *segment.DamageError
+	if !errors.As(err, &d) {
+		return err
+	}
+	v.Damage = append(v.Damage, d.Damage)
+	return nil
+}
+
+// promises reads what the node has promised, and notes what cannot be read.
+func (v *VerifiedShard) promises(o storeOptions) (p promises, err error) {
+	dir := o.group0()
+	slot := func(name string, kind byte) (value []byte, err error) {
+		_, value, err = readSlots(o.fs, dir, name, kind, o.group, 24)
+		if err != nil {
+			return nil, v.damaged(err)
 		}
 		return value, nil
 	}
-	vote, err := slot(voteFile, 'V')
-	if err != nil {
-		return v, err
+	if p.vote, err = slot(voteFile, 'V'); err != nil {
+		return p, err
 	}
 	applied, err := slot(appliedFile, 'X')
 	if err != nil {
-		return v, err
+		return p, err
 	}
-	var appliedLink segment.Link
 	if applied != nil {
-		v.Applied, appliedLink = le.Uint64(applied), segment.Link(applied[8:24])
+		v.Applied, p.applied = binary.LittleEndian.Uint64(applied), segment.Link(applied[8:24])
 	}
 	mem, err := readMembers(o)
-	var d *segment.DamageError
 	switch {
-	case errors.As(err, &d):
-		v.Damage = append(v.Damage, d.Damage)
+	case err == nil:
+		v.Members, p.members = mem.book, mem
 	case errors.Is(err, os.ErrNotExist):
-		bad(membersFile, "is missing")
-	case err != nil:
-		return v, err
+		v.bad(membersFile, "is missing")
 	default:
-		v.Members = mem.book
+		if err := v.damaged(err); err != nil {
+			return p, err
+		}
 	}
 	ids, err := segment.ReadFile(o.fs, filepath.Join(dir, idsFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return v, err
+		return p, err
 	}
 	if _, ok := parseIDs(ids, o.group); !ok {
-		bad(idsFile, "it is not readable")
+		v.bad(idsFile, "it is not readable")
 	}
-	end, err := segment.ReadAcked(o.fs, dir, o.group)
-	if errors.As(err, &d) {
-		v.Damage = append(v.Damage, d.Damage)
-	} else if err != nil {
-		return v, err
+	if p.end, err = segment.ReadAcked(o.fs, dir, o.group); err != nil {
+		err = v.damaged(err)
 	}
-	// The entries.
-	e, err := segment.Walk(dir, o.group, segment.Visitor{
+	return p, err
+}
+
+// entries reads the log, and notes entries that are not those of the promises.
+func (v *VerifiedShard) entries(o storeOptions, p *promises) error {
+	e, err := segment.Walk(o.group0(), o.group, segment.Visitor{
 		Damage: func(d segment.Damage) { v.Damage = append(v.Damage, d) },
 		Record: func(_ string, _ int64, r segment.Record) error {
 			if r.Kind == segment.Batch {
 				v.Batches++
 			}
 			if r.Term < v.Term {
-				bad(".", "entry %d has term %d, the one before it term %d", r.Index, r.Term, v.Term)
+				v.bad(".", "entry %d has term %d, the one before it term %d", r.Index, r.Term, v.Term)
 			}
 			v.Term = max(v.Term, r.Term)
-			if r.Index == v.Applied && r.Link != appliedLink {
-				bad(appliedFile, "entry %d is not the one that was applied", r.Index)
+			if r.Index == v.Applied && r.Link != p.applied {
+				v.bad(appliedFile, "entry %d is not the one that was applied", r.Index)
 			}
-			if r.Index == end.Last && r.Link != end.Link {
-				bad(segment.AckedName, "entry %d is not the one that was acknowledged", r.Index)
+			if r.Index == p.end.Last && r.Link != p.end.Link {
+				v.bad(segment.AckedName, "entry %d is not the one that was acknowledged", r.Index)
 			}
 			return nil
 		},
 	})
-	if err != nil {
-		return v, err
-	}
 	v.First, v.Last, v.Torn = e.First, e.Last, e.Torn
+	return err
+}
+
+// agree notes promises that the log does not keep, and those of another node.
+func (v *VerifiedShard) agree(p *promises, mark marker) {
 	for _, x := range []struct {
 		file string
 		last uint64
-	}{{segment.AckedName, end.Last}, {appliedFile, v.Applied}, {membersFile, mem.index}} {
+	}{{segment.AckedName, p.end.Last}, {appliedFile, v.Applied}, {membersFile, p.members.index}} {
 		if x.last > v.Last {
-			bad(x.file, "it knows entry %d, the log ends at %d", x.last, v.Last)
+			v.bad(x.file, "it knows entry %d, the log ends at %d", x.last, v.Last)
 		}
 	}
-	if vote != nil {
-		if id := le.Uint64(vote); id != mark.id && id != mark.before {
-			bad(voteFile, "it is of node %d, the directory is of node %d", id, mark.id)
-		}
-		if term := le.Uint64(vote[8:]); term < v.Term {
-			bad(voteFile, "it knows term %d, the log has term %d", term, v.Term)
-		}
+	if p.vote == nil {
+		return
 	}
-	return v, nil
+	le := binary.LittleEndian
+	if id := le.Uint64(p.vote); id != mark.id && id != mark.before {
+		v.bad(voteFile, "it is of node %d, the directory is of node %d", id, mark.id)
+	}
+	if term := le.Uint64(p.vote[8:]); term < v.Term {
+		v.bad(voteFile, "it knows term %d, the log has term %d", term, v.Term)
+	}
 }
