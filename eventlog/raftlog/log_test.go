@@ -38,6 +38,23 @@ func (x *local) at(id uint64) *Log {
 	return x.nodes[id]
 }
 
+// cutOff takes nodes off the network.
+func (x *local) cutOff(ids ...uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, id := range ids {
+		x.cut[id] = true
+	}
+}
+
+// bring has a node on the network, also one that was cut off.
+func (x *local) bring(l *Log) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.nodes[l.opt.ID] = l
+	delete(x.cut, l.opt.ID)
+}
+
 func (x *local) Send(group uint16, m *pb.Message) {
 	to := x.at(m.GetTo())
 	if to == nil || x.at(m.GetFrom()) == nil {
@@ -99,9 +116,7 @@ func (c *cluster) open(t *testing.T, limit uint64, segment int64) *clusterLog {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x.mu.Lock()
-		x.nodes[id] = n
-		x.mu.Unlock()
+		x.bring(n)
 		l.all = append(l.all, n)
 	}
 	c.made = true
@@ -189,9 +204,7 @@ func TestJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.net.mu.Lock()
-	l.net.nodes[4] = joined
-	l.net.mu.Unlock()
+	l.net.bring(joined)
 	if err := l.Add(t.Context(), people(4)[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -226,9 +239,7 @@ func TestJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer joined.Close()
-	l.net.mu.Lock()
-	l.net.nodes[4] = joined
-	l.net.mu.Unlock()
+	l.net.bring(joined)
 	if got := contents(t, joined, 0, n/2+1, n+20); !slices.Equal(got, want) {
 		t.Fatal("the node that joined has another content after a restart")
 	}
@@ -258,9 +269,7 @@ func TestCommitter(t *testing.T) {
 	for range 2 {
 		cut := l.leader(t, 0).opt.ID
 		before := w.Stats().Batches
-		l.net.mu.Lock()
-		l.net.cut[cut] = true
-		l.net.mu.Unlock()
+		l.net.cutOff(cut)
 		if cut != l.opt.ID { // the others go on without it
 			for w.Stats().Batches < before+50 {
 				if !l.opt.Clock.Sleep(t.Context(), 10*time.Millisecond) {
@@ -270,9 +279,7 @@ func TestCommitter(t *testing.T) {
 		} else {
 			l.opt.Clock.Sleep(t.Context(), 2*time.Second)
 		}
-		l.net.mu.Lock()
-		delete(l.net.cut, cut)
-		l.net.mu.Unlock()
+		l.net.bring(l.all[cut-1])
 		for before = w.Stats().Batches; w.Stats().Batches < before+50; {
 			if !l.opt.Clock.Sleep(t.Context(), 10*time.Millisecond) {
 				t.Fatal("no batch is stored")

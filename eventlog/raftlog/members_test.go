@@ -171,9 +171,7 @@ func (x *town) open(o Options) *Log {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	x.net.mu.Lock()
-	x.net.nodes[l.opt.ID] = l
-	x.net.mu.Unlock()
+	x.net.bring(l)
 	x.logs[l.opt.ID] = l
 	return l
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -20,15 +21,14 @@ import (
 // liar is a network on which one node gives other bytes than it has.
 type liar struct {
 	*local
-	node uint64
-	lies int
+	node, lies atomic.Uint64
 }
 
 func (x *liar) Fetch(ctx context.Context, group uint16, node, first uint64, b []byte, at int64) error {
 	err := x.local.Fetch(ctx, group, node, first, b, at)
-	if node == x.node && len(b) > 0 {
+	if node == x.node.Load() && len(b) > 0 {
 		b[len(b)/2] ^= 1
-		x.lies++
+		x.lies.Add(1)
 	}
 	return err
 }
@@ -102,10 +102,10 @@ func playCheck(t *testing.T) {
 	flip(t, segs[1]+".end", -1)
 	flip(t, segs[2]+".seg", 3) // its header
 	flip(t, segs[2]+".end", 20)
-	net.node = 1
+	net.node.Store(1)
 	done, err := l.Check(t.Context(), idle)
-	if err != nil || len(done) != 3 || !done[0].Fetched || done[1].Fetched || !done[2].Fetched || done[2].Shard != 1 || net.lies == 0 {
-		t.Fatalf("mended %+v, %v, %d lies", done, err, net.lies)
+	if err != nil || len(done) != 3 || !done[0].Fetched || done[1].Fetched || !done[2].Fetched || done[2].Shard != 1 || net.lies.Load() == 0 {
+		t.Fatalf("mended %+v, %v, %d lies", done, err, net.lies.Load())
 	}
 	for path, b := range want {
 		if got := must(os.ReadFile(path)); !bytes.Equal(got, b) {
@@ -116,7 +116,7 @@ func playCheck(t *testing.T) {
 		t.Error("another content")
 	}
 	flip(t, segs[0]+".seg", 300)
-	net.cut[1], net.cut[3] = true, true
+	net.cutOff(1, 3)
 	done, err = l.Check(t.Context(), idle)
 	var d *segment.DamageError
 	if len(done) > 0 || !errors.As(err, &d) || d.First != 1 || !errors.Is(err, errNotFetched) {
@@ -154,9 +154,9 @@ func playRepair(t *testing.T) {
 	if _, err := Open(o); !errors.As(err, new(*segment.DamageError)) {
 		t.Fatalf("opened with %v", err)
 	}
-	net.node = 1
+	net.node.Store(1)
 	done, err := Repair(t.Context(), o)
-	if err != nil || len(done) != 3 || net.lies == 0 {
+	if err != nil || len(done) != 3 || net.lies.Load() == 0 {
 		t.Fatalf("repaired %+v, %v", done, err)
 	}
 	l := x.open(o)
