@@ -82,8 +82,8 @@ func snapshotsOfThird(t *testing.T, c *trio) {
 		c.whole(i, n)
 	}
 	for i := range 2 {
-		// At least once: on a busy machine two nodes were seen to make theirs anew twice.
-		if care := c.nodes[i].Care(); care.Repairs == 0 || !strings.Contains(care.Damage, "snapshots/snap.") {
+		// Once; on a busy machine two nodes were seen to make theirs anew twice.
+		if care := c.nodes[i].Care(); care.Repairs < 1 || care.Repairs > 2 || !strings.Contains(care.Damage, "snapshots/snap.") {
 			t.Errorf("node %d: %+v", i, care)
 		}
 	}

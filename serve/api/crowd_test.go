@@ -85,7 +85,15 @@ func TestTenThousandIdle(t *testing.T) {
 		c.SetReadDeadline(time.Now().Add(await.Limit))
 		bufio.NewReader(c).ReadString('\n')
 	}
-	compare(t, alone, times(t, other, "http://"+address, 100))
+	with := times(t, other, "http://"+address, 100)
+	compare(t, alone, with)
+	// A busy machine delays some calls in both measurements: the caller is held up only where each hundred is slow.
+	slow := func(all []time.Duration) bool { return all[99] > 3*alone[99]+50*time.Millisecond }
+	for until := time.Now().Add(await.Limit / 2); slow(with); with = times(t, other, "http://"+address, 100) {
+		if time.Now().After(until) {
+			t.Fatalf("beside %d idle connections the slowest of 100 calls takes %v each time, %v alone", n, with[99], alone[99])
+		}
+	}
 	if open := e.connections.open.Load(); open > int64(e.opts.Connections)+8 {
 		t.Errorf("%d connections are open", open)
 	}

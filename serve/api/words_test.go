@@ -89,7 +89,8 @@ func TestBodiesOfTheWire(t *testing.T) {
 		o := Options{MaxBody: 1 << 20, Timeout: limit, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 		return newEdge(t, newFake("m"), o).serveOn(t)
 	}
-	short, patient := serves(300*time.Millisecond), serves(await.Limit)
+	const limit = 300 * time.Millisecond
+	short, patient := serves(limit), serves(await.Limit)
 	for _, path := range []string{"/v1/models/m:decide", "/v1/events/e:reward", "/v1/models", "/v1/models/m:createFrom"} {
 		for _, c := range []struct {
 			name, rest string
@@ -113,6 +114,7 @@ func TestBodiesOfTheWire(t *testing.T) {
 				if c.atOnce {
 					address = patient
 				}
+				begin := time.Now()
 				conn, err := net.Dial("tcp", address)
 				if err != nil {
 					t.Fatal(err)
@@ -127,6 +129,9 @@ func TestBodiesOfTheWire(t *testing.T) {
 				line := make([]byte, len("HTTP/1.1 200"))
 				if _, err := conn.Read(line); err != nil {
 					t.Fatal(err)
+				}
+				if took := time.Since(begin); !c.atOnce && took < limit {
+					t.Errorf("answered after %v, want the time that a body has, %v", took, limit)
 				}
 				if string(line) != fmt.Sprintf("HTTP/1.1 %d", c.status) {
 					t.Errorf("%s, want %d", line, c.status)

@@ -379,6 +379,10 @@ func TestHang(t *testing.T) {
 		t.Errorf("%d messages arrive after the hang, want the new one alone", n)
 	}
 	t.Logf("noticed after %v, connected again after %v", noticed, again) // 1 s and .2 s on a quiet machine
+	// Without pings the system would notice after minutes.
+	if noticed > 30*time.Second {
+		t.Errorf("the hang was noticed after %v", noticed)
+	}
 }
 
 // TestRevoked: a certificate that Check refuses later loses its connections, and does not get new ones.
