@@ -48,15 +48,6 @@ type Log interface {
 	Info(ctx context.Context, shard uint16) (Info, error)
 }
 
-// StoresOnce is an optional ability of a Log: no batch is in it twice, under any id. Readers of a part of it then need not look for
-// a first copy before that part.
-type StoresOnce interface {
-	Log
-	StoresOnce()
-}
-
-var _ StoresOnce = (*Disk)(nil)
-
 // Errors that say a batch is not in the log and never will be.
 var (
 	// ErrFull: the shard has reached its limit, or the disk its reserve. It passes when there is

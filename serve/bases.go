@@ -28,17 +28,9 @@ type bases struct {
 	taken    eventlog.Base // at the start, from the store
 }
 
-// baseStore keeps the bases of the log of a cluster: eventlog.Stream does.
-type baseStore interface {
-	PutBase(ctx context.Context, b eventlog.Base, data []byte) error
-	Bases(ctx context.Context) ([]eventlog.Base, error)
-	GetBase(ctx context.Context, b eventlog.Base) ([]byte, error)
-	DropBases(ctx context.Context, before uint64) error
-}
-
 // store returns the store.
-func (k *bases) store() (baseStore, error) {
-	if l, ok := k.log.(baseStore); ok {
+func (k *bases) store() (eventlog.KeepsBases, error) {
+	if l, ok := k.log.(eventlog.KeepsBases); ok {
 		return l, nil
 	}
 	return nil, errors.New("serve: a log is not trimmed without a store for its bases")
@@ -242,7 +234,7 @@ func (k *bases) take(ctx context.Context, first uint64) error {
 }
 
 // verified reads a base whose SHA-256 is in the trim record that it names, or that came with the log.
-func (k *bases) verified(ctx context.Context, store baseStore, b eventlog.Base) ([]byte, error) {
+func (k *bases) verified(ctx context.Context, store eventlog.KeepsBases, b eventlog.Base) ([]byte, error) {
 	if k.cameWith(b) {
 		return store.GetBase(ctx, b)
 	}

@@ -201,9 +201,7 @@ func (s *member) nodeLoop() {
 			s.opt.Logger.Warn("no checkpoint was written", "error", err.Error())
 		}
 		took := n.passed() - at
-		if l, ok := s.log.(interface {
-			Replicas(context.Context) ([]eventlog.Replica, error)
-		}); ok {
+		if l, ok := s.log.(eventlog.Replicated); ok {
 			ctx, cancel := context.WithTimeout(s.ctx, nodeLive)
 			if r, err := l.Replicas(ctx); err == nil {
 				n.mu.Lock()
@@ -317,7 +315,7 @@ func (s *member) awaitStop(ctx context.Context, says func(why string)) (why stri
 
 // handOver lets another node lead.
 func (s *member) handOver(ctx context.Context) error {
-	if l, ok := s.log.(interface{ HandOver(context.Context) error }); ok {
+	if l, ok := s.log.(eventlog.HandsOver); ok {
 		return l.HandOver(ctx)
 	}
 	return nil
@@ -524,9 +522,7 @@ func (s *member) followNodes(names []string) error {
 // not wait for a group without a leader.
 func (s *member) groupsLoop() {
 	n := s.nodes
-	l, ok := s.log.(interface {
-		Behind(context.Context, []string) (map[string]string, error)
-	})
+	l, ok := s.log.(eventlog.Grouped)
 	if !ok {
 		return
 	}

@@ -37,6 +37,11 @@ func (l *ledLog) HandOver(context.Context) error {
 	return nil
 }
 
+var (
+	_ eventlog.Replicated = (*ledLog)(nil)
+	_ eventlog.HandsOver  = (*ledLog)(nil)
+)
+
 func (l *ledLog) lead(name string) { l.mu.Lock(); l.leader = name; l.mu.Unlock() }
 func (l *ledLog) moves() int       { l.mu.Lock(); defer l.mu.Unlock(); return l.moved }
 

@@ -50,7 +50,7 @@ func (s *writer) stopped() error {
 		return &Error{Code: Unavailable, Want: "read-only: " + err.Error(), Err: err}
 	}
 	var err error
-	if l, ok := s.log.(interface{ Err() error }); ok {
+	if l, ok := s.log.(eventlog.Stops); ok {
 		err = l.Err()
 	}
 	var down *eventlog.ReplicaDownError

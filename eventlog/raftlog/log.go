@@ -216,6 +216,8 @@ type Log struct {
 	broken atomic.Pointer[error]
 }
 
+var _ eventlog.Stops = (*Log)(nil)
+
 // shard is one group of raft: a core, and the goroutines around it. loop calls the core; save writes to the store.
 type shard struct {
 	log   *Log
