@@ -79,24 +79,24 @@ func (p *planningFlags) group() (logged.Control, error) {
 	return c, nil
 }
 
-// plannedControl plans for a model and its control group, from --actions, --floor and --rate: the model plays one action, and
+// planControl plans for a model and its control group, from --actions, --floor and --rate: the model plays one action, and
 // all of them with the floor.
-func (e *evaluation) plannedControl(out io.Writer) error {
-	o, err := e.options()
+func (g *flags) planControl(out io.Writer) error {
+	q, err := g.question("", "")
 	if err != nil {
 		return err
 	}
-	g, err := e.plan.group()
+	group, err := q.plan.group()
 	if err != nil {
 		return err
 	}
-	K, f := e.in.Actions, e.plan.floor
+	K, f := g.log.in.Actions, q.plan.floor
 	switch {
 	case K < 2 || K > 100_000:
 		return term.Misuse(fmt.Errorf("--actions %d: expected 2 to 100 000 actions", K))
 	case !(f >= 0 && f <= 1):
 		return term.Misuse(fmt.Errorf("--floor %v: expected a share from 0 to 1", f))
-	case len(e.targets) > 0:
+	case len(q.targets) > 0:
 		return term.Misuse(errors.New("--target and --control: the target of a plan with a control group is the model"))
 	}
 	law := make([]float64, K)
@@ -104,39 +104,39 @@ func (e *evaluation) plannedControl(out io.Writer) error {
 		law[a] = f / float64(K)
 	}
 	law[K-1] += 1 - f // not the first one, which a control may play
-	lo, hi := o.Rewards[0], o.Rewards[1]
+	lo, hi := q.options.Rewards[0], q.options.Rewards[1]
 	var p ope.ControlPlan
-	p.Add(&logged.Event{K: K, Law: law, Unit: e.in.Unit}, g, lo, hi)
-	a := &ControlPlanAnswer{Share: g.Share, Plays: "uniform", Units: e.in.Unit != "", Level: e.level, Rewards: ope.Pair{lo, hi}, Plans: []*ope.ControlPlanned{}}
-	if g.First {
+	p.Add(&logged.Event{K: K, Law: law, Unit: q.unit}, group, lo, hi)
+	a := &ControlPlanAnswer{Share: group.Share, Plays: "uniform", Units: q.unit != "", Level: q.options.Level, Rewards: ope.Pair{lo, hi}, Plans: []*ope.ControlPlanned{}}
+	if group.First {
 		a.Plays = "first"
 	}
-	wanted, err := e.plan.parse((hi - lo) * e.plan.rate)
+	wanted, err := q.plan.parse((hi - lo) * q.plan.rate)
 	if err != nil {
 		return err
 	}
 	for _, d := range wanted {
-		if lo+float64((hi-lo)*e.plan.rate)+d > hi {
-			if e.plan.differences == "" {
+		if lo+float64((hi-lo)*q.plan.rate)+d > hi {
+			if q.plan.differences == "" {
 				break
 			}
 			return term.Misuse(fmt.Errorf("--difference %s: the model would earn %s a decision, expected at most %s", figures(d),
-				figures(lo+float64((hi-lo)*e.plan.rate)+d), figures(hi)))
+				figures(lo+float64((hi-lo)*q.plan.rate)+d), figures(hi)))
 		}
 		// The rate is what the control group earns, and both together are what is seen.
-		x, err := p.Plan(g.Share, d, lo+float64((hi-lo)*e.plan.rate)+float64((1-g.Share)*d), lo, hi, e.level)
+		x, err := p.Plan(group.Share, d, lo+float64((hi-lo)*q.plan.rate)+float64((1-group.Share)*d), lo, hi, q.options.Level)
 		if err != nil {
-			if e.plan.differences == "" && len(a.Plans) > 0 {
+			if q.plan.differences == "" && len(a.Plans) > 0 {
 				break
 			}
 			return term.Misuse(fmt.Errorf("--plan --control: %w", err))
 		}
 		a.Plans = append(a.Plans, x)
 	}
-	if e.json {
+	if g.output.json {
 		return writeJSON(out, a)
 	}
-	return a.print(out, lo+float64((hi-lo)*e.plan.rate))
+	return a.print(out, lo+float64((hi-lo)*q.plan.rate))
 }
 
 // ControlPlanAnswer is the object of evaluate --plan --control --json.

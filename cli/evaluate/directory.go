@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"troupe/cli/source"
@@ -17,24 +14,25 @@ import (
 	"troupe/eventlog"
 	"troupe/logged"
 	"troupe/ope"
-	"troupe/report"
 	"troupe/serve"
 	"troupe/serve/joined"
 	"troupe/spec"
 )
 
-// logReader is what an evaluation reads: a file, or the log of a server.
-type logReader interface {
-	ope.Source
-	Format() string
-	Skipped() map[string]int
-	Bad() (int, []string)
-	BadBy() map[string]int
-	Warnings() []string
-	Close() error
+// directory is the data directory of a stopped server.
+type directory struct {
+	dir     string
+	model   string // "": the only one
+	after   uint64 // only decisions behind this entry
+	learned []learnedPart
+	outcome string
+	rewards *[2]float64 // the range that the flags give, nil: that of what the model learns
+	flag    string      // the flag that gives it
+	early   bool        // also decisions whose rewards may still come: a plan looks at no rewards
+	redraws redrawFile
 }
 
-// directoryReader reads the log of a server.
+// directoryReader reads the log of a stopped server.
 type directoryReader struct {
 	j      *joined.Joiner
 	events chan *logged.Event
@@ -43,118 +41,125 @@ type directoryReader struct {
 	err    error // read after events is closed
 	sent   bool
 	reward [2]float64 // the range at the first event
+	after  uint64
 }
 
 var errStopped = errors.New("stopped")
 
-// openDirectory joins the event log of a data directory.
-func (e *evaluation) openDirectory() (*filtered, error) {
-	labels, err := serve.ReadLabels(e.source)
+// read joins the event log of the directory.
+func (d directory) read() (logReader, error) {
+	labels, err := serve.ReadLabels(d.dir)
 	if err != nil {
 		return nil, err
 	}
-	e.skipLearned(func(id eventlog.ID) bool {
+	d.after = behind(d.after, d.learned, func(id eventlog.ID) bool {
 		name, ok := labels.Names[id]
-		return ok && (e.in.Model == "" || name == e.in.Model)
+		return ok && (d.model == "" || name == d.model)
 	})
-	o := joined.Options{Model: e.in.Model, ID: labels.EventID, Base: serve.BaseOf(e.source), From: e.after, Outcome: e.read.Outcome}
-	return e.openLog(o, func(ctx context.Context, each func(eventlog.Delivery) error) error {
-		report, err := eventlog.Scan(source.Dir(e.source), source.Keys(e.source), each)
-		switch {
-		case err != nil:
-			var locked *eventlog.LockedError
-			if errors.As(err, &locked) {
-				err = fmt.Errorf("%w; the log of a server that runs is at its address: troupe evaluate "+
-					"http://HOST:PORT --model NAME", err)
-			}
-			return source.Error(err)
-		case !report.OK():
-			return source.Error(&eventlog.DamagedError{Report: report})
+	o := joined.Options{Model: d.model, ID: labels.EventID, Base: serve.BaseOf(d.dir), From: d.after, Outcome: d.outcome}
+	ctx, stop := context.WithCancel(context.Background())
+	r := &directoryReader{j: joined.New(o), events: make(chan *logged.Event, 256), stop: stop, after: d.after}
+	redraws, err := d.redraws.open()
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	go func() {
+		defer close(r.events)
+		defer redraws.close()
+		if err := d.join(ctx, r, redraws); !errors.Is(err, errStopped) {
+			r.err = err
 		}
-		return nil
-	})
+	}()
+	// The first event tells the range of rewards; it comes behind the record that made the model.
+	ev, ok := <-r.events
+	if !ok {
+		if r.err == nil {
+			r.err = term.Misuse(fmt.Errorf("%s: %s", d.dir, r.nothing(d.model, d.after)))
+		}
+		stop()
+		return nil, r.err
+	}
+	r.first = ev
+	return r, nil
 }
 
-// openLog joins the entries that scan gives.
-func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context,
-	each func(eventlog.Delivery) error) error) (*filtered, error) {
-	ctx, stop := context.WithCancel(context.Background())
-	d := &directoryReader{j: joined.New(o), events: make(chan *logged.Event, 256), stop: stop}
-	var redraws *redrawReader
-	if e.redrawn != "" {
-		var err error
-		if redraws, err = openRedraws(e.redrawn, e.redraws); err != nil {
-			stop()
-			return nil, err
-		}
-	}
+// join sends the decisions of the log to r, in order.
+func (d directory) join(ctx context.Context, r *directoryReader, redraws *redrawReader) error {
 	ending := false
 	emit := func(settled *joined.Decided) error {
-		ev, err := d.j.Event(settled)
-		if none := (*joined.NoOutcomeError)(nil); errors.As(err, &none) {
-			return term.Misuse(fmt.Errorf("--outcome %s: %w", none.Outcome, err))
-		}
+		ev, err := d.event(r.j, settled, redraws)
 		if err != nil || ev == nil {
 			return err
 		}
 		ev.Early = ending
-		if r := e.read.Rewards; e.ranged() && !(ev.Reward >= r[0] && ev.Reward <= r[1]) {
-			return term.Misuse(fmt.Errorf("entry %d, record %d: reward: %g, expected a reward in [%g, %g] "+
-				"(%s)", settled.Seq, settled.Key.Index, ev.Reward, r[0], r[1], e.rangeFlag()))
-		}
-		if redraws != nil {
-			if ev.Redraws, err = redraws.of(settled); err != nil {
-				return err
-			}
-		}
-		if !d.sent {
-			d.sent, d.reward = true, d.j.Range
+		if !r.sent {
+			r.sent, r.reward = true, r.j.Range
 		}
 		select {
-		case d.events <- ev:
+		case r.events <- ev:
 			return nil
 		case <-ctx.Done():
 			return errStopped
 		}
 	}
-	go func() {
-		defer close(d.events)
-		defer redraws.close()
-		err := scan(ctx, func(x eventlog.Delivery) error { return d.j.Apply(x, emit) })
-		if err == nil {
-			err = d.j.Gap()
-		}
-		if err == nil {
-			ending = true
-			err = d.j.End(emit)
-		}
-		if err == nil && e.plan.on {
-			err = openLaws(d.j, emit)
-		}
-		if f := d.j.Fold(); err == nil && f != nil { // the directory may have no snapshot that says whose log it is
-			for _, p := range e.learned {
-				if e.after < p.origin.Seq && slices.ContainsFunc(p.origin.Models,
-					func(id eventlog.ID) bool { return f.Model(id) != nil }) {
-					err = term.Misuse(fmt.Errorf("--target %s: it has learned entries up to %d of this log, and is "+
-						"not evaluated on them", p.target, p.origin.Seq))
-				}
+	err := d.scan(func(x eventlog.Delivery) error { return r.j.Apply(x, emit) })
+	if err == nil {
+		err = r.j.Gap()
+	}
+	if err == nil {
+		ending = true
+		err = r.j.End(emit)
+	}
+	if err == nil && d.early {
+		err = openLaws(r.j, emit)
+	}
+	if f := r.j.Fold(); err == nil && f != nil { // the directory may have no snapshot that says whose log it is
+		for _, p := range d.learned {
+			if d.after < p.origin.Seq && slices.ContainsFunc(p.origin.Models,
+				func(id eventlog.ID) bool { return f.Model(id) != nil }) {
+				err = term.Misuse(fmt.Errorf("--target %s: it has learned entries up to %d of this log, and is "+
+					"not evaluated on them", p.target, p.origin.Seq))
 			}
 		}
-		if !errors.Is(err, errStopped) {
-			d.err = err
-		}
-	}()
-	// The first event tells the range of rewards; it comes behind the record that made the model.
-	ev, ok := <-d.events
-	if !ok {
-		if d.err == nil {
-			d.err = term.Misuse(fmt.Errorf("%s: %s", e.source, d.nothing(e.in.Model, e.after)))
-		}
-		stop()
-		return nil, d.err
 	}
-	d.first = ev
-	return &filtered{r: d, from: e.began, until: e.until}, nil
+	return err
+}
+
+// event is a settled decision as an event, nil for one that is none.
+func (d directory) event(j *joined.Joiner, settled *joined.Decided, redraws *redrawReader) (*logged.Event, error) {
+	ev, err := j.Event(settled)
+	if none := (*joined.NoOutcomeError)(nil); errors.As(err, &none) {
+		return nil, term.Misuse(fmt.Errorf("--outcome %s: %w", none.Outcome, err))
+	}
+	if err != nil || ev == nil {
+		return nil, err
+	}
+	if r := d.rewards; r != nil && !(ev.Reward >= r[0] && ev.Reward <= r[1]) {
+		return nil, term.Misuse(fmt.Errorf("entry %d, record %d: reward: %g, expected a reward in [%g, %g] "+
+			"(%s)", settled.Seq, settled.Key.Index, ev.Reward, r[0], r[1], d.flag))
+	}
+	if redraws != nil {
+		ev.Redraws, err = redraws.of(settled)
+	}
+	return ev, err
+}
+
+// scan gives the entries of the log in order.
+func (d directory) scan(each func(eventlog.Delivery) error) error {
+	report, err := eventlog.Scan(source.Dir(d.dir), source.Keys(d.dir), each)
+	switch {
+	case err != nil:
+		var locked *eventlog.LockedError
+		if errors.As(err, &locked) {
+			err = fmt.Errorf("%w; the log of a server that runs is at its address: troupe evaluate "+
+				"http://HOST:PORT --model NAME", err)
+		}
+		return source.Error(err)
+	case !report.OK():
+		return source.Error(&eventlog.DamagedError{Report: report})
+	}
+	return nil
 }
 
 // openLaws emits the decisions whose rewards may still come: a plan looks at no rewards.
@@ -231,6 +236,21 @@ func (d *directoryReader) Read(e *logged.Event) error {
 
 func (d *directoryReader) Format() string { return "server" }
 
+// Arms: the actions of a server have ids.
+func (d *directoryReader) Arms() []string { return nil }
+
+func (d *directoryReader) Model() string { return d.j.Model }
+
+func (d *directoryReader) After() uint64 { return d.after }
+
+func (d *directoryReader) Base() uint64 { return d.j.Base() }
+
+func (d *directoryReader) Range() ope.Pair { return d.reward }
+
+func (d *directoryReader) Ended() *joined.Ended { return d.j.Ended() }
+
+func (d *directoryReader) Notes() []string { return d.j.Notes }
+
 func (d *directoryReader) Skipped() map[string]int {
 	out := map[string]int{}
 	for k, n := range d.j.Skipped {
@@ -285,105 +305,4 @@ func (d *directoryReader) Close() error {
 	for range d.events {
 	}
 	return nil
-}
-
-// ended is what the log of a server says beside its decisions, nil for a file. It is whole when the log was read.
-func (e *evaluation) ended(f *filtered) *joined.Ended {
-	if d, ok := f.r.(*directoryReader); ok {
-		return d.j.Ended()
-	}
-	return e.log
-}
-
-// ranged reports whether the flags say the range of rewards: a server's is that of what its model learns.
-func (e *evaluation) ranged() bool { return e.in.Rewards != "" || e.read.Outcome != "" }
-
-// rangeFlag is the flag that says it.
-func (e *evaluation) rangeFlag() string {
-	if name := e.read.Outcome; name != "" {
-		return "--outcome " + name + "=MIN:MAX"
-	}
-	return "--rewards"
-}
-
-// serverRange takes the range of rewards of the model.
-func (e *evaluation) serverRange(f *filtered, o *ope.Options) {
-	reward := ope.Pair{}
-	if d, ok := f.r.(*directoryReader); ok {
-		reward = d.reward
-	} else if e.log != nil {
-		reward = e.log.Range
-	} else {
-		return
-	}
-	o.Adaptive = "yes"
-	if !e.ranged() {
-		o.Rewards = &reward
-	}
-}
-
-// serverDoubts takes sequences back that the server's log does not allow.
-func (e *evaluation) serverDoubts(f *filtered, r *ope.Result) {
-	l := e.ended(f)
-	if l == nil {
-		return
-	}
-	if d, ok := f.r.(*directoryReader); ok {
-		r.Log.Model = &d.j.Model
-	}
-	why := ""
-	switch {
-	case (l.Ranges > 1 || l.Widened) && !e.ranged():
-		why = "the range of rewards was changed while the log was written; --rewards min,max fixes one"
-	case l.Activation != "":
-		why = l.Activation
-	case r.Log.Units > 0 && e.trimmed(f) > 0:
-		why = fmt.Sprintf("units may have decided before entry %d, where the trimmed log begins, and their draws were known then",
-			e.trimmed(f))
-	case e.after > 0 && r.Log.Units > 0:
-		why = fmt.Sprintf("units may have decided before entry %d of the log already, and their draws were known then", e.after)
-	}
-	if !l.Declared && !l.Widened && !e.ranged() {
-		r.Warnings = append(r.Warnings, undeclared(r.Rewards))
-	}
-	if why == "" {
-		return
-	}
-	for _, t := range r.Targets {
-		r.Unsure(t, why)
-	}
-	r.Coin, r.Control = nil, nil // their intervals are sequences
-	r.Warnings = append(r.Warnings, "no sequence: "+why)
-}
-
-// trimmed is the entry of the base of a directory's log, 0 where it is whole.
-func (e *evaluation) trimmed(f *filtered) uint64 {
-	if d, ok := f.r.(*directoryReader); ok {
-		return d.j.Base()
-	}
-	return 0
-}
-
-// page writes the page.
-func (e *evaluation) page(r *ope.Result) (string, error) {
-	return report.BuildEvaluation(e.pageDir(r.Log.Model), r, e.pageMeta())
-}
-
-// pageDir is where the page goes; its name says what was evaluated.
-func (e *evaluation) pageDir(model *string) string {
-	if e.out != "" {
-		return e.out
-	}
-	name := strings.Trim(strings.TrimSuffix(filepath.Base(e.source), filepath.Ext(e.source)), "*?-")
-	if e.source == "-" || name == "" {
-		name = "log"
-	}
-	if model != nil {
-		name = *model
-	}
-	return filepath.Join("runs", "evaluate-"+name)
-}
-
-func (e *evaluation) pageMeta() report.EvaluateMeta {
-	return report.EvaluateMeta{When: time.Now().Format("2 January 2006"), Command: term.Line(os.Args[1:])}
 }

@@ -83,36 +83,36 @@ func (k *knobFlags) parse() (c knobColumns, err error) {
 }
 
 // knobs evaluates targets on a log of continuous actions.
-func (e *evaluation) knobs(out io.Writer) error {
-	read, err := e.in.Options()
+func (g *flags) knobs(out io.Writer, source string) error {
+	read, err := g.log.in.Options()
 	if err != nil {
 		return err
 	}
-	o := ope.KnobOptions{Kernel: e.knob.kernel, Level: e.level, Names: e.targets, Rewards: (*ope.Pair)(read.Rewards)}
-	if e.knob.bandwidths != "" {
-		for part := range strings.SplitSeq(e.knob.bandwidths, ":") {
+	o := ope.KnobOptions{Kernel: g.knob.kernel, Level: g.estimate.level, Names: g.targets.names, Rewards: (*ope.Pair)(read.Rewards)}
+	if g.knob.bandwidths != "" {
+		for part := range strings.SplitSeq(g.knob.bandwidths, ":") {
 			h, err := strconv.ParseFloat(part, 64)
 			if err != nil {
-				return term.Misuse(fmt.Errorf("--bandwidth %s: %q is no number", e.knob.bandwidths, part))
+				return term.Misuse(fmt.Errorf("--bandwidth %s: %q is no number", g.knob.bandwidths, part))
 			}
 			o.Bandwidths = append(o.Bandwidths, h)
 		}
 	}
-	if len(e.targets) == 0 {
+	if len(g.targets.names) == 0 {
 		return term.Misuse(errors.New("--target is missing: a column with the number that the target would play, or " +
 			"a number"))
 	}
-	if e.by != "" {
-		if o.By, err = ope.ParseBy(e.by); err != nil {
+	if g.estimate.by != "" {
+		if o.By, err = ope.ParseBy(g.estimate.by); err != nil {
 			return term.Misuse(err)
 		}
 	}
-	f, err := os.Open(e.source)
+	f, err := os.Open(source)
 	if err != nil {
 		return term.Misuse(err)
 	}
 	defer f.Close()
-	t, err := e.knobSource(f, o.By)
+	t, err := g.knob.open(source, f, g.targets.names, o.By)
 	if err != nil {
 		return err
 	}
@@ -126,21 +126,21 @@ func (e *evaluation) knobs(out io.Writer) error {
 		return term.Misuse(t.at(err))
 	}
 	page := ""
-	if !e.json || e.out != "" {
-		if page, err = report.BuildKnobs(e.pageDir(nil), r, e.pageMeta()); err != nil {
+	if !g.output.json || g.output.dir != "" {
+		if page, err = report.BuildKnobs(g.output.pageDir(source, nil), r, pageMeta()); err != nil {
 			return err
 		}
 	}
-	if e.json {
+	if g.output.json {
 		w := json.NewEncoder(out)
 		w.SetIndent("", "  ")
 		return w.Encode(struct {
 			Source  string `json:"source"`
 			Pending int    `json:"pending,omitempty"` // decisions without a reward, which are left out
 			*ope.KnobResult
-		}{e.source, t.pending(), r})
+		}{source, t.pending(), r})
 	}
-	printKnobs(out, r, t.pending(), e.source, page)
+	printKnobs(out, r, t.pending(), source, page)
 	return nil
 }
 
@@ -161,11 +161,11 @@ type knobTable struct {
 // pending: a table has an empty cell refused.
 func (t *knobTable) pending() int { return 0 }
 
-// knobTable reads the header. A target is a column, or a number.
-func (e *evaluation) knobTable(b *bufio.Reader, columns knobColumns, by *ope.By) (*knobTable, error) {
+// openKnobTable reads the header. A target is a column, or a number.
+func openKnobTable(file string, b *bufio.Reader, columns knobColumns, targets []string, by *ope.By) (*knobTable, error) {
 	start, _ := b.Peek(1 << 12)
 	first, _, _ := bytes.Cut(start, []byte("\n"))
-	t := &knobTable{file: e.source, r: csv.NewReader(b)}
+	t := &knobTable{file: file, r: csv.NewReader(b)}
 	for _, separator := range []string{";", "\t"} {
 		if bytes.Count(first, []byte(separator)) > bytes.Count(first, []byte(string(t.r.Comma))) {
 			t.r.Comma = rune(separator[0])
@@ -173,14 +173,14 @@ func (e *evaluation) knobTable(b *bufio.Reader, columns knobColumns, by *ope.By)
 	}
 	var err error
 	if t.header, err = t.r.Read(); err != nil {
-		return nil, term.Misuse(fmt.Errorf("%s: expected a table with a header: %v", e.source, err))
+		return nil, term.Misuse(fmt.Errorf("%s: expected a table with a header: %v", file, err))
 	}
 	t.header, t.r.ReuseRecord = slices.Clone(t.header), true
 	find := func(what, name string) (int, error) {
 		if i := slices.Index(t.header, name); i >= 0 {
 			return i, nil
 		}
-		return 0, term.Misuse(fmt.Errorf("%s: %s: the table has no column %s%s", e.source, what, name,
+		return 0, term.Misuse(fmt.Errorf("%s: %s: the table has no column %s%s", file, what, name,
 			spec.Suggest(name, t.header)))
 	}
 	for _, c := range []struct {
@@ -203,8 +203,8 @@ func (e *evaluation) knobTable(b *bufio.Reader, columns knobColumns, by *ope.By)
 			}
 		}
 	}
-	for i, name := range e.targets {
-		if slices.Contains(e.targets[:i], name) {
+	for i, name := range targets {
+		if slices.Contains(targets[:i], name) {
 			return nil, term.Misuse(fmt.Errorf("--target %s: it is there twice", name))
 		}
 		at, v := slices.Index(t.header, name), 0.0

@@ -22,9 +22,9 @@ type knobSource interface {
 	pending() int // decisions that were left out because they have no reward yet
 }
 
-// knobSource recognises a table, JSON lines and Vowpal Wabbit's text with ca labels, by their first bytes.
-func (e *evaluation) knobSource(f io.Reader, by *ope.By) (knobSource, error) {
-	columns, err := e.knob.parse()
+// open recognises a table, JSON lines and Vowpal Wabbit's text with ca labels, by their first bytes.
+func (k *knobFlags) open(file string, f io.Reader, targets []string, by *ope.By) (knobSource, error) {
+	columns, err := k.parse()
 	if err != nil {
 		return nil, err
 	}
@@ -35,13 +35,13 @@ func (e *evaluation) knobSource(f io.Reader, by *ope.By) (knobSource, error) {
 	start, _ := b.Peek(3)
 	vw := string(start) == "ca "
 	if len(start) == 0 || start[0] != '{' && !vw {
-		return e.knobTable(b, columns, by)
+		return openKnobTable(file, b, columns, targets, by)
 	}
 	if by != nil {
 		return nil, term.Misuse(errors.New("--by: segments of numbers are cut by a column of a table"))
 	}
-	l := &knobLines{file: e.source, b: b, columns: columns, vw: vw}
-	for i, name := range e.targets {
+	l := &knobLines{file: file, b: b, columns: columns, vw: vw}
+	for i, name := range targets {
 		v, err := strconv.ParseFloat(name, 64)
 		if err != nil || v-v != 0 {
 			if vw {
@@ -51,7 +51,7 @@ func (e *evaluation) knobSource(f io.Reader, by *ope.By) (knobSource, error) {
 		} else {
 			l.keys = append(l.keys, "")
 		}
-		for _, other := range e.targets[:i] {
+		for _, other := range targets[:i] {
 			if other == name {
 				return nil, term.Misuse(fmt.Errorf("--target %s: it is there twice", name))
 			}

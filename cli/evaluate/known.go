@@ -3,7 +3,6 @@ package evaluate
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"troupe/cli/term"
 	"troupe/dataset"
@@ -28,17 +29,30 @@ var published = map[string]map[string]string{
 		"switch-dr": ".0347 ± .0186", "dros": ".0159 ± .0125"},
 }
 
-// known evaluates where the truth is known: --benchmark and --coverage.
-func (e *evaluation) known(ctx context.Context, out io.Writer, bench bool, args []string) error {
-	if bench && e.coverage {
+// knownFlags evaluate where the truth is known.
+type knownFlags struct {
+	benchmark string
+	coverage  bool
+}
+
+func (k *knownFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&k.benchmark, "benchmark", "",
+		"evaluate where the truth is known: a classification file as a logged bandit, or lists; without one, synthetic data")
+	f.Lookup("benchmark").NoOptDefVal = "synthetic"
+	f.BoolVar(&k.coverage, "coverage", false, "measure how often each interval covers the truth, in ten settings")
+}
+
+// truth evaluates where the truth is known: --benchmark and --coverage.
+func (g *flags) truth(ctx context.Context, out, progress io.Writer, bench bool, args []string) error {
+	if bench && g.known.coverage {
 		return term.Misuse(errors.New("--benchmark and --coverage: one at a time"))
 	}
-	if e.coverage {
-		return e.cover(ctx, out)
+	if g.known.coverage {
+		return g.cover(ctx, out, progress)
 	}
-	file := e.benchmark
+	file := g.known.benchmark
 	if file == "synthetic" && len(args) == 1 && args[0] == "lists" || file == "lists" {
-		return e.knownLists(ctx, out)
+		return g.knownLists(ctx, out)
 	}
 	if file == "synthetic" && len(args) == 1 { // --benchmark FILE: the flag may stand without a value
 		file, args = args[0], nil
@@ -47,18 +61,18 @@ func (e *evaluation) known(ctx context.Context, out io.Writer, bench bool, args 
 		return term.Misuse(fmt.Errorf("unexpected argument %q beside --benchmark", args[0]))
 	}
 	keys := []string{"ips", "snips", "cv", "dm", "dr", "sndr", "switch-dr", "dros", "sg-ips", "mrdr"}
-	if e.estimators != strings.Join(ope.Defaults, ",") {
+	if g.estimate.estimators != strings.Join(ope.Defaults, ",") {
 		var err error
-		if keys, err = estimatorKeys(e.estimators); err != nil {
+		if keys, err = estimatorKeys(g.estimate.estimators); err != nil {
 			return err
 		}
 	}
-	o := ope.Options{Estimators: keys, Q: e.q, Level: e.level, Seed: e.seed}
+	o := ope.Options{Estimators: keys, Q: g.estimate.q, Level: g.estimate.level, Seed: g.estimate.seed}
 	runs, title, theirs := 20, "obp's synthetic setting: 10 000 rounds, 30 actions, 5 features, logger softmax(−3μ)",
 		published["synthetic"]
-	world := func(run int) (*ope.Known, error) { return ope.Synthetic(10_000, 30, 5, -3, e.seed, run) }
+	world := func(run int) (*ope.Known, error) { return ope.Synthetic(10_000, 30, 5, -3, g.estimate.seed, run) }
 	if file != "synthetic" {
-		t, err := dataset.Read(file, dataset.Options{Gaps: e.in.Gaps})
+		t, err := dataset.Read(file, dataset.Options{Gaps: g.log.in.Gaps})
 		if err != nil {
 			return term.Misuse(err)
 		}
@@ -77,16 +91,18 @@ func (e *evaluation) known(ctx context.Context, out io.Writer, bench bool, args 
 		if digest(t) == digitsDigest {
 			theirs = published["digits"]
 		}
-		world = func(run int) (*ope.Known, error) { return ope.Classified(x, y, classes, 0.4, 0.9, e.seed, run) }
+		world = func(run int) (*ope.Known, error) {
+			return ope.Classified(x, y, classes, 0.4, 0.9, g.estimate.seed, run)
+		}
 	}
-	rows, err := ope.Benchmark(ctx, runs, e.workers, o, world)
+	rows, err := ope.Benchmark(ctx, runs, g.estimate.workers, o, world)
 	if ctx.Err() != nil {
 		return sim.ErrInterrupted
 	}
 	if err != nil {
 		return term.Misuse(err)
 	}
-	if e.json {
+	if g.output.json {
 		return writeJSON(out, map[string]any{"benchmark": title, "runs": runs, "errors": rows})
 	}
 	printErrors(out, rows, title, runs, theirs)
@@ -157,20 +173,13 @@ func digest(t *dataset.Table) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(rows, "\n"))))
 }
 
-func writeJSON(out io.Writer, v any) error {
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
-}
-
 // cover prints the coverage table.
-func (e *evaluation) cover(ctx context.Context, out io.Writer) error {
+func (g *flags) cover(ctx context.Context, out, progress io.Writer) error {
 	const runs = 2000
 	var rows []*ope.Covered
 	for _, s := range ope.Settings {
-		fmt.Fprintf(e.say, "troupe: coverage: %s, %s\n", s.Name, term.Many(runs, "run"))
-		c, err := ope.Coverage(ctx, s, runs, e.workers, e.seed)
+		fmt.Fprintf(progress, "troupe: coverage: %s, %s\n", s.Name, term.Many(runs, "run"))
+		c, err := ope.Coverage(ctx, s, runs, g.estimate.workers, g.estimate.seed)
 		if ctx.Err() != nil {
 			return sim.ErrInterrupted
 		}
@@ -178,7 +187,7 @@ func (e *evaluation) cover(ctx context.Context, out io.Writer) error {
 			return err
 		}
 		rows = append(rows, c)
-		if !e.json {
+		if !g.output.json {
 			fmt.Fprintf(out, "%s (n = %s), dr: sequence %.3f wide, normal %.3f\n", c.Setting, term.Grouped(int64(c.N)),
 				c.WidthSeq, c.WidthNormal)
 			for _, name := range ope.Intervals {
@@ -191,7 +200,7 @@ func (e *evaluation) cover(ctx context.Context, out io.Writer) error {
 			}
 		}
 	}
-	if e.json {
+	if g.output.json {
 		return writeJSON(out, map[string]any{"level": 0.95, "runs": runs, "intervals": slices.Clone(ope.Intervals),
 			"settings": rows})
 	}
@@ -202,15 +211,15 @@ func (e *evaluation) cover(ctx context.Context, out io.Writer) error {
 const listRuns, listEvents = 50, 1000
 
 // knownLists is --benchmark lists.
-func (e *evaluation) knownLists(ctx context.Context, out io.Writer) error {
-	rows, err := ope.ListBenchmark(ctx, listRuns, listEvents, e.workers, e.seed)
+func (g *flags) knownLists(ctx context.Context, out io.Writer) error {
+	rows, err := ope.ListBenchmark(ctx, listRuns, listEvents, g.estimate.workers, g.estimate.seed)
 	if ctx.Err() != nil {
 		return sim.ErrInterrupted
 	}
 	if err != nil {
 		return err
 	}
-	if e.json {
+	if g.output.json {
 		return writeJSON(out, map[string]any{"benchmark": "lists", "runs": listRuns, "lists": listEvents, "errors": rows})
 	}
 	fmt.Fprintf(out, "%d logs of %s lists of 3 of 6 items in each world, laws known; logger and target are drawn for each log\n", listRuns,

@@ -14,7 +14,6 @@ import (
 	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/logged"
-	"troupe/ope"
 	"troupe/serve"
 	"troupe/serve/joined"
 )
@@ -22,56 +21,71 @@ import (
 // further is how many draws beside --redraws the correction of dr-marginal takes.
 const further = 16
 
-// drawable refuses --law marginal for logs without the states that decided.
-func (e *evaluation) drawable() error {
-	if e.law == "recorded" {
-		return nil
-	}
-	if info, err := os.Stat(e.source); err != nil || !info.IsDir() {
-		return term.Misuse(fmt.Errorf("--law marginal: %s: it draws decisions anew in the states that decided, so "+
-			"the log must be the data directory of a server that is stopped", e.source))
-	}
-	return nil
+// redrawFile has draws of the decisions of a log anew, in their order. The zero value is none.
+type redrawFile struct {
+	name  string
+	first int // draws of each decision
 }
 
-// redraw draws the decisions of the log anew for --law marginal, into a file in their order.
-func (e *evaluation) redraw(ctx context.Context, o *ope.Options) (err error) {
-	if e.law == "recorded" {
-		return nil
+func (f redrawFile) remove() {
+	if f.name != "" {
+		os.Remove(f.name)
 	}
-	first, err := e.open() // refuses a log without events before anything is drawn
+}
+
+// open begins to read, nil where there is none.
+func (f redrawFile) open() (*redrawReader, error) {
+	if f.name == "" {
+		return nil, nil
+	}
+	return openRedraws(f.name, f.first)
+}
+
+// with is the log with draws of its decisions anew.
+func (d directory) with(f redrawFile) directory {
+	d.redraws = f
+	return d
+}
+
+// redraw draws the decisions of a model anew for --law marginal, into a file in their order. The caller removes the file, also after an
+// error.
+func redraw(ctx context.Context, q *question, log decisions, name string, progress io.Writer) (out redrawFile, err error) {
+	first, err := log.read() // refuses a log without events before anything is drawn
 	if err != nil {
-		return err
+		return out, err
+	}
+	after := uint64(0)
+	if s, ok := first.(serverReader); ok {
+		after = s.After()
 	}
 	if err := first.Close(); err != nil {
-		return err
+		return out, err
 	}
-	s, err := lookAt(ctx, e.source)
+	s, err := lookAt(ctx, q.source)
 	if err != nil {
-		return err
+		return out, err
 	}
 	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
-	name := e.in.Model
 	if name == "" {
 		models, more, err := s.ListModels(ctx, "", 1)
 		switch {
 		case err != nil:
-			return err
+			return out, err
 		case more:
-			return term.Misuse(errors.New("--law marginal: --model NAME is missing: the log has several"))
+			return out, term.Misuse(errors.New("--law marginal: --model NAME is missing: the log has several"))
 		case len(models) == 1:
 			name = models[0].Name
 		}
 	}
 	f, err := os.CreateTemp("", fmt.Sprintf("troupe-redraws-%d-*", rand.Uint32()))
 	if err != nil {
-		return err
+		return out, err
 	}
-	e.redrawn = f.Name()
+	out = redrawFile{f.Name(), q.redraws}
 	defer f.Close()
 	w, b := bufio.NewWriterSize(f, 1<<20), []byte(nil)
-	err = s.Redraw(ctx, name, serve.RedrawOptions{First: e.redraws, Further: further, Seed: e.seed, From: e.after,
-		Workers: e.workers, Progress: e.remaining()},
+	err = s.Redraw(ctx, name, serve.RedrawOptions{First: q.redraws, Further: further, Seed: q.options.Seed, From: after,
+		Workers: q.options.Workers, Progress: remaining(progress, q.redraws)},
 		func(r *serve.Redrawn) error {
 			b = binary.AppendUvarint(b[:0], r.Seq)
 			b = binary.AppendUvarint(b, uint64(r.Key.Index))
@@ -87,17 +101,16 @@ func (e *evaluation) redraw(ctx context.Context, o *ope.Options) (err error) {
 		})
 	var shared *serve.NotFreshError
 	if errors.As(err, &shared) {
-		return term.Misuse(fmt.Errorf("--law marginal: %w", err))
+		return out, term.Misuse(fmt.Errorf("--law marginal: %w", err))
 	}
 	if err != nil {
-		return term.Misuse(fmt.Errorf("%s: %w", e.source, err))
+		return out, term.Misuse(fmt.Errorf("%s: %w", q.source, err))
 	}
-	o.Marginal = true
-	return w.Flush()
+	return out, w.Flush()
 }
 
-// remaining says every few seconds how much is drawn, and how long the rest takes.
-func (e *evaluation) remaining() func(done, of int) {
+// remaining returns a function that prints every few seconds how much is drawn, and how long the rest takes.
+func remaining(w io.Writer, times int) func(done, of int) {
 	var began, told time.Time
 	return func(done, of int) {
 		now := time.Now()
@@ -110,9 +123,9 @@ func (e *evaluation) remaining() func(done, of int) {
 		}
 		told = now
 		left := now.Sub(began) * time.Duration(of-done) / time.Duration(done)
-		fmt.Fprintf(e.say, "troupe: evaluate: %s of %s drawn anew %s times each, about %v left\n",
+		fmt.Fprintf(w, "troupe: evaluate: %s of %s drawn anew %s times each, about %v left\n",
 			term.Grouped(int64(done)),
-			term.Many(of, "decision"), term.Grouped(int64(e.redraws)), left.Round(time.Second))
+			term.Many(of, "decision"), term.Grouped(int64(times)), left.Round(time.Second))
 	}
 }
 

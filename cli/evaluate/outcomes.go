@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"troupe/cli/term"
 	"troupe/ope"
+	"troupe/report"
 	"troupe/spec"
 )
 
@@ -55,17 +56,14 @@ type guard struct {
 	percent bool
 }
 
-func (e *evaluation) parseGuards(names []string) (out []guard, _ error) {
-	for _, text := range e.guards {
+// parseGuards reads --guard, about the rewards of these names.
+func parseGuards(texts, names []string) (out []guard, _ error) {
+	for _, text := range texts {
 		name, bound, ok := strings.Cut(text, "=")
 		if !ok {
 			return nil, term.Misuse(fmt.Errorf("--guard %s: expected NAME=+5%% or NAME=-0.2", text))
 		}
-		known := false
-		for _, n := range names {
-			known = known || n == name
-		}
-		if !known {
+		if !slices.Contains(names, name) {
 			return nil, term.Misuse(fmt.Errorf("--guard %s: no --outcome %s%s", text, name, spec.Suggest(name, names)))
 		}
 		number, percent := strings.CutSuffix(bound, "%")
@@ -79,61 +77,36 @@ func (e *evaluation) parseGuards(names []string) (out []guard, _ error) {
 }
 
 // several evaluates each reward at a level that is shared among them, so that all intervals of all of them hold together.
-func (e *evaluation) several(ctx context.Context, out io.Writer) error {
-	m := len(e.in.Outcomes)
-	switch {
-	case m < 2:
-		return term.Misuse(errors.New("--guard: it is for several rewards, expected two --outcome at least"))
-	case e.plan.on:
-		return term.Misuse(errors.New("--plan: it is for one reward, expected one --outcome"))
-	}
-	var names []string
-	for _, x := range e.in.Outcomes {
-		name, _, _ := strings.Cut(x, "=")
-		for _, n := range names {
-			if n == name {
-				return term.Misuse(fmt.Errorf("--outcome %s twice", name))
-			}
-		}
-		names = append(names, name)
-	}
-	guards, err := e.parseGuards(names)
+func (g *flags) several(ctx context.Context, out, progress io.Writer, source, file string, copied *copied) error {
+	names, err := g.outcomes()
 	if err != nil {
 		return err
 	}
-	if !(e.level > 0 && e.level < 1) {
-		return term.Misuse(fmt.Errorf("--level %v: expected a number between 0 and 1", e.level))
+	guards, err := parseGuards(g.guards, names)
+	if err != nil {
+		return err
 	}
-	a := &Outcomes{Level: e.level, Each: 1 - (1-e.level)/float64(m)}
+	if level := g.estimate.level; !(level > 0 && level < 1) {
+		return term.Misuse(fmt.Errorf("--level %v: expected a number between 0 and 1", level))
+	}
+	a := &Outcomes{Level: g.estimate.level, Each: 1 - (1-g.estimate.level)/float64(len(names))}
 	silent := 0
-	fetched := &copied{}
-	defer func() {
-		if fetched.file != "" {
-			os.Remove(fetched.file)
-		}
-	}()
 	for i, name := range names {
-		one := *e
-		one.in.Outcomes, one.level, one.guards, one.notes, one.fitted, one.copied = e.in.Outcomes[i:i+1], a.Each, nil, nil, nil, fetched
-		r, err := one.result(ctx, out)
+		one := *g
+		one.log.in.Outcomes, one.estimate.level = g.log.in.Outcomes[i:i+1], a.Each
+		q, err := one.question(source, file)
 		if err != nil {
-			return one.ofServer(err)
+			return err
 		}
-		told := 0
-		for _, t := range r.Targets {
-			if !r.Silent(t) && t.Contradicted == nil {
-				told++
-			}
-			if !e.force {
-				r.Withhold(t)
-			}
+		r, err := evaluate(ctx, q, copied, progress)
+		if err != nil {
+			return err
 		}
-		if told == 0 {
+		if withhold(r, g.output.force) {
 			silent++
 		}
-		if !e.json || e.out != "" {
-			one.out = filepath.Join(e.pageDir(r.Log.Model), name)
-			if _, err := one.page(r); err != nil {
+		if !g.output.json || g.output.dir != "" {
+			if _, err := report.BuildEvaluation(filepath.Join(g.output.pageDir(source, r.Log.Model), name), r, pageMeta()); err != nil {
 				return err
 			}
 		}
@@ -142,15 +115,33 @@ func (e *evaluation) several(ctx context.Context, out io.Writer) error {
 	for t := range a.Outcomes[0].Result.Targets {
 		a.Targets = append(a.Targets, a.target(t, guards))
 	}
-	if e.json {
+	if g.output.json {
 		err = writeJSON(out, a)
 	} else {
-		e.printOutcomes(out, a)
+		a.print(out, source, g.output.pageDir(source, a.Outcomes[0].Result.Log.Model))
 	}
-	if err == nil && silent == m && !e.force {
-		return term.Silently(exitNoOverlap, errors.New("the log can tell about no target"))
+	if err == nil && silent == len(names) && !g.output.force {
+		return errSilent
 	}
 	return err
+}
+
+// outcomes are the names of the rewards, each once.
+func (g *flags) outcomes() (names []string, _ error) {
+	switch {
+	case len(g.log.in.Outcomes) < 2:
+		return nil, term.Misuse(errors.New("--guard: it is for several rewards, expected two --outcome at least"))
+	case g.plan.on:
+		return nil, term.Misuse(errors.New("--plan: it is for one reward, expected one --outcome"))
+	}
+	for _, x := range g.log.in.Outcomes {
+		name, _, _ := strings.Cut(x, "=")
+		if slices.Contains(names, name) {
+			return nil, term.Misuse(fmt.Errorf("--outcome %s twice", name))
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 // decides is the interval that a verdict is taken from: for this n where it was asked for, otherwise the one for every look. nil: none.
@@ -234,13 +225,13 @@ func (g guard) of(r *ope.Result, t int) Guard {
 	return out
 }
 
-// printOutcomes prints a row for each reward of each target.
-func (e *evaluation) printOutcomes(w io.Writer, a *Outcomes) {
+// print prints a row for each reward of each target. pages is the directory of the pages.
+func (a *Outcomes) print(w io.Writer, source, pages string) {
 	line := func(label, text string) {
 		fmt.Fprintf(w, "%s %s\n", term.PadRight(term.Shorten(label, 9), 9), term.Wrap(text, 10))
 	}
 	first := a.Outcomes[0].Result
-	line(strings.TrimSuffix(filepath.Base(e.source), filepath.Ext(e.source)), logLine(first))
+	line(strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)), logLine(first))
 	held := " at every look"
 	if first.Assumptions.AtEnd != "" {
 		held = " for this n"
@@ -270,14 +261,14 @@ func (e *evaluation) printOutcomes(w io.Writer, a *Outcomes) {
 		line("this n", first.Assumptions.AtEnd)
 	}
 	line(sureLabel(first), first.Assumptions.Sequence)
-	said := map[string]bool{}
+	printed := map[string]bool{}
 	for i := range a.Outcomes {
 		for _, s := range a.Outcomes[i].Result.Warnings {
-			if !said[s] {
-				said[s] = true
+			if !printed[s] {
+				printed[s] = true
 				line("warning", s)
 			}
 		}
 	}
-	line("report", filepath.Join(e.pageDir(first.Log.Model), "NAME", "evaluate.html")+" of each reward")
+	line("report", filepath.Join(pages, "NAME", "evaluate.html")+" of each reward")
 }

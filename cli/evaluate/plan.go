@@ -109,15 +109,15 @@ type PlanTarget struct {
 }
 
 // add plans for one target.
-func (e *evaluation) addPlan(a *PlanAnswer, name string, p *ope.Planner) error {
+func (a *PlanAnswer) add(f *planningFlags, name string, p *ope.Planner) error {
 	scale := a.Rewards[1] - a.Rewards[0]
 	t := PlanTarget{Name: name, Most: p.Most(), Plans: []*ope.Planned{}}
-	wanted, err := e.plan.parse(scale * e.plan.rate)
+	wanted, err := f.parse(scale * f.rate)
 	if err != nil {
 		return err
 	}
 	for _, x := range wanted {
-		if e.plan.differences == "" && x > t.Most && t.Most > 0 {
+		if f.differences == "" && x > t.Most && t.Most > 0 {
 			continue
 		}
 		planned, err := p.Plan(x)
@@ -138,27 +138,28 @@ func (e *evaluation) addPlan(a *PlanAnswer, name string, p *ope.Planner) error {
 	return nil
 }
 
-func (e *evaluation) planner(r ope.Pair) (*ope.Planner, error) {
-	p, err := ope.NewPlanner(ope.PlanOptions{Rate: e.plan.rate, Level: e.level, Chance: e.plan.chance, Rewards: r})
+// planner plans for rewards of this range.
+func (q *question) planner(r ope.Pair) (*ope.Planner, error) {
+	p, err := ope.NewPlanner(ope.PlanOptions{Rate: q.plan.rate, Level: q.options.Level, Chance: q.plan.chance, Rewards: r})
 	if err != nil {
 		return nil, term.Misuse(fmt.Errorf("--plan: %w", err))
 	}
 	return p, nil
 }
 
-// planned plans from --actions, --floor and --rate.
-func (e *evaluation) planned(_ context.Context, out io.Writer) error {
-	o, err := e.options()
+// planFloor plans from --actions, --floor and --rate.
+func (g *flags) planFloor(out io.Writer) error {
+	q, err := g.question("", "")
 	if err != nil {
 		return err
 	}
-	K, f := e.in.Actions, e.plan.floor
+	K, f := g.log.in.Actions, q.plan.floor
 	switch {
 	case K < 2 || K > 100_000:
 		return term.Misuse(fmt.Errorf("--actions %d: expected 2 to 100 000 actions; or a log is missing", K))
 	case !(f > 0 && f <= 1):
 		return term.Misuse(fmt.Errorf("--floor %v: expected a share above 0 and up to 1", f))
-	case len(e.targets) > 0:
+	case len(q.targets) > 0:
 		return term.Misuse(errors.New("--target needs a log: without one the target plays another action than the " +
 			"logger"))
 	}
@@ -168,41 +169,38 @@ func (e *evaluation) planned(_ context.Context, out io.Writer) error {
 	}
 	pb[0] += 1 - f
 	pe[1] = 1
-	p, err := e.planner(*o.Rewards)
+	p, err := q.planner(*q.options.Rewards)
 	if err != nil {
 		return err
 	}
 	p.Add(pb, pe)
-	a := &PlanAnswer{Rate: e.plan.rate, Level: e.level, Chance: e.plan.chance, Rewards: *o.Rewards,
+	a := &PlanAnswer{Rate: q.plan.rate, Level: q.options.Level, Chance: q.plan.chance, Rewards: *q.options.Rewards,
 		Warnings: []string{}}
-	if err := e.addPlan(a, "another action", p); err != nil {
+	if err := a.add(&q.plan, "another action", p); err != nil {
 		return err
 	}
 	a.Decisions = 0
-	return e.printPlan(out, a)
+	return a.print(out, g.output.json)
 }
 
 // planLog plans from the laws of a log.
-func (e *evaluation) planLog(ctx context.Context, out io.Writer, o *ope.Options, trained []*ope.PolicyTarget) error {
-	if e.read.SkipBad == "" {
-		e.read.SkipBad = "all" // an event whose reward is missing has its laws
+func planLog(ctx context.Context, q *question, copied *copied, progress io.Writer) (*PlanAnswer, error) {
+	o, err := openAndSelect(ctx, q, copied, progress)
+	if err != nil {
+		return nil, err
 	}
-	skip := 0
-	if e.split > 0 {
-		var err error
-		if skip, err = e.train(ctx, trained); err != nil {
-			return err
-		}
+	skip, err := o.selected.train(ctx, q, o.log, progress)
+	if err != nil {
+		return nil, inFile(err, q, o.log)
 	}
-	a := &PlanAnswer{Rate: e.plan.rate, Level: e.level, Chance: e.plan.chance, Warnings: []string{}}
-	for _, t := range o.Targets {
-		f, err := e.open()
+	a := &PlanAnswer{Rate: q.plan.rate, Level: q.options.Level, Chance: q.plan.chance, Warnings: []string{}}
+	for _, t := range o.selected.targets {
+		f, err := openPart(q, o.log, skip)
 		if err != nil {
-			return err
+			return nil, inFile(err, q, o.log)
 		}
-		f.skip = skip
-		e.serverRange(f, o)
-		p, err := e.planner(*o.Rewards)
+		rewards := *rewardRange(q, f.r)
+		p, err := q.planner(rewards)
 		if err == nil {
 			err = p.Read(f, t)
 		}
@@ -210,31 +208,29 @@ func (e *evaluation) planLog(ctx context.Context, out io.Writer, o *ope.Options,
 			err = closed
 		}
 		if err != nil {
-			return evaluationError(err)
+			return nil, inFile(ofData(err), q, o.log)
 		}
-		if a.Rewards = *o.Rewards; len(a.Targets) == 0 {
-			a.Warnings = append(a.Warnings, e.lawWarnings(f)...)
+		if a.Rewards = rewards; len(a.Targets) == 0 {
+			a.Warnings = append(a.Warnings, lawWarnings(f.r)...)
 		}
-		if err := e.addPlan(a, t.Name(), p); err != nil {
-			return err
+		if err := a.add(&q.plan, t.Name(), p); err != nil {
+			return nil, err
 		}
 	}
-	return e.printPlan(out, a)
+	return a, nil
 }
 
 // lawWarnings are the warnings of the log but those about rewards, which a plan does not look at.
-func (e *evaluation) lawWarnings(f *filtered) []string {
-	if d, ok := f.r.(*directoryReader); ok {
-		return d.j.Notes
+func lawWarnings(r logReader) []string {
+	if s, ok := r.(serverReader); ok {
+		return s.Notes()
 	}
-	if e.log != nil {
-		return e.log.Notes
-	}
-	return f.r.Warnings()
+	return r.Warnings()
 }
 
-func (e *evaluation) printPlan(out io.Writer, a *PlanAnswer) error {
-	if e.json {
+// print prints the plan, as text or as JSON.
+func (a *PlanAnswer) print(out io.Writer, json bool) error {
+	if json {
 		return writeJSON(out, a)
 	}
 	line := func(label, text string) {

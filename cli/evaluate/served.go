@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -35,14 +37,25 @@ func servedName(target string) (name string, seq uint64, ok bool) {
 	return target[:at], seq, err == nil && seq > 0
 }
 
-// overHTTP reports whether the log is that of a server that runs.
-func (e *evaluation) overHTTP() bool { return source.IsAddress(e.source) }
+// models are the targets of a question that are served models as they were, and what they say about the log: they are not compared on
+// decisions that they have learned from.
+type models struct {
+	served  map[string]*source.Served // by target
+	name    string                    // of the model whose decisions are evaluated: --model, or that of NAME@SEQ; "": it is not given
+	after   uint64                    // only decisions behind this entry
+	learned []learnedPart
+}
 
-// prepare loads the targets that are served models, which say what part of the log may be evaluated, and then the log
-// of a server that runs.
-func (e *evaluation) prepare(ctx context.Context, o *ope.Options) error {
-	e.served = map[string]*source.Served{}
-	for _, target := range e.targets {
+// learnedPart is what a target has learned of the log of a server.
+type learnedPart struct {
+	target string
+	origin fold.Origin
+}
+
+// readModels reads the targets that are served models.
+func readModels(ctx context.Context, q *question) (*models, error) {
+	m := &models{served: map[string]*source.Served{}, name: q.model}
+	for _, target := range q.targets {
 		name, seq, at := servedName(target)
 		if _, err := os.Stat(target); err == nil {
 			at = false
@@ -51,10 +64,10 @@ func (e *evaluation) prepare(ctx context.Context, o *ope.Options) error {
 		var err error
 		switch {
 		case at:
-			if e.in.Model == "" {
-				e.in.Model = name
+			if m.name == "" {
+				m.name = name
 			}
-			b, err = e.modelAt(ctx, name, seq)
+			b, err = modelAt(ctx, q, name, seq)
 		case source.IsSaved(target):
 			b, err = os.ReadFile(target)
 		default:
@@ -65,77 +78,69 @@ func (e *evaluation) prepare(ctx context.Context, o *ope.Options) error {
 			saved, err = fold.ReadSaved(b)
 		}
 		if err != nil {
-			return term.Misuse(fmt.Errorf("--target %s: %w", target, err))
+			return nil, term.Misuse(fmt.Errorf("--target %s: %w", target, err))
 		}
-		if e.learn != "no" {
-			return term.Misuse(fmt.Errorf("--learn %s: %s is a model as it was, and learns nothing", e.learn, target))
+		if q.learn != "no" {
+			return nil, term.Misuse(fmt.Errorf("--learn %s: %s is a model as it was, and learns nothing", q.learn, target))
 		}
 		label := target
 		if !at {
 			label = filepath.Base(target)
 		}
-		if e.served[target], err = source.NewServed(label, saved); err != nil {
-			return term.Misuse(fmt.Errorf("--target %s: %w", target, err))
+		if m.served[target], err = source.NewServed(label, saved); err != nil {
+			return nil, term.Misuse(fmt.Errorf("--target %s: %w", target, err))
 		}
-		if err := e.unlearned(target, seq, saved); err != nil {
-			return err
+		m.after = max(m.after, seq)
+		switch {
+		case saved.Origin.File != "" && !q.overHTTP():
+			if err := unlearned(q.source, target, saved); err != nil {
+				return nil, err
+			}
+		case len(saved.Origin.Models) > 0:
+			m.learned = append(m.learned, learnedPart{target, saved.Origin})
 		}
 	}
-	if e.overHTTP() {
-		return e.fetch(ctx, o)
-	}
-	return nil
+	return m, nil
 }
 
-// unlearned sees to it that a target is evaluated on events that it has not learned.
-func (e *evaluation) unlearned(target string, seq uint64, saved *fold.Saved) error {
-	if e.after = max(e.after, seq); saved.Origin.File != "" && !e.overHTTP() {
-		info, err := os.Stat(e.source)
-		if err != nil || info.IsDir() {
-			return err
-		}
-		digest, err := source.Digest(e.source)
-		if err == nil && digest == saved.Origin.File {
-			err = term.Misuse(fmt.Errorf("--target %s: it was trained on the events of %s; --target POLICY.toml "+
-				"--split 0.5 trains on one part and evaluates on the other", target, e.source))
-		}
+// unlearned refuses a target that was trained on the events of the file that is evaluated.
+func unlearned(log, target string, saved *fold.Saved) error {
+	info, err := os.Stat(log)
+	if err != nil || info.IsDir() {
 		return err
 	}
-	if len(saved.Origin.Models) > 0 {
-		e.learned = append(e.learned, learnedPart{target, saved.Origin})
+	digest, err := source.Digest(log)
+	if err == nil && digest == saved.Origin.File {
+		err = term.Misuse(fmt.Errorf("--target %s: it was trained on the events of %s; --target POLICY.toml "+
+			"--split 0.5 trains on one part and evaluates on the other", target, log))
 	}
-	return nil
+	return err
 }
 
-// learnedPart is what a target has learned of the log of a server.
-type learnedPart struct {
-	target string
-	origin fold.Origin
-}
-
-// skipLearned leaves out what the targets have learned of the log of these incarnations.
-func (e *evaluation) skipLearned(has func(eventlog.ID) bool) {
-	for _, p := range e.learned {
+// behind returns the entry behind which the targets have learned nothing of the log of the models that has reports.
+func behind(after uint64, learned []learnedPart, has func(eventlog.ID) bool) uint64 {
+	for _, p := range learned {
 		if slices.ContainsFunc(p.origin.Models, has) {
-			e.after = max(e.after, p.origin.Seq)
+			after = max(after, p.origin.Seq)
 		}
 	}
+	return after
 }
 
 // modelAt reads a model as it was after an entry.
-func (e *evaluation) modelAt(ctx context.Context, name string, seq uint64) (b []byte, err error) {
-	if e.overHTTP() {
-		c, err := client.New(e.source, client.Options{Key: e.key})
+func modelAt(ctx context.Context, q *question, name string, seq uint64) (b []byte, err error) {
+	if q.overHTTP() {
+		c, err := client.New(q.source, client.Options{Key: q.key})
 		if err != nil {
 			return nil, err
 		}
 		return c.SaveModel(ctx, name, seq)
 	}
-	if info, err := os.Stat(e.source); err != nil || !info.IsDir() {
+	if info, err := os.Stat(q.source); err != nil || !info.IsDir() {
 		return nil, errors.Join(err, errors.New("NAME@SEQ is a model of a server: the log must be its data "+
 			"directory, or its address"))
 	}
-	s, err := lookAt(ctx, e.source)
+	s, err := lookAt(ctx, q.source)
 	if err != nil {
 		return nil, err
 	}
@@ -143,65 +148,150 @@ func (e *evaluation) modelAt(ctx context.Context, name string, seq uint64) (b []
 	return s.SaveModel(ctx, name, seq)
 }
 
-// copied is what was fetched of a server that runs: the same decisions for all of several rewards, also while it goes on.
+// copied is what was copied of a running server: the same decisions for all of several rewards, also while it goes on.
 type copied struct {
-	file string
+	file string // "": nothing yet
 	log  *joined.Ended
 }
 
-// fetch copies the decisions of a server that runs to a file, with what became of them. It takes those that are copied already.
-func (e *evaluation) fetch(ctx context.Context, o *ope.Options) error {
-	c, err := client.New(e.source, client.Options{Key: e.key})
-	if err != nil {
-		return term.Misuse(err)
+// remove removes the file.
+func (c *copied) remove() {
+	if c.file != "" {
+		os.Remove(c.file)
 	}
-	if e.in.Model, err = source.ModelOf(ctx, c, e.source, e.in.Model); err != nil {
+}
+
+// serverCopy is a file with the decisions of a running server, and what the server says beside them.
+type serverCopy struct {
+	file    string
+	options logged.Options
+	log     *joined.Ended
+	source  string // address of the server
+	model   string
+	after   uint64
+}
+
+func (c serverCopy) read() (logReader, error) {
+	r, err := logged.Open(c.file, c.options)
+	if err != nil {
+		return nil, err
+	}
+	return &copyReader{r, c}, nil
+}
+
+// fault is an error of the file as one of the server.
+func (c serverCopy) fault(err error, fault *logged.Error) error {
+	fault.File = c.source
+	if !fault.Empty {
 		return err
 	}
-	var m struct {
+	where := "of " + orAny(c.model)
+	if c.after > 0 {
+		where += fmt.Sprintf(" after entry %d", c.after)
+	}
+	return term.Misuse(fmt.Errorf("%s: no decision %s with a final reward, or with a window that is over: there "+
+		"is nothing to evaluate yet%s", c.source, where, fault.Left))
+}
+
+// copyReader reads a copy of the log of a running server.
+type copyReader struct {
+	file *logged.Reader
+	copy serverCopy
+}
+
+func (r *copyReader) Read(e *logged.Event) error { return r.file.Read(e) }
+
+func (r *copyReader) Format() string { return "server" }
+
+func (r *copyReader) Arms() []string { return r.file.Arms() }
+
+func (r *copyReader) Skipped() map[string]int {
+	out := maps.Clone(r.file.Skipped())
+	if out == nil {
+		out = map[string]int{}
+	}
+	maps.Copy(out, r.copy.log.Skipped)
+	return out
+}
+
+func (r *copyReader) Bad() (int, []string) { return r.file.Bad() }
+
+func (r *copyReader) BadBy() map[string]int { return r.file.BadBy() }
+
+func (r *copyReader) Warnings() []string {
+	return append(endedWarnings(r.copy.log, r.file.Skipped()["pending"]), r.file.Warnings()...)
+}
+
+func (r *copyReader) Close() error { return r.file.Close() }
+
+func (r *copyReader) Model() string { return r.copy.model }
+
+func (r *copyReader) After() uint64 { return r.copy.after }
+
+func (r *copyReader) Base() uint64 { return 0 }
+
+func (r *copyReader) Range() ope.Pair { return r.copy.log.Range }
+
+func (r *copyReader) Ended() *joined.Ended { return r.copy.log }
+
+func (r *copyReader) Notes() []string { return r.copy.log.Notes }
+
+// copyServer copies the decisions of a running server to a file, with what became of them. It takes those that are copied already.
+func copyServer(ctx context.Context, q *question, m *models, copied *copied, progress io.Writer) (decisions, error) {
+	c, err := client.New(q.source, client.Options{Key: q.key})
+	if err != nil {
+		return nil, term.Misuse(err)
+	}
+	out := serverCopy{source: q.source, options: q.read}
+	if out.model, err = source.ModelOf(ctx, c, q.source, m.name); err != nil {
+		return nil, err
+	}
+	var x struct {
 		Incarnation eventlog.ID `json:"incarnation"`
 	}
-	if err := c.Get(ctx, "/v1/models/"+e.in.Model, &m); err != nil {
-		return term.Misuse(fmt.Errorf("%s: %w", e.source, err))
+	if err := c.Get(ctx, "/v1/models/"+out.model, &x); err != nil {
+		return nil, term.Misuse(fmt.Errorf("%s: %w", q.source, err))
 	}
-	e.skipLearned(func(id eventlog.ID) bool { return id == m.Incarnation })
-	if !e.ranged() {
-		e.read.Rewards = nil // the log says it
+	out.after = behind(m.after, m.learned, func(id eventlog.ID) bool { return id == x.Incarnation })
+	out.options.Format, out.options.Open = "export", q.plan.on
+	if !q.ranged {
+		out.options.Rewards = nil // the log says it
 	}
-	if e.copied != nil && e.copied.file != "" {
-		e.fetched, e.log = e.copied.file, e.copied.log
-		return nil
+	if copied.file == "" {
+		if err := copied.fill(ctx, c, out, progress); err != nil {
+			return nil, err
+		}
 	}
+	out.file, out.log = copied.file, copied.log
+	return out, nil
+}
+
+// fill copies the decisions of a server, page by page.
+func (c *copied) fill(ctx context.Context, from *client.Client, of serverCopy, progress io.Writer) error {
 	f, err := os.CreateTemp("", fmt.Sprintf("troupe-evaluate-%d-*.jsonl", rand.Uint32()))
 	if err != nil {
 		return err
 	}
-	e.fetched = f.Name()
-	if e.copied != nil {
-		e.copied.file = e.fetched
-	}
+	c.file = f.Name()
 	defer f.Close()
 	w := &allButLast{w: bufio.NewWriterSize(f, 1<<20)}
-	p := source.NewProgress(e.say, "evaluate: entries read")
-	from := e.after + 1
-	if e.after == 0 {
-		from = 0 // the beginning, or the base of a log that was trimmed
+	p := source.NewProgress(progress, "evaluate: entries read")
+	at := of.after + 1
+	if of.after == 0 {
+		at = 0 // the beginning, or the base of a log that was trimmed
 	}
 	for {
-		next, applied, err := c.EndedDecisions(ctx, w, e.in.Model, from, 100_000_000)
+		next, applied, err := from.EndedDecisions(ctx, w, of.model, at, 100_000_000)
 		if err == nil {
-			err = e.endOfPage(w.take())
+			c.log, err = endOfPage(c.log, w.take())
 		}
 		if err != nil {
-			return term.Misuse(fmt.Errorf("%s: %w", e.source, err))
+			return term.Misuse(fmt.Errorf("%s: %w", of.source, err))
 		}
-		if p.Tick(int(next)); next > applied || next == from {
-			if e.copied != nil {
-				e.copied.log = e.log
-			}
+		if p.Tick(int(next)); next > applied || next == at {
 			return w.w.Flush()
 		}
-		from = next
+		at = next
 	}
 }
 
@@ -235,20 +325,19 @@ func (l *allButLast) take() []byte {
 	return l.last
 }
 
-// endOfPage reads the last line of an answer. Several pages have one range and all notes.
-func (e *evaluation) endOfPage(line []byte) error {
+// endOfPage adds the last line of an answer to what earlier pages said, nil for the first. Several pages have one range and all notes.
+func endOfPage(before *joined.Ended, line []byte) (*joined.Ended, error) {
 	var x struct {
 		Log *joined.Ended `json:"log"`
 	}
 	if err := json.Unmarshal(line, &x); err != nil || x.Log == nil {
-		return errors.New("the answer ends without a line with the key log: the server's version is older than this " +
+		return nil, errors.New("the answer ends without a line with the key log: the server's version is older than this " +
 			"one. Evaluate its data directory when it is stopped")
 	}
-	if e.log == nil {
-		e.log = x.Log
-		return nil
+	if before == nil {
+		return x.Log, nil
 	}
-	a, b := e.log, x.Log
+	a, b := before, x.Log
 	if b.Ranges > 1 || b.Ranges > 0 && b.Range != a.Range {
 		a.Ranges = max(a.Ranges, 2)
 	}
@@ -259,32 +348,5 @@ func (e *evaluation) endOfPage(line []byte) error {
 			a.Notes = append(a.Notes, note)
 		}
 	}
-	return nil
-}
-
-// ofServer names the server in a fault of the file with its decisions, and says why there are none.
-func (e *evaluation) ofServer(err error) error {
-	var fault *logged.Error
-	if e.stdin != "" && errors.As(err, &fault) && fault.File == e.stdin {
-		fault.File = "-"
-	}
-	if e.fetched == "" || !errors.As(err, &fault) || fault.File != e.fetched {
-		return err
-	}
-	fault.File = e.source
-	if fault.Empty {
-		where := "of " + orAny(e.in.Model)
-		if e.after > 0 {
-			where += fmt.Sprintf(" after entry %d", e.after)
-		}
-		return term.Misuse(fmt.Errorf("%s: no decision %s with a final reward, or with a window that is over: there "+
-			"is nothing to evaluate yet%s", e.source, where, fault.Left))
-	}
-	return err
-}
-
-// undeclared warns of a range that the model does not declare.
-func undeclared(r ope.Pair) string {
-	return fmt.Sprintf("rewards are taken to lie in [%g, %g]: the model does not declare a range, and no reward was "+
-		"outside; --rewards min,max fixes one", r[0], r[1])
+	return a, nil
 }
