@@ -58,51 +58,6 @@ func packages(t *testing.T) (dirs []string) {
 	return dirs
 }
 
-// TestHubs: a type has few methods, so that what calls it can see what it needs.
-func TestHubs(t *testing.T) {
-	for _, dir := range packages(t) {
-		for name, n := range methodsIn(parseDir(t, token.NewFileSet(), dir)) {
-			if n > mostMethods {
-				t.Errorf("%s: %s has %d methods, at most %d are allowed; make those that share few fields a type of their own",
-					dir, name, n, mostMethods)
-			}
-		}
-	}
-	planted, err := parser.ParseFile(token.NewFileSet(), "p.go", "package p\nfunc (a *A) b() {}\nfunc (A) c() {}\nfunc (x *B[T]) d() {}", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := methodsIn([]*ast.File{planted}); got["A"] != 2 || got["B"] != 1 {
-		t.Errorf("the control has the methods %v", got)
-	}
-}
-
-const mostMethods = 30
-
-// methodsIn counts the methods that are declared for each type.
-func methodsIn(files []*ast.File) map[string]int {
-	out := map[string]int{}
-	for _, f := range files {
-		for _, d := range f.Decls {
-			m, ok := d.(*ast.FuncDecl)
-			if !ok || m.Recv == nil {
-				continue
-			}
-			x := m.Recv.List[0].Type
-			if star, ok := x.(*ast.StarExpr); ok {
-				x = star.X
-			}
-			if of, ok := x.(*ast.IndexExpr); ok {
-				x = of.X
-			}
-			if name, ok := x.(*ast.Ident); ok {
-				out[name.Name]++
-			}
-		}
-	}
-	return out
-}
-
 // fileNeeds returns which file of a package needs which others, with the names that it uses.
 func fileNeeds(t *testing.T, dir string) map[string]map[string][]string {
 	t.Helper()
