@@ -55,21 +55,27 @@ func TestBestList(t *testing.T) {
 		case 1:
 			shape.Apart, shape.Allowed = true, func(l, i int) bool { return i%k == l }
 		}
-		s.begin(n, shape, e)
+		again := make([][]repeat, n)
+		for i := range n {
+			if kind == 4 {
+				again[i] = append(again[i], repeat{int32(i % 3), int32(i)})
+			}
+		}
+		s.begin(n, shape, e, again, kind == 3 || kind == 1)
+		s.a = resize(s.a, n)
 		for i := range n {
 			s.a[i] = r.NormFloat64()
-			s.again[i] = s.again[i][:0]
 			for l := range k {
-				if s.extra[i*k+l] = 0; kind == 3 || kind == 1 {
+				if kind == 3 || kind == 1 {
 					s.extra[i*k+l] = r.NormFloat64()
 				}
 			}
 			if kind == 4 {
-				s.again[i] = append(s.again[i], repeat{uint64(i % 3), r.NormFloat64()})
+				s.x[i] = r.NormFloat64()
 			}
 		}
 		got := make([]int32, k)
-		if approximate := s.best(got, kind == 3); approximate != (kind == 4) {
+		if approximate := s.best(got); approximate != (kind == 4) {
 			t.Fatalf("kind %d: approximate = %t", kind, approximate)
 		}
 		best := math.Inf(-1)
@@ -103,7 +109,7 @@ func TestBestList(t *testing.T) {
 			continue
 		}
 		greedy := make([]int32, k)
-		if s.greedy(greedy); s.worth(greedy) > have+1e-12 {
+		if s.greedy(greedy, s.rounding()); s.worth(greedy) > have+1e-12 {
 			t.Fatalf("the greedy list has %v, the one found %v", s.worth(greedy), have)
 		}
 		if searched++; have < best-1e-9 {

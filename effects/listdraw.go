@@ -38,17 +38,23 @@ type listDraw struct {
 	theta   []float64 // rows of ListDraws, for each of used
 	a       []float64 // rows of ListDraws: attraction of each candidate
 	pos     [][]term  // of ψ, by candidate: what stands at which position
-	again   [][]term  // repeats, by candidate
+	again   [][]repeat
+	terms   []int32 // coordinates of repeats; afterwards 1 + place in used
+	values  map[uint64]int32
+	few     []float64 // attractions of fewDraws draws, rows of candidates
+	from    int       // the first of them, −1 for none
 	out     ListDraw
 	search  listSearch
 }
 
-// term is a coefficient with its value, and what it depends on.
+// term is a coefficient of an item at a position.
 type term struct {
-	at   int32 // place in used
-	hash uint64
-	l    int
+	at int32 // its coordinate
+	l  int
 }
+
+// fewDraws is how many draws are taken from the columns of attractions at once.
+const fewDraws = 8
 
 // Lists returns the lists that 256 draws from the posterior prefer: each draws the coefficients jointly, with listScale of the
 // posterior's deviation, and plays the best permitted list. Draws are keyed by the number of the decision and by
@@ -71,8 +77,7 @@ func (m *Model) Lists(context []Atom, actions [][]Atom, shape ListShape, number 
 	d.out.Lists = resizeInts(d.out.Lists, ListDraws*shape.K)
 	d.scales(m, shape.K)
 	d.expects(m, n, shape.K)
-	s := &d.search
-	s.begin(n, shape, d.out.Scale)
+	d.search.begin(n, shape, d.out.Scale, d.again[:n], d.out.Places)
 	done := [5]bool{}
 	for _, c := range pick {
 		if done[c] {
@@ -80,6 +85,7 @@ func (m *Model) Lists(context []Atom, actions [][]Atom, shape ListShape, number 
 		}
 		done[c] = true
 		d.draw(m, m.copyAt(c), stream, actions)
+		d.from = -1
 		for j := range ListDraws {
 			if pick[j] != c {
 				continue
@@ -87,7 +93,7 @@ func (m *Model) Lists(context []Atom, actions [][]Atom, shape ListShape, number 
 			if shape.Late != nil && j%16 == 0 && shape.Late() {
 				return nil
 			}
-			d.list(m, j, n, shape, d.out.Lists[j*shape.K:(j+1)*shape.K])
+			d.list(j, n, d.out.Lists[j*shape.K:(j+1)*shape.K])
 		}
 	}
 	return &d.out
@@ -126,7 +132,14 @@ func (d *listDraw) read(m *Model, context []Atom, actions [][]Atom, k int) {
 			d.used = append(d.used, j)
 		}
 	}
-	d.pos, d.again = d.pos[:0], d.again[:0]
+	d.pos, d.terms = d.pos[:0], d.terms[:0]
+	for len(d.again) < len(actions) {
+		d.again = append(d.again, nil)
+	}
+	if d.values == nil {
+		d.values = map[uint64]int32{}
+	}
+	clear(d.values)
 	lists := m.s.h.lists != nil
 	m.reading.context(l, &m.find, context, nil)
 	r := &m.reading
@@ -140,7 +153,7 @@ func (d *listDraw) read(m *Model, context []Atom, actions [][]Atom, k int) {
 				use(j)
 			}
 		}
-		d.pos, d.again = append(d.pos, nil), append(d.again, nil)
+		d.pos, d.again[i] = append(d.pos, nil), d.again[i][:0]
 		if !lists {
 			continue
 		}
@@ -161,7 +174,16 @@ func (d *listDraw) read(m *Model, context []Atom, actions [][]Atom, k int) {
 			for _, key := range [2]uint64{repeatKey(f), repeatedKey(atom.Hash)} {
 				if j, ok := m.find.coords[key]; ok && int(j) < len(l.coords) {
 					use(j)
-					d.again[i] = append(d.again[i], term{at: j, hash: atom.Hash})
+					value, ok := d.values[atom.Hash]
+					if !ok {
+						value = int32(len(d.values))
+						d.values[atom.Hash] = value
+					}
+					x := slices.Index(d.terms, j)
+					if x < 0 {
+						x, d.terms = len(d.terms), append(d.terms, j)
+					}
+					d.again[i] = append(d.again[i], repeat{value, int32(x)})
 				}
 			}
 		}
@@ -169,6 +191,9 @@ func (d *listDraw) read(m *Model, context []Atom, actions [][]Atom, k int) {
 	slices.Sort(d.used)
 	for i, j := range d.used {
 		d.at[j] = int32(i + 1)
+	}
+	for i, j := range d.terms {
+		d.terms[i] = d.at[j]
 	}
 }
 
@@ -350,24 +375,29 @@ func cholesky(a []float64, d int, jitter float64) {
 }
 
 // list finds the best list of draw j.
-func (d *listDraw) list(m *Model, j, n int, shape ListShape, out []int32) {
+func (d *listDraw) list(j, n int, out []int32) {
 	s := &d.search
-	for i := range n {
-		s.a[i] = d.a[i*ListDraws+j]
-		for l := range shape.K {
-			s.extra[i*shape.K+l] = 0
-		}
-		if len(d.pos[i]) > 0 {
-			for _, t := range d.pos[i] {
-				s.extra[i*shape.K+t.l] += d.theta[int(d.at[t.at]-1)*ListDraws+j]
+	if from := j - j%fewDraws; from != d.from {
+		d.from, d.few = from, resize(d.few, fewDraws*n)
+		for i := range n {
+			for q, a := range d.a[i*ListDraws+from:][:fewDraws] {
+				d.few[q*n+i] = a
 			}
 		}
-		s.again[i] = s.again[i][:0]
-		for _, t := range d.again[i] {
-			s.again[i] = append(s.again[i], repeat{t.hash, d.theta[int(d.at[t.at]-1)*ListDraws+j]})
+	}
+	s.a = d.few[(j-d.from)*n:][:n]
+	for i, at := range d.terms {
+		s.x[i] = d.theta[int(at-1)*ListDraws+j]
+	}
+	if d.out.Places {
+		clear(s.extra)
+		for i := range n {
+			for _, t := range d.pos[i] {
+				s.extra[i*s.k+t.l] += d.theta[int(d.at[t.at]-1)*ListDraws+j]
+			}
 		}
 	}
-	if s.best(out, d.out.Places) {
+	if s.best(out) {
 		d.out.Approximate = true
 	}
 }

@@ -16,30 +16,28 @@ type listSearch struct {
 	e       []float64
 	order   []int     // positions, the most examined first; of equals the first
 	a       []float64 // of the candidates
-	extra   []float64 // n×k
-	again   [][]repeat
-	sorted  []int32
+	extra   []float64 // n×k, zero unless places
+	places  bool
+	sorted  []int32 // the candidates of the largest attractions, in order
+	before  []int32 // those of the draw before
+	largest []float64
 	value   []float64 // n×k
 	u, v    []float64 // of the assignment
 	row     []int32
 	way     []int32
 	least   []float64
 	done    []bool
-	start   []int32
-	taken   []bool
-	trial   []int32
-	nearest []int32
+	exchanges
 }
 
-// repeat is what a candidate's value adds where an entry above has it too.
-type repeat struct {
-	hash uint64
-	x    float64
-}
-
-func (s *listSearch) begin(n int, shape ListShape, e []float64) {
-	s.n, s.k, s.shape, s.e = n, shape.K, shape, e
-	s.a, s.extra = resize(s.a, n), resize(s.extra, n*shape.K)
+// begin prepares for the lists of a request, of which again are the repeats of the candidates. Each draw sets a, x, and
+// extra where places says so, and calls best.
+func (s *listSearch) begin(n int, shape ListShape, e []float64, again [][]repeat, places bool) {
+	s.n, s.k, s.shape, s.e, s.places = n, shape.K, shape, e, places
+	s.extra = resize(s.extra, n*shape.K)
+	clear(s.extra)
+	s.sorted = s.sorted[:0]
+	s.repeats(n, again)
 	s.order = s.order[:0]
 	for l := range shape.K {
 		s.order = append(s.order, l)
@@ -53,31 +51,31 @@ func (s *listSearch) begin(n int, shape ListShape, e []float64) {
 		}
 		return 0
 	})
-	for len(s.again) < n {
-		s.again = append(s.again, nil)
-	}
-	s.taken = s.taken[:0]
-	for range n {
-		s.taken = append(s.taken, false)
-	}
 }
 
 // best stores the best list, and reports whether that was a search.
-func (s *listSearch) best(out []int32, extra bool) (searched bool) {
+func (s *listSearch) best(out []int32) (searched bool) {
+	sorts := !s.shape.Apart && s.shape.Allowed == nil && !s.places
 	switch {
+	case s.values > 0:
+		s.top(s.k + exchangeNear)
+	case sorts:
+		s.top(s.k)
+	}
+	switch {
+	case sorts:
+		for r, l := range s.order { // scales are not negative, so no list has more
+			out[l] = s.sorted[r]
+		}
 	case s.shape.Apart:
 		s.apart(out)
-	case s.shape.Allowed == nil && !extra:
-		s.sort(out)
 	default:
 		s.assign(out)
 	}
-	for _, r := range s.again[:s.n] {
-		if len(r) > 0 {
-			return s.exchange(out)
-		}
+	if s.values > 0 {
+		s.exchange(out)
 	}
-	return false
+	return s.values > 0
 }
 
 func (s *listSearch) allowed(l, i int) bool { return s.shape.Allowed == nil || s.shape.Allowed(l, i) }
@@ -95,28 +93,37 @@ func (s *listSearch) apart(out []int32) {
 	}
 }
 
-// sort gives the largest attraction to the most examined position. Scales are not negative, so no list has more.
-func (s *listSearch) sort(out []int32) {
-	s.sorted = s.top(s.sorted[:0], s.k)
-	for r, l := range s.order {
-		out[l] = s.sorted[r]
+// top finds the candidates of the largest attractions in order, of equals the first. It begins with those of the draw before,
+// because most of them are the largest again.
+func (s *listSearch) top(count int) {
+	s.before, s.sorted = s.sorted, s.before[:0]
+	s.largest = s.largest[:0]
+	for _, i := range s.before {
+		s.taken[i] = true
+		s.insert(i, s.a[i], count)
+	}
+	for i, a := range s.a[:s.n] {
+		if n := len(s.largest); (n < count || a >= s.largest[n-1]) && !s.taken[i] {
+			s.insert(int32(i), a, count)
+		}
+	}
+	for _, i := range s.before {
+		s.taken[i] = false
 	}
 }
 
-// top appends the candidates of the largest attractions in order, of equals the first.
-func (s *listSearch) top(dst []int32, count int) []int32 {
-	for i := range s.n {
-		at := len(dst)
-		for at > 0 && s.a[i] > s.a[dst[at-1]] {
-			at--
-		}
-		if at >= count {
-			continue
-		}
-		dst = slices.Insert(dst, at, int32(i))
-		dst = dst[:min(len(dst), count)]
+// insert puts a candidate in its place of the sorted ones.
+func (s *listSearch) insert(i int32, a float64, count int) {
+	dst, of := append(s.sorted, i), append(s.largest, a)
+	at := len(dst) - 1
+	for ; at > 0 && (a > of[at-1] || a == of[at-1] && i < dst[at-1]); at-- {
+		dst[at], of[at] = dst[at-1], of[at-1]
 	}
-	return dst
+	dst[at], of[at] = i, a
+	if len(dst) > count {
+		dst, of = dst[:count], of[:count]
+	}
+	s.sorted, s.largest = dst, of
 }
 
 // forbidden is the value of a candidate at a position where it may not stand.
@@ -184,118 +191,5 @@ func (s *listSearch) assign(out []int32) {
 		if l := s.row[i]; l > 0 {
 			out[l-1] = int32(i - 1)
 		}
-	}
-}
-
-// worth is the value of a list with its repeats.
-func (s *listSearch) worth(list []int32) float64 {
-	var sum float64
-	for l, i := range list {
-		a := s.a[i]
-		for _, r := range s.again[i] {
-			for _, j := range list[:l] {
-				if s.holds(j, r.hash) {
-					a += r.x
-					break
-				}
-			}
-		}
-		sum += float64(s.e[l]*a) + s.extra[int(i)*s.k+l]
-	}
-	return sum
-}
-
-// holds reports whether a candidate has a value that repeats.
-func (s *listSearch) holds(i int32, hash uint64) bool {
-	for _, r := range s.again[i] {
-		if r.hash == hash {
-			return true
-		}
-	}
-	return false
-}
-
-const (
-	exchangeRounds = 4
-	exchangeNear   = 12 // candidates beyond k that an exchange may bring in
-)
-
-// exchange betters a list where values repeat: from the list given, and from the one that takes, position by position, the
-// best candidate after those above, the better; then it swaps two entries, or takes another candidate, as long as that gains.
-func (s *listSearch) exchange(out []int32) bool {
-	if !s.shape.Apart && s.shape.Allowed == nil {
-		s.start = resizeInts(s.start, s.k)
-		s.greedy(s.start)
-		if s.worth(s.start) > s.worth(out) {
-			copy(out, s.start)
-		}
-	}
-	for _, i := range out {
-		s.taken[i] = true
-	}
-	s.nearest = s.top(s.nearest[:0], s.k+exchangeNear)
-	s.trial = append(s.trial[:0], out...)
-	have := s.worth(out)
-	for range exchangeRounds {
-		gained := false
-		for l := range s.k {
-			for h := range l {
-				x, y := out[h], out[l]
-				if !s.allowed(h, int(y)) || !s.allowed(l, int(x)) {
-					continue
-				}
-				s.trial[h], s.trial[l] = y, x
-				if v := s.worth(s.trial); v > have {
-					out[h], out[l], have, gained = y, x, v, true
-				} else {
-					s.trial[h], s.trial[l] = x, y
-				}
-			}
-			for _, i := range s.nearest {
-				if s.taken[i] || !s.allowed(l, int(i)) {
-					continue
-				}
-				was := out[l]
-				s.trial[l] = i
-				if v := s.worth(s.trial); v > have {
-					s.taken[was], s.taken[i] = false, true
-					out[l], have, gained = i, v, true
-				} else {
-					s.trial[l] = was
-				}
-			}
-		}
-		if !gained {
-			break
-		}
-	}
-	for _, i := range out {
-		s.taken[i] = false
-	}
-	return true
-}
-
-// greedy fills the positions in their order with the best candidate after those above.
-func (s *listSearch) greedy(out []int32) {
-	for l := range s.k {
-		best, at := math.Inf(-1), int32(-1)
-		for i := range int32(s.n) {
-			if slices.Contains(out[:l], i) {
-				continue
-			}
-			a := s.a[i]
-			for _, r := range s.again[i] {
-				for _, j := range out[:l] {
-					if s.holds(j, r.hash) {
-						a += r.x
-						break
-					}
-				}
-			}
-			if v := float64(s.e[l]*a) + s.extra[int(i)*s.k+l]; at < 0 || v > best {
-				best, at = v, i
-			}
-		}
-		out[l] = at
 	}
 }
