@@ -768,14 +768,14 @@ func (e *events) policies(run *report.Run) {
 			continue
 		}
 		for _, p := range a.Order {
-			s, d := a.Summary[p], a.Diff[p]
+			s, d := a.Summary[p], a.Pairs.Diff[p]
 			fields := []any{"event", "policy", "environment", a.Name, "name", a.Label(p), "replications", a.R(),
 				"mean", s.Mean, "se", s.SE, "median", s.Median, "worst5", s.Worst}
 			if a.Estimand != 0 {
 				fields = append(fields, "estimand", a.Estimand.String(), "estimate", s.Estimate)
 			}
-			if a.Places != nil {
-				fields = append(fields, "places", a.Places[p])
+			if a.Pairs.Places != nil {
+				fields = append(fields, "places", a.Pairs.Places[p])
 			}
 			if p != a.Best() {
 				fields = append(fields, "diff", d.Mean, "behind", float64(d.Behind)/float64(a.R()))
@@ -783,9 +783,9 @@ func (e *events) policies(run *report.Run) {
 					fields = append(fields, "lo", d.Lo, "hi", d.Hi)
 				}
 			}
-			if a.Ratios != nil && p != a.Reference {
-				r := a.Ratios[p]
-				fields = append(fields, "reference", a.Label(a.Reference), "ratio", r.Value)
+			if a.Against.Ratios != nil && p != a.Against.Reference {
+				r := a.Against.Ratios[p]
+				fields = append(fields, "reference", a.Label(a.Against.Reference), "ratio", r.Value)
 				if r.OK {
 					fields = append(fields, "ratio_lo", r.Lo, "ratio_hi", r.Hi)
 				}

@@ -57,29 +57,48 @@ type Analysis struct {
 	Order   []int         // policies by the estimand, lowest first
 	Dec     int           // decimals that suit these regrets
 
-	Estimand   infer.Estimand
-	EstDec     int     // decimals that suit its differences
-	Factor     float64 // simultaneous intervals at T are mean ± Factor·s.e., for all pairs of the run
-	FactorOK   bool
-	Diff       []Difference // by policy: against the best
-	Pairing    float64      // what pairing saved: the median of (s²_a + s²_b)/s²_D over pairs with the best
-	PairLevel  float64      // 1 − level of each Clopper–Pearson interval of "behind", and of each by betting
-	SignLevel  float64      // 1 − level of the one that △ is decided by
-	Places     [][2]int     // by policy: the places that it may have, from 1; nil without intervals
-	BandRounds []int        // checkpoints (indices) at which the gap is drawn
-	BandFactor float64      // simultaneous over all pairs and all of BandRounds
-	BandOK     bool
+	Estimand infer.Estimand
+	EstDec   int // decimals that suit its differences
 
-	Reference   int           // the policy that the spec names to compare with, −1 for none
-	Ratios      []stats.Ratio // by policy: mean regret over the reference's; nil without one
-	RatioFactor float64       // 0 when there are no intervals
+	Pairs   Pairs    // by the estimand at T
+	Band    Band     // of the gap over time
+	Against Against  // the reference of the spec
+	Fit     Fit      // of the exponents in Summary
+	earned  []earned // by policy
+}
 
-	FitFrom, FitTo int // window of the exponents, in rounds
+// Pairs is what is known of all pairs of policies at T, at once.
+type Pairs struct {
+	Factor    float64 // intervals are mean ± Factor·s.e., for all pairs of the run
+	OK        bool
+	Diff      []Difference // by policy: against the best
+	Saved     float64      // what pairing saved: the median of (s²_a + s²_b)/s²_D over pairs with the best
+	Level     float64      // 1 − level of each Clopper–Pearson interval of "behind", and of each by betting
+	SignLevel float64      // 1 − level of the one that △ is decided by
+	Places    [][2]int     // by policy: the places that it may have, from 1; nil without intervals
 
-	earned []earned                  // by policy
-	pair   map[[2]int]infer.Interval // of policy i minus policy j < i
+	each map[[2]int]infer.Interval // of policy i minus policy j < i
+}
 
-	again *stats.Resamples // those of the exponents; nil for one replication
+// Band is the simultaneous band of the gap over time.
+type Band struct {
+	Rounds []int   // checkpoints (indices) at which the gap is drawn
+	Factor float64 // over all pairs and all of Rounds
+	OK     bool
+}
+
+// Against compares with the policy that the spec names.
+type Against struct {
+	Reference int           // −1 for none
+	Ratios    []stats.Ratio // by policy: mean regret over the reference's; nil without one
+	Factor    float64       // 0 when there are no intervals
+}
+
+// Fit is the window of the exponents, in rounds.
+type Fit struct {
+	From, To int
+
+	draws *stats.Resamples // nil for one replication
 }
 
 // Summary is one policy's regret at T and its growth.
@@ -117,8 +136,8 @@ type Difference struct {
 	Verdict          Verdict
 }
 
-// clock is the caption of the axis of time.
-func (a *Analysis) clock() string {
+// clockCaption is the caption of the axis of time.
+func clockCaption(a *Analysis) string {
 	if a.Run.Manifest.Episodic {
 		return "Episode k"
 	}
@@ -179,7 +198,7 @@ func Analyze(run *Run, env int) *Analysis {
 	x := v.(*analysed)
 	x.once.Do(func() {
 		if a := prepare(run, env); a != nil {
-			a.judge(run.family())
+			judgePairs(a, run.family())
 			x.a = a
 		}
 	})
@@ -205,49 +224,54 @@ func summed(run *Run, env int) *Analysis {
 			a.Missing = append(a.Missing, p)
 		}
 	}
-	a.round()
+	a.Rounded = rounding(a)
 	a.Reps = data.Complete(a.Policies)
 	if len(a.Reps) == 0 || len(a.Rounds) == 0 {
 		return nil
 	}
 	a.T = a.Rounds[len(a.Rounds)-1]
-	a.gather(data)
-	a.summarise(data)
-	a.earn(data)
+	a.X = regrets(a, data)
+	a.Summary = summaries(a, data)
+	a.Order = byEstimate(a)
+	a.Dec = decimals(a.Summary[a.Best()].SE, a.Summary[a.Best()].Mean)
+	if a.EstDec = a.Dec; a.Estimand == infer.ShareLost {
+		a.EstDec = 2
+	}
+	a.earned = earnings(a, data)
 	return a
 }
 
-// judge compares the policies by the intervals of the run.
-func (a *Analysis) judge(f *family) {
-	a.take(f)
+// judgePairs compares the policies by the intervals of the run. Each part is computed from those above it.
+func judgePairs(a *Analysis, f *family) {
+	a.Pairs = pairsOf(a, f)
+	a.Pairs.Places = placesOf(a)
+	a.Pairs.Diff, a.Pairs.Saved = differences(a)
 	if a.R() < 2 {
-		a.compare()
-		a.against(nil)
+		a.Against = against(a, nil)
 		return
 	}
 	draw := drawFrom(a.Run.stream(a.Name))
 	s := stats.NewResamples(a.R(), resamples, func(b, i, n int) int { return draw(a.R(), b, i, n) })
-	a.compare()
-	a.against(s)
-	a.gaps(s)
-	a.again = s.First(growthB)
-	a.growth(a.again)
+	a.Against = against(a, s)
+	a.Band = bandOfGaps(a, s)
+	a.Fit = fitExponents(a, s.First(growthB))
 }
 
-// round marks the policies whose numbers are rounding. When all are, none is: nothing else is there to
+// rounding marks the policies whose numbers are rounding. When all are, none is: nothing else is there to
 // compare with.
-func (a *Analysis) round() {
-	a.Rounded = make([]bool, len(a.Policies))
+func rounding(a *Analysis) []bool {
+	out := make([]bool, len(a.Policies))
 	n := 0
 	for i := range a.Policies {
 		if slices.Contains(a.Run.Manifest.Rounding, sim.Pair{Environment: a.Name, Policy: a.Label(i)}) {
-			a.Rounded[i] = true
+			out[i] = true
 			n++
 		}
 	}
 	if n == len(a.Policies) {
-		clear(a.Rounded)
+		clear(out)
 	}
+	return out
 }
 
 // Compared returns the number of policies that comparisons are about.
@@ -265,29 +289,31 @@ func b2i(b bool) int {
 	return 0
 }
 
-// gather turns the cells round: regret by policy, checkpoint, replication.
-func (a *Analysis) gather(data *EnvData) {
-	a.X = make([][][]float64, len(a.Policies))
+// regrets turns the cells round: regret by policy, checkpoint, replication.
+func regrets(a *Analysis, data *EnvData) [][][]float64 {
+	out := make([][][]float64, len(a.Policies))
 	for i, p := range a.Policies {
-		a.X[i] = make([][]float64, len(a.Rounds))
+		out[i] = make([][]float64, len(a.Rounds))
 		flat := make([]float64, len(a.Rounds)*a.R())
 		for k := range a.Rounds {
-			a.X[i][k] = flat[k*a.R() : (k+1)*a.R()]
+			out[i][k] = flat[k*a.R() : (k+1)*a.R()]
 			for j, r := range a.Reps {
-				a.X[i][k][j] = data.Cells[p][r].Regret[k]
+				out[i][k][j] = data.Cells[p][r].Regret[k]
 			}
 		}
 	}
+	return out
 }
 
 // Final returns the regrets at T of policy i, by replication.
 func (a *Analysis) Final(i int) []float64 { return a.X[i][len(a.Rounds)-1] }
 
-func (a *Analysis) summarise(data *EnvData) {
-	a.Summary = make([]Summary, len(a.Policies))
+// summaries sums up each policy by itself. The exponents come later (fitExponents).
+func summaries(a *Analysis, data *EnvData) []Summary {
+	out := make([]Summary, len(a.Policies))
 	half := infer.Halfway(a.Rounds)
 	for i, p := range a.Policies {
-		s := &a.Summary[i]
+		s := &out[i]
 		x := a.Final(i)
 		s.Mean = stats.Mean(x)
 		if a.R() >= 2 {
@@ -307,25 +333,31 @@ func (a *Analysis) summarise(data *EnvData) {
 				s.lost[r] = 1
 			}
 		}
-		if s.Estimate = s.Mean; a.Estimand != infer.Mean {
-			s.Estimate = a.Estimand.Of(a.value(i))
+		switch s.Estimate = s.Mean; a.Estimand {
+		case infer.Mean:
+		case infer.ShareLost:
+			s.Estimate = a.Estimand.Of(s.lost)
+		default:
+			s.Estimate = a.Estimand.Of(x)
 		}
 	}
-	a.Order = make([]int, len(a.Policies))
-	for i := range a.Order {
-		a.Order[i] = i
+	return out
+}
+
+// byEstimate orders the policies by the estimand, lowest first.
+func byEstimate(a *Analysis) []int {
+	out := make([]int, len(a.Policies))
+	for i := range out {
+		out[i] = i
 	}
-	slices.SortStableFunc(a.Order, func(i, j int) int {
+	slices.SortStableFunc(out, func(i, j int) int {
 		if a.Rounded[i] != a.Rounded[j] { // the first row is one that counts
 			return b2i(a.Rounded[i]) - b2i(a.Rounded[j])
 		}
 		return cmp.Or(cmp.Compare(a.Summary[i].Estimate, a.Summary[j].Estimate),
 			cmp.Compare(a.Summary[i].Mean, a.Summary[j].Mean))
 	})
-	a.Dec = decimals(a.Summary[a.Best()].SE, a.Summary[a.Best()].Mean)
-	if a.EstDec = a.Dec; a.Estimand == infer.ShareLost {
-		a.EstDec = 2
-	}
+	return out
 }
 
 // decimals returns how many decimals show two digits of a standard error, at least one and at most
@@ -363,14 +395,14 @@ func (a *Analysis) pairs(k int) [][]float64 {
 	return d
 }
 
-// compare reads the differences to the best at T from the intervals of the run.
-func (a *Analysis) compare() {
+// differences reads the differences to the best at T from the intervals of the run, and what pairing saved in the median.
+func differences(a *Analysis) (all []Difference, saving float64) {
 	last, best := len(a.Rounds)-1, a.Best()
-	a.Diff = make([]Difference, len(a.Policies))
-	loss := a.largestLoss()
+	all = make([]Difference, len(a.Policies))
+	loss := largestLoss(a)
 	var saved []float64
 	for i := range a.Policies {
-		d := &a.Diff[i]
+		d := &all[i]
 		if i == best {
 			d.Verdict = max(d.Verdict, Lowest)
 			continue
@@ -386,9 +418,9 @@ func (a *Analysis) compare() {
 				d.Moving++
 			}
 		}
-		d.BehindLo, d.BehindHi = stats.ClopperPearson(d.Behind, a.R(), a.PairLevel)
+		d.BehindLo, d.BehindHi = stats.ClopperPearson(d.Behind, a.R(), a.Pairs.Level)
 		if between.Same && !a.Rounded[i] { // nothing to tell apart, and nothing says that no other run would
-			d.Verdict, a.Diff[best].Verdict = Same, Same
+			d.Verdict, all[best].Verdict = Same, Same
 			continue
 		}
 		if a.R() < 2 {
@@ -404,7 +436,7 @@ func (a *Analysis) compare() {
 		if a.R() < a.Estimand.Least() {
 			continue
 		}
-		a.decide(d, between)
+		d.decide(a, between)
 		switch {
 		case a.Estimand != infer.Mean:
 		case a.Sequential() && d.Exact:
@@ -413,25 +445,26 @@ func (a *Analysis) compare() {
 				d.Verdict = Worse
 			}
 		default:
-			a.setRare(d, x, loss)
+			d.setRare(x, loss)
 		}
 		if a.Rounded[i] {
 			d.Lo, d.Hi, d.OK, d.Need, d.Verdict = 0, 0, false, 0, Rounding
 		}
 		if d.Verdict == Tied && a.Estimand == infer.Mean {
-			if most, _ := stats.ClopperPearson(d.Behind, a.R(), a.SignLevel); most > 0.5 {
+			if most, _ := stats.ClopperPearson(d.Behind, a.R(), a.Pairs.SignLevel); most > 0.5 {
 				d.Verdict = Behind
 			}
 		}
 	}
 	if len(saved) > 0 {
 		slices.Sort(saved)
-		a.Pairing = stats.Quantile(saved, 0.5)
+		saving = stats.Quantile(saved, 0.5)
 	}
+	return all, saving
 }
 
 // decide turns an interval into a verdict, and says how many replications would separate the two.
-func (a *Analysis) decide(d *Difference, between infer.Interval) {
+func (d *Difference) decide(a *Analysis, between infer.Interval) {
 	d.Lo, d.Hi, d.OK, d.Verdict = between.Lo, between.Hi, between.OK, Tied
 	switch {
 	case !d.OK: // no interval: nothing separates them
@@ -441,8 +474,8 @@ func (a *Analysis) decide(d *Difference, between infer.Interval) {
 		d.Verdict = Worse
 	case d.Mean > 0:
 		c := (d.Hi - d.Mean) / d.Mean
-		if a.Factor > 0 && !between.Exact {
-			c = a.Factor * d.SE / d.Mean
+		if a.Pairs.Factor > 0 && !between.Exact {
+			c = a.Pairs.Factor * d.SE / d.Mean
 		}
 		if n := math.Ceil(c * c * float64(a.R())); n < 1e6 {
 			d.Need = int(n)
@@ -453,10 +486,10 @@ func (a *Analysis) decide(d *Difference, between infer.Interval) {
 // maxBands bounds the checkpoints at which the simultaneous band over time is computed.
 const maxBands = 20
 
-// gaps computes the factor that holds for all pairs at all drawn checkpoints at once. The last
-// checkpoint is among them and the resamples are the same, so the factor is never below Factor:
+// bandOfGaps computes the factor that holds for all pairs at all drawn checkpoints at once. The last
+// checkpoint is among them and the resamples are the same, so the factor is never below that of Pairs:
 // the bands at T contain the table's intervals.
-func (a *Analysis) gaps(s *stats.Resamples) {
+func bandOfGaps(a *Analysis, s *stats.Resamples) (out Band) {
 	from := 1
 	if a.T >= 1000 {
 		from = 100
@@ -476,25 +509,26 @@ func (a *Analysis) gaps(s *stats.Resamples) {
 		}
 		ks = thin
 	}
-	a.BandRounds = ks
-	if full := a.whole(); full != nil {
-		a.BandFactor, a.BandOK = full.BandFactor, full.BandOK
-		return
+	out.Rounds = ks
+	if full := a.beforeChoice(); full != nil {
+		out.Factor, out.OK = full.Band.Factor, full.Band.OK
+		return out
 	}
 	if a.R() < minReps || a.Compared() < 2 {
-		return
+		return out
 	}
 	var all [][]float64
 	for _, k := range ks {
 		all = append(all, a.pairs(k)...)
 	}
-	if a.BandFactor, a.BandOK = s.MaxT(all, level); a.FactorOK && a.Estimand == infer.Mean {
-		a.BandFactor = math.Max(a.BandFactor, a.Factor) // which holds for other environments, too
+	if out.Factor, out.OK = s.MaxT(all, level); a.Pairs.OK && a.Estimand == infer.Mean {
+		out.Factor = math.Max(out.Factor, a.Pairs.Factor) // which holds for other environments, too
 	}
+	return out
 }
 
-// growth fits exponents over the last decade of checkpoints.
-func (a *Analysis) growth(s *stats.Resamples) {
+// fitExponents fits exponents over the last decade of checkpoints, and writes them into the summaries.
+func fitExponents(a *Analysis, s *stats.Resamples) Fit {
 	window := func(from, to float64) (t []float64, ks []int) {
 		for k, r := range a.Rounds {
 			if v := float64(r); v >= from && v <= to {
@@ -513,9 +547,8 @@ func (a *Analysis) growth(s *stats.Resamples) {
 	end := float64(a.T)
 	t, ks := window(end/10, end)
 	if len(t) < 3 {
-		return
+		return Fit{draws: s}
 	}
-	a.FitFrom, a.FitTo = int(t[0]), a.T
 	t2, ks2 := window(end/100, end/10)
 	for i := range a.Policies {
 		p := &a.Summary[i]
@@ -527,6 +560,7 @@ func (a *Analysis) growth(s *stats.Resamples) {
 			p.Before = b
 		}
 	}
+	return Fit{From: int(t[0]), To: a.T, draws: s}
 }
 
 // Short names for what figures use all the time.

@@ -131,7 +131,7 @@ func answer(all []*Analysis) Answer {
 	}
 	var envs []*headline.Environment
 	for _, a := range all {
-		envs = append(envs, a.headline())
+		envs = append(envs, sentences{a}.headline())
 	}
 	out := Answer{Head: headline.Several(envs), Lead: several(all), Careful: carefully(all)}
 	if f, said := findings(all); f != nil {
@@ -156,28 +156,31 @@ func several(all []*Analysis) Prose {
 		many(len(all), "environment") + ", " + runs + " runs of each policy.")
 	switch {
 	case least < a.Estimand.Least():
-		return say(lead, a.wanted())
+		return say(lead, sentences{a}.wanted())
 	case anyRare(all):
 		return say(lead, " In some environments a rare bad run could reverse a difference.")
 	}
 	return lead
 }
 
+// sentences say in words what an analysis found.
+type sentences struct{ a *Analysis }
+
 // wanted says how to get intervals.
-func (a *Analysis) wanted() string {
-	return " From " + chart.Count(a.Estimand.Least()) + " replications on there are intervals: run it again with --replications " +
-		chart.Count(a.Estimand.Least()) + "; what is finished is kept."
+func (se sentences) wanted() string {
+	return " From " + chart.Count(se.a.Estimand.Least()) + " replications on there are intervals: run it again with --replications " +
+		chart.Count(se.a.Estimand.Least()) + "; what is finished is kept."
 }
 
 // Answer is that of one environment.
 func (a *Analysis) Answer() Answer {
-	careful := a.careful()
-	out := Answer{Head: headline.One(a.headline()), Lead: a.lead()}
-	if f := a.finding(); f != nil { // for a sweep the finding is its curve
+	careful := sentences{a}.careful()
+	out := Answer{Head: headline.One(sentences{a}.headline()), Lead: sentences{a}.lead()}
+	if f := (swept{a}).finding(); f != nil { // for a sweep the finding is its curve
 		careful = slices.Insert(careful, 0, out.Head)
 		out.Head, out.Lead = headline.Sweep(f.curve()), say(f.exponentSaid(), " ", out.Lead)
 	}
-	loses, against := a.versus()
+	loses, against := sentences{a}.versus()
 	if against != nil {
 		careful = slices.Insert(careful, 0, against)
 	}
@@ -200,27 +203,27 @@ func (a Answer) all() (head Prose, lead []Prose) {
 }
 
 // headline is what the table of the environment says, as values.
-func (a *Analysis) headline() *headline.Environment {
-	best := a.Best()
-	e := &headline.Environment{Name: a.Name, Runs: a.R(), Least: a.Estimand.Least(), Lost: a.amount(a.Summary[best].Estimate),
-		Rounds: many(a.T, a.Run.Manifest.Unit())}
-	if a.Estimand != infer.Mean {
-		e.Noun = nounOf(a.Estimand)
-	} else if a.R() > 1 {
-		e.Lost += " ± " + chart.Amount(a.Summary[best].SE, a.Dec)
+func (se sentences) headline() *headline.Environment {
+	best := se.a.Best()
+	e := &headline.Environment{Name: se.a.Name, Runs: se.a.R(), Least: se.a.Estimand.Least(), Lost: se.a.amount(se.a.Summary[best].Estimate),
+		Rounds: many(se.a.T, se.a.Run.Manifest.Unit())}
+	if se.a.Estimand != infer.Mean {
+		e.Noun = nounOf(se.a.Estimand)
+	} else if se.a.R() > 1 {
+		e.Lost += " ± " + chart.Amount(se.a.Summary[best].SE, se.a.Dec)
 	}
-	for _, i := range a.Order {
-		e.Policies = append(e.Policies, headline.Policy{Name: a.Label(i), Standing: a.stand(i)})
+	for _, i := range se.a.Order {
+		e.Policies = append(e.Policies, headline.Policy{Name: se.a.Label(i), Standing: se.a.stand(i)})
 	}
-	for _, p := range a.Missing {
-		e.Policies = append(e.Policies, headline.Policy{Name: a.Run.Manifest.Policies[p].Name, Standing: headline.Out})
+	for _, p := range se.a.Missing {
+		e.Policies = append(e.Policies, headline.Policy{Name: se.a.Run.Manifest.Policies[p].Name, Standing: headline.Out})
 	}
 	return e
 }
 
 // stand is what the interval of the table says about a policy.
 func (a *Analysis) stand(i int) headline.Standing {
-	d := &a.Diff[i]
+	d := &a.Pairs.Diff[i]
 	switch d.Verdict {
 	case Lowest:
 		return headline.Lowest
@@ -237,7 +240,7 @@ func (a *Analysis) stand(i int) headline.Standing {
 // How says how sure it is that policy i loses more than the first one: sure where its interval for every law leaves zero
 // out, likely where only the resampled one does.
 func (a *Analysis) How(i int) headline.Confidence {
-	d := &a.Diff[i]
+	d := &a.Pairs.Diff[i]
 	if a.stand(i) != headline.LosesMore {
 		return headline.Close
 	}
@@ -249,32 +252,32 @@ func (a *Analysis) How(i int) headline.Confidence {
 }
 
 // lead says what was measured and how sure it is.
-func (a *Analysis) lead() Prose {
-	if a.Compared() == 1 {
+func (se sentences) lead() Prose {
+	if se.a.Compared() == 1 {
 		return say("It is the only policy", map[bool]string{true: " of this run",
-			false: " here whose numbers are not rounding"}[len(a.Policies) == 1], ", so there is nothing to compare it with.")
+			false: " here whose numbers are not rounding"}[len(se.a.Policies) == 1], ", so there is nothing to compare it with.")
 	}
-	what := upperFirst(nounOf(a.Estimand)) + " after " + many(a.T, a.Run.Manifest.Unit()) + ", " + many(a.R(), "run") + " of each policy"
-	if !a.Run.apart {
+	what := upperFirst(nounOf(se.a.Estimand)) + " after " + many(se.a.T, se.a.Run.Manifest.Unit()) + ", " + many(se.a.R(), "run") + " of each policy"
+	if !se.a.Run.apart {
 		what += " on the same instances and noise"
 	}
 	p := say(what + ".")
 	switch {
-	case a.allSame():
+	case se.a.allSame():
 		return say(p, " No two of them differ in any run.")
-	case a.R() < a.Estimand.Least():
-		return say(p, a.wanted())
+	case se.a.R() < se.a.Estimand.Least():
+		return say(p, se.wanted())
 	}
 	var sure, likely []string
-	for _, i := range a.Order {
+	for _, i := range se.a.Order {
 		switch {
-		case a.How(i) == headline.Sure:
-			sure = append(sure, a.Label(i))
-		case a.How(i) == headline.Likely && !a.Diff[i].Rare.Reverses:
-			likely = append(likely, a.Label(i))
+		case se.a.How(i) == headline.Sure:
+			sure = append(sure, se.a.Label(i))
+		case se.a.How(i) == headline.Likely && !se.a.Pairs.Diff[i].Rare.Reverses:
+			likely = append(likely, se.a.Label(i))
 		}
 	}
-	rare, _ := a.rare()
+	rare, _ := reversible(se.a)
 	if len(sure) > 0 {
 		p = say(p, " Sure for ", briefly(sure), ".")
 	}
@@ -285,8 +288,8 @@ func (a *Analysis) lead() Prose {
 		p = say(p, " A rare bad run could still reverse ", briefly(rare), ".")
 	}
 	if len(sure)+len(likely)+len(rare) == 0 {
-		if open, _, _ := a.split(); len(open) > 0 {
-			p = say(p, a.needed(open, a.Label(a.Best())))
+		if open, _, _ := se.split(); len(open) > 0 {
+			p = say(p, se.needed(open, se.a.Label(se.a.Best())))
 		}
 	}
 	return p
@@ -302,46 +305,46 @@ func briefly(names []string) any {
 
 // careful are the sentences for who asks how sure the answer is: margins, what a rare loss could do, the places, the shape
 // of the regrets.
-func (a *Analysis) careful() (out []Prose) {
-	best := a.Best()
-	first := a.same(best)
-	lost := a.amount(a.Summary[best].Estimate)
-	if a.Estimand == infer.Mean && a.R() > 1 {
-		lost += " ± " + chart.Amount(a.Summary[best].SE, a.Dec)
+func (se sentences) careful() (out []Prose) {
+	best := se.a.Best()
+	first := se.a.same(best)
+	lost := se.a.amount(se.a.Summary[best].Estimate)
+	if se.a.Estimand == infer.Mean && se.a.R() > 1 {
+		lost += " ± " + chart.Amount(se.a.Summary[best].SE, se.a.Dec)
 	}
 	switch {
-	case a.Compared() == 1:
-		return a.losses()
-	case a.allSame():
+	case se.a.Compared() == 1:
+		return se.losses()
+	case se.a.allSame():
 		return append(out, say("Each of them lost ", lost, "."))
-	case a.Estimand == infer.Mean && len(first) > 1:
+	case se.a.Estimand == infer.Mean && len(first) > 1:
 		out = append(out, say(first, " lost ", lost, " each, the lowest mean."))
-	case a.Estimand == infer.Mean:
+	case se.a.Estimand == infer.Mean:
 		out = append(out, say(first, " lost ", lost, ", the lowest mean."))
 	default:
-		out = append(out, say("The lowest ", nounOf(a.Estimand), " is that of ", first, ", ", lost, "."))
+		out = append(out, say("The lowest ", nounOf(se.a.Estimand), " is that of ", first, ", ", lost, "."))
 	}
-	if a.R() < a.Estimand.Least() {
-		return append(out, a.losses()...)
+	if se.a.R() < se.a.Estimand.Least() {
+		return append(out, se.losses()...)
 	}
-	open, behind, worse := a.split()
+	open, behind, worse := se.split()
 	if len(worse) > 0 {
-		out = append(out, say(listed(worse), " lost more by margins that chance does not explain ", a.chance(), "."))
+		out = append(out, say(listed(worse), " lost more by margins that chance does not explain ", se.a.chance(), "."))
 	}
 	if len(open) > 0 {
 		out = append(out, say(listed(open), " cannot be told apart from ", plural(len(first), "it", "them"), " by the "+
-			shortOf(a.Estimand)+".", a.needed(open, plural(len(first), "it", "them"))))
+			shortOf(se.a.Estimand)+".", se.needed(open, plural(len(first), "it", "them"))))
 	}
-	if reversed, _ := a.rare(); len(reversed) > 0 {
-		out = append(out, a.reversed())
+	if reversed, _ := reversible(se.a); len(reversed) > 0 {
+		out = append(out, se.reversed())
 	}
-	if a.Estimand != infer.Mean {
-		if p := a.places(); p != nil {
+	if se.a.Estimand != infer.Mean {
+		if p := se.places(); p != nil {
 			out = append(out, p)
 		}
-		return append(out, a.losses()...)
+		return append(out, se.losses()...)
 	}
-	return append(out, a.beside(behind)...)
+	return append(out, se.beside(behind)...)
 }
 
 // carefully are the same sentences for several environments.
@@ -368,7 +371,7 @@ func findings(all []*Analysis) (out []*headline.Curve, exponents Prose) {
 	var in []string
 	var first *finding
 	for _, a := range all {
-		f := a.finding()
+		f := swept{a}.finding()
 		if f == nil {
 			return nil, nil
 		}

@@ -174,7 +174,7 @@ func (d *document) picture() *chart.Figure {
 		return d.deep[0]
 	}
 	for _, e := range d.envs {
-		if e.a.finding() != nil && len(e.sweeps) > 0 {
+		if (swept{e.a}).finding() != nil && len(e.sweeps) > 0 {
 			return e.sweeps[0]
 		}
 	}
@@ -221,23 +221,23 @@ func compose(run *Run, opts Options) *document {
 		p.leader = p.a.Leader(prefix + "leader")
 		p.versus = p.a.Versus(prefix + "reference")
 		p.exact = p.a.Exact(prefix + "exact")
-		p.lin, p.loglog = p.a.regretFigures(prefix, p.bounds)
-		p.reward, p.paid = p.a.rewardFigure(prefix)
-		p.gap = p.a.gapFigure(prefix)
-		p.final = p.a.finalFigure(prefix)
-		p.tail = p.a.tailFigure(prefix)
+		p.lin, p.loglog = painter{p.a}.regretFigures(prefix, p.bounds)
+		p.reward, p.paid = painter{p.a}.rewardFigure(prefix)
+		p.gap = painter{p.a}.gapFigure(prefix)
+		p.final = painter{p.a}.finalFigure(prefix)
+		p.tail = painter{p.a}.tailFigure(prefix)
 		if p.a.R() >= 2 {
 			p.tails = p.a.Tails(prefix + "tails")
 		}
-		if p.growth = p.a.growthFigure(prefix); p.growth != nil {
+		if p.growth = (painter{p.a}).growthFigure(prefix); p.growth != nil {
 			p.grown = p.a.Growth(prefix + "growth")
 		}
-		p.sweeps, p.heats = p.a.sweepFigures(prefix)
-		if f := p.a.lostFigure(prefix + "lost"); f != nil {
+		p.sweeps, p.heats = swept{p.a}.sweepFigures(prefix)
+		if f := (painter{p.a}).lostFigure(prefix + "lost"); f != nil {
 			p.sweeps = append(p.sweeps, f)
 		}
-		p.also = p.a.diagnostics(prefix)
-		p.powers = p.a.powers(prefix)
+		p.also = diagnosed{p.a}.diagnostics(prefix)
+		p.powers = swept{p.a}.powers(prefix)
 	}
 	for _, s := range SolvedBy(run) {
 		d.solved, d.logged = append(d.solved, s.Table(&run.Manifest, false)), append(d.logged, s.Table(&run.Manifest, true))

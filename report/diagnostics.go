@@ -151,19 +151,22 @@ func (r *diagnosticsReader) open(rec []string) error {
 	return nil
 }
 
+// diagnosed draws what the spec of an analysis asked to record.
+type diagnosed struct{ a *Analysis }
+
 // also returns a column of policy i by checkpoint and replication; nil unless every compared
 // replication has it.
-func (a *Analysis) also(i int, column string) [][]float64 {
-	data := a.Run.Envs[a.Env].Also
+func (di diagnosed) also(i int, column string) [][]float64 {
+	data := di.a.Run.Envs[di.a.Env].Also
 	if data == nil {
 		return nil
 	}
-	out := make([][]float64, len(a.Rounds))
+	out := make([][]float64, len(di.a.Rounds))
 	for k := range out {
-		out[k] = make([]float64, a.R())
+		out[k] = make([]float64, di.a.R())
 	}
-	for n, r := range a.Reps {
-		v, ok := data[a.Policies[i]][r][column]
+	for n, r := range di.a.Reps {
+		v, ok := data[di.a.Policies[i]][r][column]
 		if !ok {
 			return nil
 		}
@@ -182,16 +185,16 @@ type recorded struct {
 
 // diagnostics returns the figures of what the spec asked to record, in the order of the columns of
 // diagnostics.csv.
-func (a *Analysis) diagnostics(id string) []recorded {
+func (di diagnosed) diagnostics(id string) []recorded {
 	var out []recorded
-	for _, r := range []recorded{a.armsFigure(id), a.spectrumFigure(id), a.optimismFigure(id), a.coverageFigure(id)} {
+	for _, r := range []recorded{di.armsFigure(id), di.spectrumFigure(id), di.optimismFigure(id), di.coverageFigure(id)} {
 		if r.figure != nil {
 			out = append(out, r)
 		}
 	}
-	for _, q := range a.Run.Manifest.Recorders {
+	for _, q := range di.a.Run.Manifest.Recorders {
 		for _, column := range q.Columns {
-			if r := a.recorderFigure(id, q, column); r.figure != nil {
+			if r := di.recorderFigure(id, q, column); r.figure != nil {
 				out = append(out, r)
 			}
 		}
@@ -200,8 +203,8 @@ func (a *Analysis) diagnostics(id string) []recorded {
 }
 
 // recorderFigure shows a column of a recorder of the program's own catalogue.
-func (a *Analysis) recorderFigure(id string, q sim.Quantity, column string) recorded {
-	p, _ := a.track(column)
+func (di diagnosed) recorderFigure(id string, q sim.Quantity, column string) recorded {
+	p, _ := di.track(column)
 	if p == nil {
 		return recorded{}
 	}
@@ -217,57 +220,57 @@ func (a *Analysis) recorderFigure(id string, q sim.Quantity, column string) reco
 	dec := max(0, min(6, 2-int(math.Floor(math.Log10(max(hi, -lo, 1e-9))))))
 	ticks := chart.LinearTicks(lo, hi, 4)
 	p.Y = chart.Axis{Caption: column, Lo: ticks[0].At, Hi: ticks[len(ticks)-1].At, Ticks: ticks}
-	t := &chart.Table{ID: id + slug(column), Title: column + ": " + a.Name,
+	t := &chart.Table{ID: id + slug(column), Title: column + ": " + di.a.Name,
 		Note: "Means over the replications in the last round.",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
 			{Key: column, Head: column + ", at T", Dec: dec},
 			{Key: "se", Head: "± s.e.", Dec: dec, Extra: true}}}
-	last := len(a.Rounds) - 1
-	for _, i := range a.Order {
-		v := a.also(i, column)
+	last := len(di.a.Rounds) - 1
+	for _, i := range di.a.Order {
+		v := di.also(i, column)
 		if v == nil {
 			continue
 		}
 		se := chart.Empty()
-		if a.R() > 1 {
+		if di.a.R() > 1 {
 			se = chart.Num(stderr(v[last]))
 		}
-		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)),
+		t.Rows = append(t.Rows, chart.Row{Look: di.a.Policies[i], Cells: []chart.Cell{chart.TextCell(di.a.Label(i)),
 			chart.Num(mean(v[last])), se}})
 	}
 	return recorded{&chart.Figure{ID: id + slug(column), Title: column, Low: true, Panels: []*chart.Panel{p},
-		How: fmt.Sprintf("%s; %s.", upperFirst(strings.TrimSuffix(q.Doc, ".")), a.means(p))}, t}
+		How: fmt.Sprintf("%s; %s.", upperFirst(strings.TrimSuffix(q.Doc, ".")), di.means(p))}, t}
 }
 
 // early is the first checkpoint of the figures on a log axis: the first decade of a long run is
 // noise.
-func (a *Analysis) early() int {
+func (di diagnosed) early() int {
 	first := 0
-	for first < len(a.Rounds)-2 && float64(a.Rounds[first]) < 10 && a.T >= 1000 {
+	for first < len(di.a.Rounds)-2 && float64(di.a.Rounds[first]) < 10 && di.a.T >= 1000 {
 		first++
 	}
 	return first
 }
 
 // times is the log axis from checkpoint first on, and its places.
-func (a *Analysis) times(first int) (ax chart.Axis, x []float64) {
-	for _, t := range a.Rounds[first:] {
+func (di diagnosed) times(first int) (ax chart.Axis, x []float64) {
+	for _, t := range di.a.Rounds[first:] {
 		x = append(x, float64(t))
 	}
 	lo := x[0]
 	if lo >= 10 && lo <= 15 {
 		lo = 10 // so that the power of ten has its tick
 	}
-	return chart.Axis{Caption: a.clock() + " (log)", Log: true, Lo: lo, Hi: float64(a.T),
-		Ticks: chart.LogTicks(lo, float64(a.T))}, x
+	return chart.Axis{Caption: clockCaption(di.a) + " (log)", Log: true, Lo: lo, Hi: float64(di.a.T),
+		Ticks: chart.LogTicks(lo, float64(di.a.T))}, x
 }
 
 // maxTracks is how many lines carry their interval.
 const maxTracks = 5
 
 // means says what the lines of a track are.
-func (a *Analysis) means(p *chart.Panel) string {
-	s := fmt.Sprintf("mean over %s", many(a.R(), "replication"))
+func (di diagnosed) means(p *chart.Panel) string {
+	s := fmt.Sprintf("mean over %s", many(di.a.R(), "replication"))
 	if slices.ContainsFunc(p.Marks, func(m chart.Mark) bool { return m.Kind == chart.Band }) {
 		s += " with pointwise 95% intervals"
 	}
@@ -276,16 +279,16 @@ func (a *Analysis) means(p *chart.Panel) string {
 
 // track draws the mean of a column over time, a line for each policy that has it, with its pointwise
 // 95 % interval where there are few. It is nil when none has, or there is no time to draw.
-func (a *Analysis) track(column string) (p *chart.Panel, top float64) {
-	first := a.early()
-	if len(a.Rounds)-first < 2 {
+func (di diagnosed) track(column string) (p *chart.Panel, top float64) {
+	first := di.early()
+	if len(di.a.Rounds)-first < 2 {
 		return nil, 0
 	}
-	ax, x := a.times(first)
+	ax, x := di.times(first)
 	p = &chart.Panel{Look: -1, X: ax}
 	var lines []chart.Mark
-	for _, i := range slices.Backward(a.Order) { // the best on top
-		v := a.also(i, column)
+	for _, i := range slices.Backward(di.a.Order) { // the best on top
+		v := di.also(i, column)
 		if v == nil {
 			continue
 		}
@@ -294,17 +297,17 @@ func (a *Analysis) track(column string) (p *chart.Panel, top float64) {
 			at := v[first+k]
 			m[k] = mean(at)
 			half := 0.0
-			if a.R() > 1 {
+			if di.a.R() > 1 {
 				half = 1.96 * stderr(at)
 			}
 			lo[k], hi[k] = m[k]-half, m[k]+half
 			top = max(top, hi[k])
 		}
-		look := a.Policies[i]
-		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Band, Look: look, Name: a.Label(i), X: x, Lo: lo, Hi: hi})
-		lines = append(lines, chart.Mark{Kind: chart.Line, Look: look, Name: a.Label(i), X: x, Y: m})
-		if slices.Index(a.Order, i) < maxEnds {
-			p.Ends = append(p.Ends, chart.End{Look: look, Y: m[len(m)-1], Label: a.Label(i)})
+		look := di.a.Policies[i]
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Band, Look: look, Name: di.a.Label(i), X: x, Lo: lo, Hi: hi})
+		lines = append(lines, chart.Mark{Kind: chart.Line, Look: look, Name: di.a.Label(i), X: x, Y: m})
+		if slices.Index(di.a.Order, i) < maxEnds {
+			p.Ends = append(p.Ends, chart.End{Look: look, Y: m[len(m)-1], Label: di.a.Label(i)})
 		}
 	}
 	if lines == nil {
@@ -331,22 +334,22 @@ func shares(caption string, top float64) chart.Axis {
 }
 
 // armsFigure shows how often the best arm is played.
-func (a *Analysis) armsFigure(id string) recorded {
-	p, _ := a.track("action_1")
+func (di diagnosed) armsFigure(id string) recorded {
+	p, _ := di.track("action_1")
 	if p == nil {
 		return recorded{}
 	}
 	p.Y = shares("Best arm, share of rounds", 1)
-	t := &chart.Table{ID: id + "arms", Title: "Shares of the arms: " + a.Name,
+	t := &chart.Table{ID: id + "arms", Title: "Shares of the arms: " + di.a.Name,
 		Note: "Mean share of all rounds in which the arm with the k-th largest mean of its round was played; arms of " +
 			"equal mean share a rank.",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}}}
 	heads := []string{"Best arm", "Second", "Third", "Fourth", "Fifth"}
-	last := len(a.Rounds) - 1
+	last := len(di.a.Rounds) - 1
 	width := 0 // how many ranks any policy has
-	for i := range a.Policies {
+	for i := range di.a.Policies {
 		for k := range heads {
-			if a.also(i, fmt.Sprintf("action_%d", k+1)) != nil {
+			if di.also(i, fmt.Sprintf("action_%d", k+1)) != nil {
 				width = max(width, k+1)
 			}
 		}
@@ -359,11 +362,11 @@ func (a *Analysis) armsFigure(id string) recorded {
 		}
 	}
 	t.Cols = append(t.Cols, chart.Column{Key: "others", Head: "Others", Pct: true})
-	for _, i := range a.Order {
-		c := []chart.Cell{chart.TextCell(a.Label(i))}
+	for _, i := range di.a.Order {
+		c := []chart.Cell{chart.TextCell(di.a.Label(i))}
 		rest := 1.0
 		for k := range width {
-			v := a.also(i, fmt.Sprintf("action_%d", k+1))
+			v := di.also(i, fmt.Sprintf("action_%d", k+1))
 			if v == nil {
 				c = append(c, chart.Empty())
 				if k == 0 {
@@ -376,7 +379,7 @@ func (a *Analysis) armsFigure(id string) recorded {
 			c = append(c, chart.Num(m))
 			if k == 0 {
 				se := chart.Empty()
-				if a.R() > 1 {
+				if di.a.R() > 1 {
 					se = chart.Num(stderr(v[last]))
 				}
 				c = append(c, se)
@@ -385,11 +388,11 @@ func (a *Analysis) armsFigure(id string) recorded {
 		if c[1].Empty {
 			continue
 		}
-		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: append(c, chart.Num(max(0, rest)))})
+		t.Rows = append(t.Rows, chart.Row{Look: di.a.Policies[i], Cells: append(c, chart.Num(max(0, rest)))})
 	}
 	return recorded{&chart.Figure{ID: id + "arms", Title: "Which arms are played", Low: true, Panels: []*chart.Panel{p},
 		How: fmt.Sprintf("Share of the rounds so far in which the best arm was played; %s. A low share with low "+
-			"regret means that the next best is nearly as good.", a.means(p))}, t}
+			"regret means that the next best is nearly as good.", di.means(p))}, t}
 }
 
 // spectrum is the mean smallest and largest singular value of a policy, by time.
@@ -400,16 +403,16 @@ type spectrum struct {
 
 // spectrumFigure shows the extreme singular values of Γ_t/√m, one panel for each policy with
 // members.
-func (a *Analysis) spectrumFigure(id string) recorded {
-	first := a.early()
-	if len(a.Rounds)-first < 2 {
+func (di diagnosed) spectrumFigure(id string) recorded {
+	first := di.early()
+	if len(di.a.Rounds)-first < 2 {
 		return recorded{}
 	}
-	ax, x := a.times(first)
+	ax, x := di.times(first)
 	ax.Ticks = slices.DeleteFunc(slices.Clone(ax.Ticks), func(t chart.Tick) bool { return t.Minor })
 	var all []spectrum
 	least, most := 1.0/7, 10.0/7
-	t := &chart.Table{ID: id + "spectrum", Title: "Singular values of the members: " + a.Name,
+	t := &chart.Table{ID: id + "spectrum", Title: "Singular values of the members: " + di.a.Name,
 		Note: "Means over the replications in the last round, and the extremes over all replications and recorded " +
 			"rounds.",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
@@ -417,14 +420,14 @@ func (a *Analysis) spectrumFigure(id string) recorded {
 			{Key: "condition", Head: "Largest/smallest", Dec: 1},
 			{Key: "lowest", Head: "Lowest ever", Dec: 3, Extra: true},
 			{Key: "highest", Head: "Highest ever", Dec: 3, Extra: true}}}
-	for i := range a.Policies { // in the order of the spec, so that a sweep reads from left to right
-		lo, hi := a.also(i, "s_min"), a.also(i, "s_max")
+	for i := range di.a.Policies { // in the order of the spec, so that a sweep reads from left to right
+		lo, hi := di.also(i, "s_min"), di.also(i, "s_max")
 		if lo == nil || hi == nil {
 			continue
 		}
 		q := spectrum{i: i}
 		low, high := math.Inf(1), 0.0
-		for k := range a.Rounds {
+		for k := range di.a.Rounds {
 			low, high = min(low, slices.Min(lo[k])), max(high, slices.Max(hi[k]))
 			if k < first {
 				continue
@@ -444,7 +447,7 @@ func (a *Analysis) spectrumFigure(id string) recorded {
 		if q.lo[n] > 0 {
 			ratio = chart.Num(q.hi[n] / q.lo[n])
 		}
-		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)),
+		t.Rows = append(t.Rows, chart.Row{Look: di.a.Policies[i], Cells: []chart.Cell{chart.TextCell(di.a.Label(i)),
 			chart.Num(q.lo[n]), chart.Num(q.hi[n]), ratio, chart.Num(low), chart.Num(high)}})
 	}
 	if all == nil {
@@ -465,7 +468,7 @@ func (a *Analysis) spectrumFigure(id string) recorded {
 			more++
 			continue
 		}
-		f.Panels = append(f.Panels, a.spectrumPanel(q, x, ax, y))
+		f.Panels = append(f.Panels, di.spectrumPanel(q, x, ax, y))
 	}
 	if more > 0 {
 		f.How += fmt.Sprintf(" The first %d of %d are shown.", maxGaps, maxGaps+more)
@@ -474,10 +477,10 @@ func (a *Analysis) spectrumFigure(id string) recorded {
 }
 
 // spectrumPanel draws the strip of a policy between the two, and the range of Theorem 5.
-func (a *Analysis) spectrumPanel(q spectrum, x []float64, ax, y chart.Axis) *chart.Panel {
-	m := a.Policies[q.i]
+func (di diagnosed) spectrumPanel(q spectrum, x []float64, ax, y chart.Axis) *chart.Panel {
+	m := di.a.Policies[q.i]
 	lo := slices.Clone(q.lo)
-	p := &chart.Panel{Title: a.Label(q.i), Look: m, X: ax, Y: y}
+	p := &chart.Panel{Title: di.a.Label(q.i), Look: m, X: ax, Y: y}
 	if slices.Max(lo) == 0 {
 		p.Note = "smallest: 0"
 	}
@@ -492,13 +495,13 @@ func (a *Analysis) spectrumPanel(q spectrum, x []float64, ax, y chart.Axis) *cha
 }
 
 // optimismFigure shows the share of optimistic models.
-func (a *Analysis) optimismFigure(id string) recorded {
-	p, top := a.track("optimistic")
+func (di diagnosed) optimismFigure(id string) recorded {
+	p, top := di.track("optimistic")
 	if p == nil {
 		return recorded{}
 	}
 	p.Y = shares("Optimistic models", min(1, max(top, 0.1)))
-	t := &chart.Table{ID: id + "optimism", Title: "Optimistic models: " + a.Name,
+	t := &chart.Table{ID: id + "optimism", Title: "Optimistic models: " + di.a.Name,
 		Note: "Means over the replications in the last round. None: replications that had no optimistic model in " +
 			"some recorded round, with the exact interval for their share.",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
@@ -507,36 +510,36 @@ func (a *Analysis) optimismFigure(id string) recorded {
 			{Key: "none", Head: "None at some time", Pct: true}, {Key: "none_lo", Head: "95%",
 				Pct: true, Extra: true},
 			{Key: "none_hi", Head: "", Pct: true, Range: true, Extra: true}}}
-	last := len(a.Rounds) - 1
-	for _, i := range a.Order {
-		v := a.also(i, "optimistic")
+	last := len(di.a.Rounds) - 1
+	for _, i := range di.a.Order {
+		v := di.also(i, "optimistic")
 		if v == nil {
 			continue
 		}
 		none := 0
-		for r := range a.R() {
+		for r := range di.a.R() {
 			if slices.ContainsFunc(v, func(at []float64) bool { return at[r] == 0 }) {
 				none++
 			}
 		}
 		se := chart.Empty()
-		if a.R() > 1 {
+		if di.a.R() > 1 {
 			se = chart.Num(stderr(v[last]))
 		}
-		lo, hi := clopperPearson(none, a.R())
-		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)),
+		lo, hi := clopperPearson(none, di.a.R())
+		t.Rows = append(t.Rows, chart.Row{Look: di.a.Policies[i], Cells: []chart.Cell{chart.TextCell(di.a.Label(i)),
 			chart.Num(mean(v[last])), se,
-			chart.Num(float64(none) / float64(a.R())), chart.Num(lo), chart.Num(hi)}})
+			chart.Num(float64(none) / float64(di.a.R())), chart.Num(lo), chart.Num(hi)}})
 	}
 	return recorded{&chart.Figure{ID: id + "optimism", Title: "How many models are optimistic", Low: true,
 		Panels: []*chart.Panel{p},
 		How: fmt.Sprintf("Share of the models whose best value on the round’s set is at least that of θ*; %s. "+
-			"Theorem 1 needs one of the 2m in every round.", a.means(p))}, t}
+			"Theorem 1 needs one of the 2m in every round.", di.means(p))}, t}
 }
 
 // coverageFigure shows how far θ* is from the estimate.
-func (a *Analysis) coverageFigure(id string) recorded {
-	p, top := a.track("distance")
+func (di diagnosed) coverageFigure(id string) recorded {
+	p, top := di.track("distance")
 	if p == nil {
 		return recorded{}
 	}
@@ -545,7 +548,7 @@ func (a *Analysis) coverageFigure(id string) recorded {
 	p.Marks = append([]chart.Mark{{Kind: chart.Zero, Look: -1, Name: "edge of the ellipsoid", Y: []float64{1}}},
 		p.Marks...)
 	p.Ends = append(p.Ends, chart.End{Look: -1, Y: 1, Label: "edge"})
-	tab := &chart.Table{ID: id + "coverage", Title: "Coverage of the confidence ellipsoid: " + a.Name,
+	tab := &chart.Table{ID: id + "coverage", Title: "Coverage of the confidence ellipsoid: " + di.a.Name,
 		Note: "Left: replications in which θ* was outside the ellipsoid in some round, every round counted, with the " +
 			"exact interval for their share. The ellipsoid of level δ promises at most δ.",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
@@ -553,9 +556,9 @@ func (a *Analysis) coverageFigure(id string) recorded {
 			{Key: "largest", Head: "Largest ever", Dec: 3}, {Key: "left", Head: "Left at some time", Pct: true},
 			{Key: "left_lo", Head: "95%", Pct: true, Extra: true},
 			{Key: "left_hi", Head: "", Pct: true, Range: true, Extra: true}}}
-	last := len(a.Rounds) - 1
-	for _, i := range a.Order {
-		v, w := a.also(i, "distance"), a.also(i, "distance_max")
+	last := len(di.a.Rounds) - 1
+	for _, i := range di.a.Order {
+		v, w := di.also(i, "distance"), di.also(i, "distance_max")
 		if v == nil || w == nil {
 			continue
 		}
@@ -566,16 +569,16 @@ func (a *Analysis) coverageFigure(id string) recorded {
 			}
 		}
 		se := chart.Empty()
-		if a.R() > 1 {
+		if di.a.R() > 1 {
 			se = chart.Num(stderr(v[last]))
 		}
-		lo, hi := clopperPearson(left, a.R())
-		tab.Rows = append(tab.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)),
+		lo, hi := clopperPearson(left, di.a.R())
+		tab.Rows = append(tab.Rows, chart.Row{Look: di.a.Policies[i], Cells: []chart.Cell{chart.TextCell(di.a.Label(i)),
 			chart.Num(mean(v[last])), se, chart.Num(slices.Max(w[last])),
-			chart.Num(float64(left) / float64(a.R())), chart.Num(lo), chart.Num(hi)}})
+			chart.Num(float64(left) / float64(di.a.R())), chart.Num(lo), chart.Num(hi)}})
 	}
 	return recorded{&chart.Figure{ID: id + "coverage", Title: "Is θ* in the ellipsoid?", Low: true,
 		Panels: []*chart.Panel{p},
 		How: fmt.Sprintf("Distance of θ* from the estimate in the norm of V, in units of β; %s. Below 1 the "+
-			"ellipsoid contains θ*.", a.means(p))}, tab}
+			"ellipsoid contains θ*.", di.means(p))}, tab}
 }

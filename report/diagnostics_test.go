@@ -87,7 +87,7 @@ func TestDiagnosticsFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := Analyze(run, 0)
-	also := a.diagnostics("")
+	also := diagnosed{a}.diagnostics("")
 	if len(also) != 4 {
 		t.Fatalf("%d figures, want 4", len(also))
 	}
@@ -244,9 +244,9 @@ func TestReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.WriteString("\n")
-		if a.Best() != a.Reference {
-			tied := a.Diff[a.Reference].Verdict == Tied || a.Diff[a.Reference].Verdict == Behind
-			if r := a.Ratios[a.Best()]; tied && r.OK && r.Hi < 1 {
+		if a.Best() != a.Against.Reference {
+			tied := a.Pairs.Diff[a.Against.Reference].Verdict == Tied || a.Pairs.Diff[a.Against.Reference].Verdict == Behind
+			if r := a.Against.Ratios[a.Best()]; tied && r.OK && r.Hi < 1 {
 				t.Errorf("against %s: the quotient separates it from the best, the table does not", c.reference)
 			}
 		}

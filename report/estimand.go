@@ -39,10 +39,10 @@ func meaning(e infer.Estimand) string {
 
 // Word is the verdict on policy i.
 func (a *Analysis) Word(i int) string {
-	if a.Diff[i].Verdict == Tied && a.stand(i) == headline.AboutSame {
+	if a.Pairs.Diff[i].Verdict == Tied && a.stand(i) == headline.AboutSame {
 		return headline.AboutSame.String()
 	}
-	return verdictWord(a.Diff[i].Verdict, a.Estimand)
+	return verdictWord(a.Pairs.Diff[i].Verdict, a.Estimand)
 }
 
 func verdictWord(v Verdict, e infer.Estimand) string {
@@ -74,12 +74,12 @@ func (a *Analysis) chance() string {
 	return "(95%, " + all + " at once)"
 }
 
-// place writes the places that a policy may have: 1, or 1–3.
-func (a *Analysis) place(i int) string {
-	if a.Places == nil || a.Rounded[i] {
+// placeText writes the places that a policy may have: 1, or 1–3.
+func placeText(a *Analysis, i int) string {
+	if a.Pairs.Places == nil || a.Rounded[i] {
 		return ""
 	}
-	p := a.Places[i]
+	p := a.Pairs.Places[i]
 	if p[0] == p[1] {
 		return fmt.Sprint(p[0])
 	}
@@ -87,15 +87,15 @@ func (a *Analysis) place(i int) string {
 }
 
 // places says in a sentence which places the intervals leave; nil where each policy has one place, or all have all.
-func (a *Analysis) places() Prose {
-	if a.Places == nil || a.Compared() < 3 || a.Compared() > 6 {
+func (se sentences) places() Prose {
+	if se.a.Pairs.Places == nil || se.a.Compared() < 3 || se.a.Compared() > 6 {
 		return nil
 	}
 	var p Prose
 	one, all := true, true
-	for n, i := range a.Order[:a.Compared()] {
-		at := a.Places[i]
-		one, all = one && at[0] == at[1], all && at == [2]int{1, a.Compared()}
+	for n, i := range se.a.Order[:se.a.Compared()] {
+		at := se.a.Pairs.Places[i]
+		one, all = one && at[0] == at[1], all && at == [2]int{1, se.a.Compared()}
 		sep := ", "
 		if n == 0 {
 			sep = ""
@@ -104,7 +104,7 @@ func (a *Analysis) places() Prose {
 		if at[0] < at[1] {
 			where += fmt.Sprintf(" to %d", at[1])
 		}
-		p = say(p, sep, name(a.Label(i)), where)
+		p = say(p, sep, name(se.a.Label(i)), where)
 	}
 	if one || all {
 		return nil

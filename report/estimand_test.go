@@ -55,17 +55,17 @@ func TestEstimandDecides(t *testing.T) {
 		if want := meaning(a.Estimand); want != "" && !strings.Contains(page, want) {
 			t.Errorf("%s: the page does not define it", c.estimand)
 		}
-		if c.estimand == "lost" && a.Diff[1].Verdict != Worse || c.estimand == "median" && a.Diff[0].Verdict != Worse {
-			t.Errorf("%s: verdicts %+v, %v", c.estimand, a.Diff, lead)
+		if c.estimand == "lost" && a.Pairs.Diff[1].Verdict != Worse || c.estimand == "median" && a.Pairs.Diff[0].Verdict != Worse {
+			t.Errorf("%s: verdicts %+v, %v", c.estimand, a.Pairs.Diff, lead)
 		}
 	}
 	few := asked(t, players, 50, "cvar-5")
-	if a := Analyze(few, 0); a.Places != nil || a.Diff[1].OK || a.Diff[1].Verdict != None {
-		t.Errorf("cvar-5 of 50 replications: %+v", a.Diff)
+	if a := Analyze(few, 0); a.Pairs.Places != nil || a.Pairs.Diff[1].OK || a.Pairs.Diff[1].Verdict != None {
+		t.Errorf("cvar-5 of 50 replications: %+v", a.Pairs.Diff)
 	}
 	few = asked(t, players, 19, "median", sim.Claim{Less: "gambler", Than: "slow"})
-	if a, c := Analyze(few, 0), few.Claims(); a.Diff[0].OK || c[0].Answer != tooFewRuns {
-		t.Errorf("19 replications: %+v, %v", a.Diff, c)
+	if a, c := Analyze(few, 0), few.Claims(); a.Pairs.Diff[0].OK || c[0].Answer != tooFewRuns {
+		t.Errorf("19 replications: %+v, %v", a.Pairs.Diff, c)
 	}
 }
 
@@ -126,10 +126,10 @@ func TestEnvironmentsTogether(t *testing.T) {
 	both := asked(t, troupeOfSeven()[2:4], 60, "")
 	alone := asked(t, troupeOfSeven()[2:4], 60, "")
 	alone.Manifest.Environments, alone.Envs = alone.Manifest.Environments[:1], alone.Envs[:1]
-	if x, y := Analyze(both, 0), Analyze(alone, 0); !(x.Factor > y.Factor) || x.PairLevel*2 != y.PairLevel {
-		t.Errorf("factors %v and %v, levels %v and %v", x.Factor, y.Factor, x.PairLevel, y.PairLevel)
+	if x, y := Analyze(both, 0), Analyze(alone, 0); !(x.Pairs.Factor > y.Pairs.Factor) || x.Pairs.Level*2 != y.Pairs.Level {
+		t.Errorf("factors %v and %v, levels %v and %v", x.Pairs.Factor, y.Pairs.Factor, x.Pairs.Level, y.Pairs.Level)
 	}
-	if a := Analyze(both, 1); a.Places == nil || a.Estimand != infer.Mean {
-		t.Errorf("%+v", a.Places)
+	if a := Analyze(both, 1); a.Pairs.Places == nil || a.Estimand != infer.Mean {
+		t.Errorf("%+v", a.Pairs.Places)
 	}
 }

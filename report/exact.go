@@ -32,10 +32,10 @@ func (a *Analysis) betting(x []float64) (lo, hi float64, ok bool) {
 		}
 	}
 	if a.Sequential() {
-		l, h := stats.BettingSequence(x, -most, most, a.PairLevel)
+		l, h := stats.BettingSequence(x, -most, most, a.Pairs.Level)
 		return l[len(l)-1], h[len(h)-1], true
 	}
-	lo, hi = stats.BettingInterval(x, -most, most, a.PairLevel)
+	lo, hi = stats.BettingInterval(x, -most, most, a.Pairs.Level)
 	return lo, hi, true
 }
 
@@ -83,7 +83,7 @@ func (a *Analysis) Exact(id string) *chart.Table {
 	if a.most() == 0 || a.Compared() < 2 {
 		return nil
 	}
-	t := &chart.Table{ID: id, Title: "Intervals for every law: " + a.Name, Note: a.exactNote(), Cols: []chart.Column{
+	t := &chart.Table{ID: id, Title: "Intervals for every law: " + a.Name, Note: exactNote(a), Cols: []chart.Column{
 		{Key: "policy", Head: "", Text: true}, {Key: "difference", Head: "diff", Dec: a.Dec, Plus: true},
 		{Key: "lo", Head: "resampled", Dec: a.Dec}, {Key: "hi", Head: "", Dec: a.Dec, Range: true},
 		{Key: "exact_lo", Head: "exact", Dec: a.Dec}, {Key: "exact_hi", Head: "", Dec: a.Dec, Range: true},
@@ -93,7 +93,7 @@ func (a *Analysis) Exact(id string) *chart.Table {
 		if a.Rounded[i] {
 			continue
 		}
-		d := a.Diff[i]
+		d := a.Pairs.Diff[i]
 		c := []chart.Cell{chart.TextCell(a.Label(i)), chart.Num(d.Mean), chart.Empty(), chart.Empty(), chart.Empty(),
 			chart.Empty(), chart.TextCell("")}
 		if d.OK && !a.Sequential() {
@@ -111,7 +111,7 @@ func (a *Analysis) Exact(id string) *chart.Table {
 	return t
 }
 
-func (a *Analysis) exactNote() string {
+func exactNote(a *Analysis) string {
 	s := fmt.Sprintf("Mean regret less that of %s. A run of this environment can lose at most %s; “exact” holds for "+
 		"every law with that bound, for all pairs together at 95%% (betting intervals), so losses too rare to be in "+
 		"the sample are inside it.",

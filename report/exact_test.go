@@ -33,7 +33,7 @@ func TestExact(t *testing.T) {
 		return out
 	}
 	few := Analyze(exactRun("", 0.3, draw(20)), 0)
-	d := few.Diff[1]
+	d := few.Pairs.Diff[1]
 	if d.Verdict != Worse || !d.Exact || d.ExactLo > 0 || d.ExactHi < 3 || few.Settled() {
 		t.Errorf("20 replications: %+v, settled %v; expected a resampled interval above 0 and an exact one around it", d, few.Settled())
 	}
@@ -41,26 +41,26 @@ func TestExact(t *testing.T) {
 		t.Errorf("the table is %+v", got)
 	}
 	many := Analyze(exactRun("", 0.3, draw(400)), 0)
-	if d := many.Diff[1]; !d.Exact || d.ExactLo <= 0 || !many.Settled() {
+	if d := many.Pairs.Diff[1]; !d.Exact || d.ExactLo <= 0 || !many.Settled() {
 		t.Errorf("400 replications: %+v, expected it settled", d)
 	}
 	for _, until := range []string{"", sim.Settled} {
 		a := Analyze(exactRun(until, 0, draw(400)), 0)
-		if a.Exact("exact") != nil || a.Settled() || a.Diff[1].Exact {
+		if a.Exact("exact") != nil || a.Settled() || a.Pairs.Diff[1].Exact {
 			t.Errorf("until %q: exact intervals without a bound", until)
 		}
 	}
 	seq := Analyze(exactRun(sim.Settled, 0.3, draw(400)), 0)
-	d = seq.Diff[1]
+	d = seq.Pairs.Diff[1]
 	if d.Lo != d.ExactLo || d.Hi != d.ExactHi || d.Verdict != Worse || d.Rare.Reverses {
-		t.Errorf("sequential: %+v; fixed %+v", d, many.Diff[1])
+		t.Errorf("sequential: %+v; fixed %+v", d, many.Pairs.Diff[1])
 	}
-	if !seq.ShowExact() || !strings.Contains(seq.leaderNote(), "at every number of replications") {
-		t.Errorf("the note is %q", seq.leaderNote())
+	if !seq.ShowExact() || !strings.Contains(leaderTable{seq}.leaderNote(), "at every number of replications") {
+		t.Errorf("the note is %q", leaderTable{seq}.leaderNote())
 	}
 	// A regret beyond what the environment says cannot be: then nothing is exact.
-	if a := Analyze(exactRun("", 0.01, draw(400)), 0); a.Diff[1].Exact || math.IsNaN(a.Diff[1].Lo) {
-		t.Errorf("a bound that is broken: %+v", a.Diff[1])
+	if a := Analyze(exactRun("", 0.01, draw(400)), 0); a.Pairs.Diff[1].Exact || math.IsNaN(a.Pairs.Diff[1].Lo) {
+		t.Errorf("a bound that is broken: %+v", a.Pairs.Diff[1])
 	}
 }
 
@@ -73,15 +73,15 @@ func TestRareLossesInTable(t *testing.T) {
 	}
 	x[17], x[90] = 19, 18
 	a := Analyze(exactRun("", 0.3, x), 0)
-	d := a.Diff[1]
-	if d.Verdict != Tied || d.Lo < -3 || d.Hi > 3 || d.Lo > d.Mean || d.Hi < d.Mean || a.Factor < 10 {
-		t.Errorf("%+v, factor %v", d, a.Factor)
+	d := a.Pairs.Diff[1]
+	if d.Verdict != Tied || d.Lo < -3 || d.Hi > 3 || d.Lo > d.Mean || d.Hi < d.Mean || a.Pairs.Factor < 10 {
+		t.Errorf("%+v, factor %v", d, a.Pairs.Factor)
 	}
-	if note := a.leaderNote(); !strings.Contains(note, "betting, 99.5") || !strings.Contains(note, "at most 30") {
+	if note := (leaderTable{a}).leaderNote(); !strings.Contains(note, "betting, 99.5") || !strings.Contains(note, "at most 30") {
 		t.Errorf("the note is %q", note)
 	}
-	if a := Analyze(exactRun("", 0, x), 0); a.Diff[1].Hi < 5 || strings.Contains(a.leaderNote(), "betting") {
-		t.Errorf("without a bound: %+v, %q", a.Diff[1], a.leaderNote())
+	if a := Analyze(exactRun("", 0, x), 0); a.Pairs.Diff[1].Hi < 5 || strings.Contains(leaderTable{a}.leaderNote(), "betting") {
+		t.Errorf("without a bound: %+v, %q", a.Pairs.Diff[1], leaderTable{a}.leaderNote())
 	}
 }
 
@@ -117,7 +117,7 @@ func TestSignsHaveOneLevel(t *testing.T) {
 		}
 		return x
 	}()), 0)
-	if a.SignLevel != behindLevel/1 || a.PairLevel <= a.SignLevel {
-		t.Errorf("levels %v and %v", a.SignLevel, a.PairLevel)
+	if a.Pairs.SignLevel != behindLevel/1 || a.Pairs.Level <= a.Pairs.SignLevel {
+		t.Errorf("levels %v and %v", a.Pairs.SignLevel, a.Pairs.Level)
 	}
 }

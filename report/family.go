@@ -96,20 +96,25 @@ func (run *Run) compareAll() *family {
 	return f
 }
 
-// take takes what the family says about this environment, and the places that follow.
-func (a *Analysis) take(f *family) {
-	a.pair = f.byEnv[a.Env]
-	a.Factor, a.FactorOK = f.factor[a.Env]
+// pairsOf is what the family says about an environment. The places and the differences follow from it.
+func pairsOf(a *Analysis, f *family) Pairs {
+	out := Pairs{each: f.byEnv[a.Env]}
+	out.Factor, out.OK = f.factor[a.Env]
 	pairs := f.pairs
 	if a.Sequential() { // its replications end where each environment is settled
 		pairs = a.Compared() * (a.Compared() - 1) / 2
 	}
-	a.PairLevel = (1 - level) / float64(max(pairs, 1))
-	a.SignLevel = behindLevel / float64(max(pairs, 1))
+	out.Level = (1 - level) / float64(max(pairs, 1))
+	out.SignLevel = behindLevel / float64(max(pairs, 1))
+	return out
+}
+
+// placesOf returns the places that each policy may have, from 1; nil without intervals.
+func placesOf(a *Analysis) [][2]int {
 	if a.R() < a.Estimand.Least() || a.Compared() < 2 {
-		return
+		return nil
 	}
-	a.Places = make([][2]int, len(a.Policies))
+	out := make([][2]int, len(a.Policies))
 	var in []int
 	for i := range a.Policies {
 		if !a.Rounded[i] {
@@ -117,13 +122,14 @@ func (a *Analysis) take(f *family) {
 		}
 	}
 	for n, i := range in {
-		from, to := infer.Places(n, len(in), func(x, y int) infer.Interval { return a.standing(in[x], in[y]) })
-		a.Places[i] = [2]int{from, to}
+		from, to := infer.Places(n, len(in), func(x, y int) infer.Interval { return standing(a, in[x], in[y]) })
+		out[i] = [2]int{from, to}
 	}
+	return out
 }
 
 // standing is between, by betting where what was seen decided the number of replications.
-func (a *Analysis) standing(i, j int) infer.Interval {
+func standing(a *Analysis, i, j int) infer.Interval {
 	x := a.between(i, j)
 	if a.Sequential() && !x.Same {
 		x.Lo, x.Hi, x.OK = a.betting(a.paired(i, j, len(a.Rounds)-1))
@@ -135,10 +141,10 @@ func (a *Analysis) standing(i, j int) infer.Interval {
 // rounding.
 func (a *Analysis) between(i, j int) infer.Interval {
 	if i >= j {
-		if x, ok := a.pair[[2]int{i, j}]; ok {
+		if x, ok := a.Pairs.each[[2]int{i, j}]; ok {
 			return x
 		}
-	} else if x, ok := a.pair[[2]int{j, i}]; ok {
+	} else if x, ok := a.Pairs.each[[2]int{j, i}]; ok {
 		x.Value, x.Lo, x.Hi = -x.Value, -x.Hi, -x.Lo
 		return x
 	}

@@ -26,11 +26,14 @@ func (b Bound) Final() float64 { return b.Values[len(b.Values)-1] }
 // maxEnds is how many curves get a label at their end; see named.
 const maxEnds = 10
 
+// painter draws the figures of an analysis that every run has.
+type painter struct{ a *Analysis }
+
 // curve returns mean and half width of the pointwise 95 % interval at each checkpoint.
-func (a *Analysis) curve(i int) (mean, half []float64) {
-	mean, half = make([]float64, len(a.Rounds)), make([]float64, len(a.Rounds))
-	n := float64(a.R())
-	for k, x := range a.X[i] {
+func (pa painter) curve(i int) (mean, half []float64) {
+	mean, half = make([]float64, len(pa.a.Rounds)), make([]float64, len(pa.a.Rounds))
+	n := float64(pa.a.R())
+	for k, x := range pa.a.X[i] {
 		var s, q float64
 		for _, v := range x {
 			s += v
@@ -40,7 +43,7 @@ func (a *Analysis) curve(i int) (mean, half []float64) {
 			q += (v - m) * (v - m)
 		}
 		mean[k] = m
-		if a.R() > 1 {
+		if pa.a.R() > 1 {
 			half[k] = 1.96 * math.Sqrt(q/(n-1)/n)
 		}
 	}
@@ -48,10 +51,10 @@ func (a *Analysis) curve(i int) (mean, half []float64) {
 }
 
 // tenths returns the 10 and 90 % points of the replications at each checkpoint.
-func (a *Analysis) tenths(i int) (lo, hi []float64) {
-	lo, hi = make([]float64, len(a.Rounds)), make([]float64, len(a.Rounds))
-	buf := make([]float64, a.R())
-	for k, x := range a.X[i] {
+func (pa painter) tenths(i int) (lo, hi []float64) {
+	lo, hi = make([]float64, len(pa.a.Rounds)), make([]float64, len(pa.a.Rounds))
+	buf := make([]float64, pa.a.R())
+	for k, x := range pa.a.X[i] {
 		copy(buf, x)
 		slices.Sort(buf)
 		lo[k], hi[k] = quantile(buf, 0.1), quantile(buf, 0.9)
@@ -66,12 +69,12 @@ type curves struct {
 	labelled      []int       // the policies whose curves have labels
 }
 
-func (a *Analysis) curves() *curves {
-	n := len(a.Policies)
-	c := &curves{make([][]float64, n), make([][]float64, n), make([][]float64, n), make([][]float64, n), a.named()}
-	for i := range a.Policies {
-		c.means[i], c.halves[i] = a.curve(i)
-		c.lows[i], c.highs[i] = a.tenths(i)
+func (pa painter) curves() *curves {
+	n := len(pa.a.Policies)
+	c := &curves{make([][]float64, n), make([][]float64, n), make([][]float64, n), make([][]float64, n), pa.named()}
+	for i := range pa.a.Policies {
+		c.means[i], c.halves[i] = pa.curve(i)
+		c.lows[i], c.highs[i] = pa.tenths(i)
 	}
 	return c
 }
@@ -86,19 +89,19 @@ func plus(m, h []float64, sign float64) []float64 {
 }
 
 // regretFigures returns regret against time, linear and log–log; nil where there is nothing to draw on logarithms.
-func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *chart.Figure) {
-	c := a.curves()
-	return a.linearRegret(id, c), a.logRegret(id, c, bounds)
+func (pa painter) regretFigures(id string, bounds []Bound) (lin, loglog *chart.Figure) {
+	c := pa.curves()
+	return pa.linearRegret(id, c), pa.logRegret(id, c, bounds)
 }
 
 // linearRegret draws the curves from (0, 0).
-func (a *Analysis) linearRegret(id string, c *curves) *chart.Figure {
-	x := make([]float64, len(a.Rounds)+1)
-	for k, t := range a.Rounds {
+func (pa painter) linearRegret(id string, c *curves) *chart.Figure {
+	x := make([]float64, len(pa.a.Rounds)+1)
+	for k, t := range pa.a.Rounds {
 		x[k+1] = float64(t)
 	}
 	from0 := func(v []float64) []float64 { return append([]float64{0}, v...) }
-	tops := make([]float64, len(a.Policies))
+	tops := make([]float64, len(pa.a.Policies))
 	for i := range tops {
 		tops[i] = max(0, slices.Max(plus(c.means[i], c.halves[i], 1)))
 	}
@@ -108,43 +111,43 @@ func (a *Analysis) linearRegret(id string, c *curves) *chart.Figure {
 	}
 	yt := chart.LinearTicks(0, top, 4)
 	p := &chart.Panel{Look: -1, Data: "lin",
-		X: chart.Axis{Caption: a.clock(), Lo: 0, Hi: float64(a.T), Ticks: chart.Within(chart.LinearTicks(0,
-			float64(a.T), 5), 0, float64(a.T))},
+		X: chart.Axis{Caption: clockCaption(pa.a), Lo: 0, Hi: float64(pa.a.T), Ticks: chart.Within(chart.LinearTicks(0,
+			float64(pa.a.T), 5), 0, float64(pa.a.T))},
 		Y: chart.Axis{Caption: "Regret", Lo: 0, Hi: yt[len(yt)-1].At, Ticks: yt},
 	}
-	for i, m := range a.Policies {
+	for i, m := range pa.a.Policies {
 		p.Marks = append(p.Marks,
-			chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: x, Lo: from0(plus(c.means[i], c.halves[i], -1)),
+			chart.Mark{Kind: chart.Band, Look: m, Name: pa.a.Label(i), X: x, Lo: from0(plus(c.means[i], c.halves[i], -1)),
 				Hi: from0(plus(c.means[i], c.halves[i], 1))},
-			chart.Mark{Kind: chart.Edges, Look: m, Name: a.Label(i), X: x, Lo: from0(c.lows[i]), Hi: from0(c.highs[i])})
+			chart.Mark{Kind: chart.Edges, Look: m, Name: pa.a.Label(i), X: x, Lo: from0(c.lows[i]), Hi: from0(c.highs[i])})
 	}
-	for _, i := range slices.Backward(a.Order) { // the best on top
-		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Line, Look: a.Policies[i], Name: a.Label(i), X: x,
+	for _, i := range slices.Backward(pa.a.Order) { // the best on top
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Line, Look: pa.a.Policies[i], Name: pa.a.Label(i), X: x,
 			Y: from0(c.means[i])})
-		if e := a.end(i, c.labelled, p.Y); e.Label != "" {
+		if e := pa.end(i, c.labelled, p.Y); e.Label != "" {
 			p.Ends = append(p.Ends, e)
 		}
 	}
 	return &chart.Figure{ID: id + "regret", Title: "Regret against time", Panels: []*chart.Panel{p},
 		How: fmt.Sprintf("Mean over %s. A straight line means it never learns; flat means it has found the best "+
-			"action.", many(a.R(), "replication")) + a.unlabelled()}
+			"action.", many(pa.a.R(), "replication")) + pa.unlabelled()}
 }
 
 // logRegret draws the curves and bounds on logarithms.
-func (a *Analysis) logRegret(id string, c *curves, bounds []Bound) *chart.Figure {
+func (pa painter) logRegret(id string, c *curves, bounds []Bound) *chart.Figure {
 	first := 0
-	for first < len(a.Rounds)-2 && float64(a.Rounds[first]) < 10 && a.T >= 1000 {
+	for first < len(pa.a.Rounds)-2 && float64(pa.a.Rounds[first]) < 10 && pa.a.T >= 1000 {
 		first++
 	}
 	lo, hi := math.Inf(1), 0.0
-	for i := range a.Policies {
+	for i := range pa.a.Policies {
 		for _, v := range c.means[i][first:] {
 			if v > 0 {
 				lo, hi = min(lo, v), max(hi, v)
 			}
 		}
 	}
-	if hi == 0 || len(a.Rounds)-first < 2 {
+	if hi == 0 || len(pa.a.Rounds)-first < 2 {
 		return nil
 	}
 	for _, b := range bounds {
@@ -154,33 +157,33 @@ func (a *Analysis) logRegret(id string, c *curves, bounds []Bound) *chart.Figure
 	}
 	lo, hi = chart.LogRange(lo, hi)
 	var x []float64
-	for _, t := range a.Rounds[first:] {
+	for _, t := range pa.a.Rounds[first:] {
 		x = append(x, float64(t))
 	}
 	q := &chart.Panel{Look: -1, Data: "log",
-		X: chart.Axis{Caption: a.clock() + " (log)", Log: true, Lo: x[0], Hi: float64(a.T),
-			Ticks: chart.LogTicks(x[0], float64(a.T))},
+		X: chart.Axis{Caption: clockCaption(pa.a) + " (log)", Log: true, Lo: x[0], Hi: float64(pa.a.T),
+			Ticks: chart.LogTicks(x[0], float64(pa.a.T))},
 		Y: chart.Axis{Caption: "Regret (log)", Log: true, Lo: lo, Hi: hi, Ticks: chart.LogTicks(lo, hi)},
 	}
 	if r := 10.0; x[0] >= r && x[0] <= 1.5*r {
 		q.X.Lo = r // so that the power of ten has its tick
-		q.X.Ticks = chart.LogTicks(r, float64(a.T))
+		q.X.Ticks = chart.LogTicks(r, float64(pa.a.T))
 	}
-	a.rootGuide(q, c, x)
-	for i, m := range a.Policies {
+	pa.rootGuide(q, c, x)
+	for i, m := range pa.a.Policies {
 		q.Marks = append(q.Marks,
-			chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: x, Lo: plus(c.means[i], c.halves[i], -1)[first:],
+			chart.Mark{Kind: chart.Band, Look: m, Name: pa.a.Label(i), X: x, Lo: plus(c.means[i], c.halves[i], -1)[first:],
 				Hi: plus(c.means[i], c.halves[i], 1)[first:]},
-			chart.Mark{Kind: chart.Edges, Look: m, Name: a.Label(i), X: x, Lo: c.lows[i][first:],
+			chart.Mark{Kind: chart.Edges, Look: m, Name: pa.a.Label(i), X: x, Lo: c.lows[i][first:],
 				Hi: c.highs[i][first:]})
 	}
 	drawBounds(q, bounds)
-	for _, i := range slices.Backward(a.Order) {
-		m, y := a.Policies[i], c.means[i][first:]
-		q.Marks = append(q.Marks, chart.Mark{Kind: chart.Line, Look: m, Name: a.Label(i), X: x, Y: y})
-		e := a.end(i, c.labelled, q.Y)
-		if s := a.Summary[i]; s.ExponentOK {
-			a.drawFit(q, i, x, y)
+	for _, i := range slices.Backward(pa.a.Order) {
+		m, y := pa.a.Policies[i], c.means[i][first:]
+		q.Marks = append(q.Marks, chart.Mark{Kind: chart.Line, Look: m, Name: pa.a.Label(i), X: x, Y: y})
+		e := pa.end(i, c.labelled, q.Y)
+		if s := pa.a.Summary[i]; s.ExponentOK {
+			pa.drawFit(q, i, x, y)
 			if e.Label != "" {
 				e.Note = "slope " + chart.Number(s.Exponent, 2)
 			}
@@ -189,13 +192,13 @@ func (a *Analysis) logRegret(id string, c *curves, bounds []Bound) *chart.Figure
 			q.Ends = append(q.Ends, e)
 		}
 	}
-	how := "The slope is the growth exponent: ½ is √t, 1 never learns." + a.unlabelled()
-	if a.FitTo > 0 {
-		how += fmt.Sprintf(" Fitted over t = %s … %s (dotted).", chart.Count(a.FitFrom), chart.Count(a.FitTo))
+	how := "The slope is the growth exponent: ½ is √t, 1 never learns." + pa.unlabelled()
+	if pa.a.Fit.To > 0 {
+		how += fmt.Sprintf(" Fitted over t = %s … %s (dotted).", chart.Count(pa.a.Fit.From), chart.Count(pa.a.Fit.To))
 	}
 	for _, b := range bounds {
 		if b.asked {
-			how += fmt.Sprintf(" %s: %s at T.", upperFirst(b.Name), chart.Amount(b.Final(), a.Dec))
+			how += fmt.Sprintf(" %s: %s at T.", upperFirst(b.Name), chart.Amount(b.Final(), pa.a.Dec))
 		}
 	}
 	return &chart.Figure{ID: id + "regret-loglog", Title: "Regret against time, log–log", How: how,
@@ -203,9 +206,9 @@ func (a *Analysis) logRegret(id string, c *curves, bounds []Bound) *chart.Figure
 }
 
 // rootGuide draws a multiple of √t below the best policy.
-func (a *Analysis) rootGuide(q *chart.Panel, c *curves, x []float64) {
-	best := c.means[a.Best()]
-	scale := best[len(best)-1] / math.Sqrt(float64(a.T))
+func (pa painter) rootGuide(q *chart.Panel, c *curves, x []float64) {
+	best := c.means[pa.a.Best()]
+	scale := best[len(best)-1] / math.Sqrt(float64(pa.a.T))
 	if !(scale > 0) {
 		return
 	}
@@ -239,8 +242,8 @@ func drawBounds(q *chart.Panel, bounds []Bound) {
 }
 
 // drawFit draws the least-squares line of a policy's exponent, which passes through the means of the logs.
-func (a *Analysis) drawFit(q *chart.Panel, i int, x, y []float64) {
-	from := slices.IndexFunc(x, func(t float64) bool { return t >= float64(a.FitFrom) })
+func (pa painter) drawFit(q *chart.Panel, i int, x, y []float64) {
+	from := slices.IndexFunc(x, func(t float64) bool { return t >= float64(pa.a.Fit.From) })
 	if from < 0 {
 		return
 	}
@@ -252,20 +255,20 @@ func (a *Analysis) drawFit(q *chart.Panel, i int, x, y []float64) {
 	}
 	ends, at := []float64{x[0], x[len(x)-1]}, make([]float64, 2)
 	for k, t := range ends {
-		at[k] = math.Exp(my + a.Summary[i].Exponent*(math.Log(t)-mx))
+		at[k] = math.Exp(my + pa.a.Summary[i].Exponent*(math.Log(t)-mx))
 	}
-	q.Marks = append(q.Marks, chart.Mark{Kind: chart.Fit, Look: a.Policies[i], Name: a.Label(i) + " fit", X: ends,
+	q.Marks = append(q.Marks, chart.Mark{Kind: chart.Fit, Look: pa.a.Policies[i], Name: pa.a.Label(i) + " fit", X: ends,
 		Y: at})
 }
 
 // end labels a curve, if it is one of those that have labels.
-func (a *Analysis) end(i int, labelled []int, y chart.Axis) chart.End {
+func (pa painter) end(i int, labelled []int, y chart.Axis) chart.End {
 	if !slices.Contains(labelled, i) {
 		return chart.End{}
 	}
-	e := chart.End{Look: a.Policies[i], Y: a.Summary[i].Mean, Label: a.Label(i)}
+	e := chart.End{Look: pa.a.Policies[i], Y: pa.a.Summary[i].Mean, Label: pa.a.Label(i)}
 	if e.Y > y.Hi {
-		e.Note, e.Above = chart.Amount(e.Y, a.Dec), true
+		e.Note, e.Above = chart.Amount(e.Y, pa.a.Dec), true
 	}
 	return e
 }
@@ -275,21 +278,21 @@ const maxGaps = 8
 
 // gapFigure returns the paired difference to the best over time, one panel for each rival, on one
 // scale.
-func (a *Analysis) gapFigure(id string) *chart.Figure {
-	if a.Compared() < 2 || a.R() < 2 || len(a.BandRounds) < 2 {
+func (pa painter) gapFigure(id string) *chart.Figure {
+	if pa.a.Compared() < 2 || pa.a.R() < 2 || len(pa.a.Band.Rounds) < 2 {
 		return nil
 	}
-	best := a.Best()
-	rivals := a.Order[1:a.Compared()]
+	best := pa.a.Best()
+	rivals := pa.a.Order[1:pa.a.Compared()]
 	more := 0
 	if len(rivals) > maxGaps {
 		rivals, more = rivals[:maxGaps], len(rivals)-maxGaps
 	}
 	bands := make([]gapBand, len(rivals))
 	for n, i := range rivals {
-		bands[n] = a.gapBand(i)
+		bands[n] = pa.gapBand(i)
 	}
-	lo, hi := a.gapScale(rivals, bands)
+	lo, hi := pa.gapScale(rivals, bands)
 	ticks := chart.LinearTicks(lo, hi, 3)
 	for i := range ticks {
 		if ticks[i].At > 0 {
@@ -298,10 +301,10 @@ func (a *Analysis) gapFigure(id string) *chart.Figure {
 	}
 	y := chart.Axis{Caption: "Difference", Lo: ticks[0].At, Hi: ticks[len(ticks)-1].At, Ticks: ticks}
 	f := &chart.Figure{ID: id + "gap", Title: "When the gap opens",
-		How: fmt.Sprintf("Paired difference in regret to %s so far; above zero is worse.", a.Label(best))}
-	if a.BandOK {
+		How: fmt.Sprintf("Paired difference in regret to %s so far; above zero is worse.", pa.a.Label(best))}
+	if pa.a.Band.OK {
 		f.How += " The bands hold for all pairs at all drawn times together (95%)."
-	} else if a.R() < minReps {
+	} else if pa.a.R() < minReps {
 		f.How += " Without bands: too few replications for intervals that hold together."
 	} else {
 		f.How += " Without bands: the policies differ in too few replications for intervals that hold together."
@@ -310,7 +313,7 @@ func (a *Analysis) gapFigure(id string) *chart.Figure {
 		f.How += fmt.Sprintf(" The %d nearest of %d rivals are shown.", maxGaps, maxGaps+more)
 	}
 	for n, i := range rivals {
-		f.Panels = append(f.Panels, a.gapPanel(i, &bands[n], y))
+		f.Panels = append(f.Panels, pa.gapPanel(i, &bands[n], y))
 	}
 	return f
 }
@@ -318,15 +321,15 @@ func (a *Analysis) gapFigure(id string) *chart.Figure {
 // gapBand is the paired difference of a policy to the best one at the drawn times, with its band.
 type gapBand struct{ x, m, lo, hi []float64 }
 
-func (a *Analysis) gapBand(i int) (b gapBand) {
-	for _, k := range a.BandRounds {
-		d := a.paired(i, a.Best(), k)
+func (pa painter) gapBand(i int) (b gapBand) {
+	for _, k := range pa.a.Band.Rounds {
+		d := pa.a.paired(i, pa.a.Best(), k)
 		m, se := mean(d), stderr(d)
-		c := a.BandFactor
-		if !a.BandOK || !estimable(d) {
+		c := pa.a.Band.Factor
+		if !pa.a.Band.OK || !estimable(d) {
 			c = 0
 		}
-		b.x = append(b.x, float64(a.Rounds[k]))
+		b.x = append(b.x, float64(pa.a.Rounds[k]))
 		b.m = append(b.m, m)
 		b.lo, b.hi = append(b.lo, m-c*se), append(b.hi, m+c*se)
 	}
@@ -335,13 +338,13 @@ func (a *Analysis) gapBand(i int) (b gapBand) {
 
 // gapScale returns the ends of the axis of differences. It belongs to those that cannot be told apart, or to the
 // nearest; others are let in, the nearest first, while they do not squeeze these to less than half.
-func (a *Analysis) gapScale(rivals []int, bands []gapBand) (lo, hi float64) {
-	best := a.Best()
+func (pa painter) gapScale(rivals []int, bands []gapBand) (lo, hi float64) {
+	best := pa.a.Best()
 	first := true
 	for _, own := range []bool{true, false} {
 		for n, i := range rivals {
-			v := a.Diff[i].Verdict
-			if own != (v == Tied || v == Same || v == None || v == Behind && a.Diff[i].Mean < a.Summary[best].Mean) {
+			v := pa.a.Pairs.Diff[i].Verdict
+			if own != (v == Tied || v == Same || v == None || v == Behind && pa.a.Pairs.Diff[i].Mean < pa.a.Summary[best].Mean) {
 				continue
 			}
 			l, h := slices.Min(bands[n].lo), slices.Max(bands[n].hi)
@@ -357,9 +360,9 @@ func (a *Analysis) gapScale(rivals []int, bands []gapBand) (lo, hi float64) {
 }
 
 // gapPanel draws the band of a policy.
-func (a *Analysis) gapPanel(i int, b *gapBand, y chart.Axis) *chart.Panel {
-	m := a.Policies[i]
-	x := chart.Axis{Caption: a.clock() + " (log)", Log: true, Lo: b.x[0], Hi: b.x[len(b.x)-1]}
+func (pa painter) gapPanel(i int, b *gapBand, y chart.Axis) *chart.Panel {
+	m := pa.a.Policies[i]
+	x := chart.Axis{Caption: clockCaption(pa.a) + " (log)", Log: true, Lo: b.x[0], Hi: b.x[len(b.x)-1]}
 	if r := math.Pow(10, math.Floor(math.Log10(x.Lo))); x.Lo <= 1.5*r {
 		x.Lo = r // so that the power of ten has its tick
 	}
@@ -368,15 +371,15 @@ func (a *Analysis) gapPanel(i int, b *gapBand, y chart.Axis) *chart.Panel {
 			x.Ticks = append(x.Ticks, t)
 		}
 	}
-	p := &chart.Panel{Title: a.Label(i), Look: m, X: x, Y: y, Marks: []chart.Mark{{Kind: chart.Zero, Look: -1,
+	p := &chart.Panel{Title: pa.a.Label(i), Look: m, X: x, Y: y, Marks: []chart.Mark{{Kind: chart.Zero, Look: -1,
 		Name: "zero", Y: []float64{0}}}}
-	if a.BandOK {
-		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: b.x, Lo: b.lo, Hi: b.hi})
+	if pa.a.Band.OK {
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Band, Look: m, Name: pa.a.Label(i), X: b.x, Lo: b.lo, Hi: b.hi})
 	}
-	p.Marks = append(p.Marks, chart.Mark{Kind: chart.Line, Look: m, Name: a.Label(i), X: b.x, Y: b.m})
+	p.Marks = append(p.Marks, chart.Mark{Kind: chart.Line, Look: m, Name: pa.a.Label(i), X: b.x, Y: b.m})
 	switch {
 	case b.m[len(b.m)-1] > y.Hi:
-		p.Note = "↑ " + chart.Signed(b.m[len(b.m)-1], a.Dec)
+		p.Note = "↑ " + chart.Signed(b.m[len(b.m)-1], pa.a.Dec)
 	case slices.Max(b.hi) > y.Hi*(1+1e-9) || slices.Min(b.lo) < y.Lo*(1+1e-9)-1e-12:
 		p.Note = "band cut"
 	}
@@ -387,31 +390,31 @@ func (a *Analysis) gapPanel(i int, b *gapBand, y chart.Axis) *chart.Panel {
 const maxDots = 500
 
 // finalFigure returns every replication's final regret as a dot, with box and mean.
-func (a *Analysis) finalFigure(id string) *chart.Figure {
+func (pa painter) finalFigure(id string) *chart.Figure {
 	f := &chart.Figure{ID: id + "final", Title: "Final regret, every replication", Strips: true}
-	x, note := a.finalAxis()
-	p := &chart.Panel{Look: -1, X: x, Y: chart.Axis{Lo: float64(len(a.Order)), Hi: 0}}
-	for row, i := range a.Order {
-		s := a.Summary[i]
-		m := a.Policies[i]
-		p.Rows = append(p.Rows, chart.RowLabel{Look: m, Label: a.Label(i)})
+	x, note := pa.finalAxis()
+	p := &chart.Panel{Look: -1, X: x, Y: chart.Axis{Lo: float64(len(pa.a.Order)), Hi: 0}}
+	for row, i := range pa.a.Order {
+		s := pa.a.Summary[i]
+		m := pa.a.Policies[i]
+		p.Rows = append(p.Rows, chart.RowLabel{Look: m, Label: pa.a.Label(i)})
 		clip := func(v float64) float64 { return min(max(v, x.Lo), x.Hi) }
-		dots := chart.Mark{Kind: chart.Dots, Look: m, Name: a.Label(i)}
+		dots := chart.Mark{Kind: chart.Dots, Look: m, Name: pa.a.Label(i)}
 		for n, v := range stratified(s.Sorted, maxDots) {
 			// The golden ratio spreads neighbours of nearly the same value over the row's lower half.
 			_, u := math.Modf(float64(n)*math.Phi + 0.5)
 			dots.X, dots.Y = append(dots.X, clip(v)), append(dots.Y, float64(row)+0.52+0.38*u)
 		}
-		p.Marks = append(p.Marks, dots, chart.Mark{Kind: chart.Box, Look: m, Name: a.Label(i),
+		p.Marks = append(p.Marks, dots, chart.Mark{Kind: chart.Box, Look: m, Name: pa.a.Label(i),
 			Y: []float64{float64(row) + 0.3},
 			X: []float64{clip(quantile(s.Sorted, 0.05)), clip(quantile(s.Sorted, 0.25)), clip(s.Median),
 				clip(quantile(s.Sorted, 0.75)), clip(quantile(s.Sorted, 0.95)), clip(s.Mean)}})
 	}
 	f.How = "Dots are replications; box: middle half, line: 5 to 95%" +
 		", stroke: median, large dot: mean." + note
-	if a.R() > maxDots {
+	if pa.a.R() > maxDots {
 		f.How += fmt.Sprintf(" Of %s replications %d are drawn, evenly by rank, the outer 1%% all.",
-			chart.Count(a.R()), maxDots)
+			chart.Count(pa.a.R()), maxDots)
 	}
 	f.Panels = []*chart.Panel{p}
 	return f
@@ -420,11 +423,11 @@ func (a *Analysis) finalFigure(id string) *chart.Figure {
 // finalAxis is the axis of final regrets: log when the largest is more than ten times the median of
 // some policy, or medians are more than a factor of five apart. Replications below a log axis are drawn at its edge,
 // and the tick says so.
-func (a *Analysis) finalAxis() (chart.Axis, string) {
+func (pa painter) finalAxis() (chart.Axis, string) {
 	lo, hi, least := math.Inf(1), 0.0, math.Inf(1)
 	smallest, largest := math.Inf(1), 0.0 // medians
 	skew := 0.0
-	for _, s := range a.Summary {
+	for _, s := range pa.a.Summary {
 		n := len(s.Sorted)
 		hi = max(hi, s.Sorted[n-1])
 		least = min(least, s.Sorted[0])
@@ -440,7 +443,7 @@ func (a *Analysis) finalAxis() (chart.Axis, string) {
 		// At most five decades: more would squeeze the ones that matter.
 		lo = max(lo, hi*1e-5)
 		lo, hi = chart.LogRange(lo, hi)
-		ax := chart.Axis{Caption: fmt.Sprintf("Regret after %s (log)", many(a.T, a.Run.Manifest.Unit())), Log: true,
+		ax := chart.Axis{Caption: fmt.Sprintf("Regret after %s (log)", many(pa.a.T, pa.a.Run.Manifest.Unit())), Log: true,
 			Lo: lo, Hi: hi,
 			Ticks: chart.LogTicks(lo, hi)}
 		note := ""
@@ -461,7 +464,7 @@ func (a *Analysis) finalAxis() (chart.Axis, string) {
 		lo = least
 	}
 	t := chart.LinearTicks(lo, hi, 5)
-	return chart.Axis{Caption: fmt.Sprintf("Regret after %s", many(a.T, a.Run.Manifest.Unit())), Lo: t[0].At,
+	return chart.Axis{Caption: fmt.Sprintf("Regret after %s", many(pa.a.T, pa.a.Run.Manifest.Unit())), Lo: t[0].At,
 		Hi:    t[len(t)-1].At,
 		Ticks: t}, ""
 }
@@ -485,23 +488,23 @@ func stratified(sorted []float64, n int) []float64 {
 }
 
 // tailFigure returns the share of replications above x, both axes log.
-func (a *Analysis) tailFigure(id string) *chart.Figure {
-	if a.R() < minReps {
+func (pa painter) tailFigure(id string) *chart.Figure {
+	if pa.a.R() < minReps {
 		return nil
 	}
-	x, _ := a.finalAxis()
+	x, _ := pa.finalAxis()
 	if !x.Log {
-		x.Caption = fmt.Sprintf("Regret after %s", many(a.T, a.Run.Manifest.Unit()))
+		x.Caption = fmt.Sprintf("Regret after %s", many(pa.a.T, pa.a.Run.Manifest.Unit()))
 	}
-	low := 1 / float64(a.R())
+	low := 1 / float64(pa.a.R())
 	p := &chart.Panel{Look: -1, X: x, Y: chart.Axis{Caption: "Share above (log)", Log: true, Lo: 0.8 * low, Hi: 1}}
 	for _, t := range chart.LogTicks(low, 1) {
 		t.Label = chart.Number(100*t.At, chart.DecimalsOf(100*t.At)) + "%"
 		p.Y.Ticks = append(p.Y.Ticks, t)
 	}
-	for _, i := range slices.Backward(a.Order) {
-		s := a.Summary[i].Sorted
-		m := chart.Mark{Kind: chart.Step, Look: a.Policies[i], Name: a.Label(i), X: []float64{x.Lo}, Y: []float64{1}}
+	for _, i := range slices.Backward(pa.a.Order) {
+		s := pa.a.Summary[i].Sorted
+		m := chart.Mark{Kind: chart.Step, Look: pa.a.Policies[i], Name: pa.a.Label(i), X: []float64{x.Lo}, Y: []float64{1}}
 		for r, v := range s {
 			if r+1 < len(s) && s[r+1] == v {
 				continue
@@ -520,18 +523,18 @@ func (a *Analysis) tailFigure(id string) *chart.Figure {
 }
 
 // growthFigure returns the exponents with their intervals.
-func (a *Analysis) growthFigure(id string) *chart.Figure {
-	if a.FitTo == 0 {
+func (pa painter) growthFigure(id string) *chart.Figure {
+	if pa.a.Fit.To == 0 {
 		return nil
 	}
 	f := &chart.Figure{ID: id + "growth", Title: "Growth", Strips: true,
 		How: fmt.Sprintf("Slope of log mean regret on log t over t = %s … %s; 95%% by resampling replications and "+
-			"refitting. ½ is √t, 1 never learns.", chart.Count(a.FitFrom), chart.Count(a.FitTo))}
+			"refitting. ½ is √t, 1 never learns.", chart.Count(pa.a.Fit.From), chart.Count(pa.a.Fit.To))}
 	p := &chart.Panel{Look: -1}
 	lo, hi := 0.0, 1.0 // no exponent is outside by nature, few by noise
 	row := 0
-	for _, i := range a.Order {
-		s := a.Summary[i]
+	for _, i := range pa.a.Order {
+		s := pa.a.Summary[i]
 		if !s.ExponentOK {
 			continue
 		}
@@ -540,8 +543,8 @@ func (a *Analysis) growthFigure(id string) *chart.Figure {
 		if s.Before > 0 {
 			note += ", before " + chart.Number(s.Before, 2)
 		}
-		p.Rows = append(p.Rows, chart.RowLabel{Look: a.Policies[i], Label: a.Label(i), Note: note})
-		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Across, Look: a.Policies[i], Name: a.Label(i),
+		p.Rows = append(p.Rows, chart.RowLabel{Look: pa.a.Policies[i], Label: pa.a.Label(i), Note: note})
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Across, Look: pa.a.Policies[i], Name: pa.a.Label(i),
 			X: []float64{s.Exponent}, Y: []float64{float64(row) + 0.5}, Lo: []float64{s.ExpLo}, Hi: []float64{s.ExpHi}})
 		lo, hi = min(lo, s.ExpLo), max(hi, s.ExpHi)
 		row++

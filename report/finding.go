@@ -24,22 +24,22 @@ type finding struct {
 
 // finding returns what the run says about the only swept number that most of its policies differ in; nil when
 // there is none, or too few replications.
-func (a *Analysis) finding() *finding {
-	if a.again == nil || a.R() < minReps || a.Estimand != infer.Mean { // its curve is of means
+func (sw swept) finding() *finding {
+	if sw.a.Fit.draws == nil || sw.a.R() < minReps || sw.a.Estimand != infer.Mean { // its curve is of means
 		return nil
 	}
 	row := func(i int) (kind string, swept []string) {
-		p := a.Run.Manifest.Policies[a.Policies[i]]
+		p := sw.a.Run.Manifest.Policies[sw.a.Policies[i]]
 		return p.Kind, p.Swept
 	}
-	kinds, items, paths := kindsOf(len(a.Policies), func(i int) string { k, _ := row(i); return k },
+	kinds, items, paths := kindsOf(len(sw.a.Policies), func(i int) string { k, _ := row(i); return k },
 		func(i int) []string { _, s := row(i); return s })
 	for _, kind := range kinds {
-		if len(paths[kind]) != 1 || 2*len(items[kind]) <= len(a.Policies) {
+		if len(paths[kind]) != 1 || 2*len(items[kind]) <= len(sw.a.Policies) {
 			continue
 		}
 		all := sweepOf(paths[kind][0], paths[kind], items[kind],
-			func(i int) map[string]any { return a.Run.Manifest.Policies[a.Policies[i]].Options })
+			func(i int) map[string]any { return sw.a.Run.Manifest.Policies[sw.a.Policies[i]].Options })
 		if len(all) != 1 {
 			return nil
 		}
@@ -53,20 +53,20 @@ func (a *Analysis) finding() *finding {
 		var y [][]float64
 		low := points[0]
 		for _, p := range points {
-			x, y = append(x, p.x), append(y, a.X[p.who][len(a.Rounds)-1])
-			if a.Summary[p.who].Mean < a.Summary[low.who].Mean {
+			x, y = append(x, p.x), append(y, sw.a.X[p.who][len(sw.a.Rounds)-1])
+			if sw.a.Summary[p.who].Mean < sw.a.Summary[low.who].Mean {
 				low = p
 			}
 		}
 		var ok bool
-		if f.b, f.lo, f.hi, ok = a.again.Exponent(x, y, level); !ok {
+		if f.b, f.lo, f.hi, ok = sw.a.Fit.draws.Exponent(x, y, level); !ok {
 			return nil
 		}
 		f.clear, f.lowest = f.lo > 0 || f.hi < 0, low.x
-		if low.who == a.Best() {
+		if low.who == sw.a.Best() {
 			f.region, f.from, f.to = true, low.x, low.x
 			for _, p := range points {
-				if a.Diff[p.who].Verdict == Tied {
+				if sw.a.Pairs.Diff[p.who].Verdict == Tied {
 					f.from, f.to = min(f.from, p.x), max(f.to, p.x)
 				}
 			}
@@ -103,17 +103,17 @@ func (f *finding) exponentSaid() Prose {
 
 // named lists the policies whose curves have labels where there are more than maxEnds: the rivals first, by their
 // place in the ranking, then the ends of the larger families and its best settings.
-func (a *Analysis) named() []int {
-	if len(a.Policies) <= maxEnds {
-		return a.Order
+func (pa painter) named() []int {
+	if len(pa.a.Policies) <= maxEnds {
+		return pa.a.Order
 	}
-	kind := func(i int) string { return a.Run.Manifest.Policies[a.Policies[i]].Kind }
+	kind := func(i int) string { return pa.a.Run.Manifest.Policies[pa.a.Policies[i]].Kind }
 	size := map[string]int{}
-	for i := range a.Policies {
+	for i := range pa.a.Policies {
 		size[kind(i)]++
 	}
 	var rivals, family []int
-	for _, i := range a.Order {
+	for _, i := range pa.a.Order {
 		if size[kind(i)] <= 3 {
 			rivals = append(rivals, i)
 		} else {
@@ -129,8 +129,8 @@ func (a *Analysis) named() []int {
 }
 
 // unlabelled says how many curves have no label.
-func (a *Analysis) unlabelled() string {
-	if n := len(a.Policies) - len(a.named()); n > 0 {
+func (pa painter) unlabelled() string {
+	if n := len(pa.a.Policies) - len(pa.named()); n > 0 {
 		return fmt.Sprintf(" %s without a label.", many(n, "curve"))
 	}
 	return ""

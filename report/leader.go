@@ -46,12 +46,15 @@ func (c *pageColumn) classes() string {
 	return c.class
 }
 
+// leaderTable writes the cells of the leader table of an analysis.
+type leaderTable struct{ a *Analysis }
+
 // leaderColumns are the columns of the leader table, in their order in files, on a terminal and on the page. A new
 // column is one line here.
-func (a *Analysis) leaderColumns() []leaderColumn {
-	d := a.Dec
+func (lt leaderTable) leaderColumns() []leaderColumn {
+	d := lt.a.Dec
 	sum := func(f func(s *Summary) float64) func(int) chart.Cell {
-		return func(i int) chart.Cell { return chart.Num(f(&a.Summary[i])) }
+		return func(i int) chart.Cell { return chart.Num(f(&lt.a.Summary[i])) }
 	}
 	known := func(v float64) chart.Cell {
 		if math.IsInf(v, 0) {
@@ -61,10 +64,10 @@ func (a *Analysis) leaderColumns() []leaderColumn {
 	}
 	rival := func(f func(x *Difference) chart.Cell) func(int) chart.Cell {
 		return func(i int) chart.Cell {
-			if i == a.Best() {
+			if i == lt.a.Best() {
 				return chart.Empty()
 			}
-			return f(&a.Diff[i])
+			return f(&lt.a.Pairs.Diff[i])
 		}
 	}
 	end := func(f func(x *Difference) float64) func(int) chart.Cell {
@@ -88,19 +91,19 @@ func (a *Analysis) leaderColumns() []leaderColumn {
 		return leaderColumn{Column: chart.Column{Key: key, Only: "csv"}, cell: cell}
 	}
 	none := pageColumn{}
-	lost := a.Estimand == infer.ShareLost
+	lost := lt.a.Estimand == infer.ShareLost
 	columns := []leaderColumn{
 		compares(chart.Column{Key: "mark", Text: true},
-			func(i int) chart.Cell { return chart.TextCell(a.Diff[i].Verdict.mark()) }, none),
-		column(chart.Column{Key: "policy", Text: true}, func(i int) chart.Cell { return chart.TextCell(a.Label(i)) },
+			func(i int) chart.Cell { return chart.TextCell(lt.a.Pairs.Diff[i].Verdict.mark()) }, none),
+		column(chart.Column{Key: "policy", Text: true}, func(i int) chart.Cell { return chart.TextCell(lt.a.Label(i)) },
 			none),
 		column(chart.Column{Key: "mean", Head: "mean", Dec: d}, sum(func(s *Summary) float64 { return s.Mean }),
 			pageColumn{head: "Mean regret"}),
-		column(chart.Column{Key: "se", Head: "± s.e.", Dec: d, PM: true}, a.seCell,
+		column(chart.Column{Key: "se", Head: "± s.e.", Dec: d, PM: true}, lt.seCell,
 			pageColumn{head: "± s.e.", joins: true, text: plusMinus}),
 		column(chart.Column{Key: "median", Head: "median", Dec: d, Extra: true},
 			sum(func(s *Summary) float64 { return s.Median }),
-			pageColumn{head: "Median", class: "opt", tip: a.medianTip}),
+			pageColumn{head: "Median", class: "opt", tip: lt.medianTip}),
 		column(chart.Column{Key: "worst5", Head: "worst 5%", Dec: d, Extra: true},
 			sum(func(s *Summary) float64 { return s.Worst }), pageColumn{head: "Worst 5%",
 				class: "opt"}),
@@ -109,26 +112,26 @@ func (a *Analysis) leaderColumns() []leaderColumn {
 			pageColumn{head: "Difference", class: "opt"}),
 		compares(chart.Column{Key: "lo", Head: "95%, all pairs", Dec: d, Pct: lost},
 			end(func(x *Difference) float64 { return x.Lo }),
-			pageColumn{head: "95%, all pairs", class: "opt", joins: true, text: a.intervalText}),
+			pageColumn{head: "95%, all pairs", class: "opt", joins: true, text: lt.intervalText}),
 		compares(chart.Column{Key: "hi", Dec: d, Range: true, Pct: lost}, end(func(x *Difference) float64 { return x.Hi }), none),
 		compares(chart.Column{Key: "behind", Head: "behind", Pct: true, Extra: true},
-			rival(func(x *Difference) chart.Cell { return chart.Num(float64(x.Behind) / float64(a.R())) }),
-			pageColumn{head: "Behind in", class: "opt", tip: a.behindTip}),
+			rival(func(x *Difference) chart.Cell { return chart.Num(float64(x.Behind) / float64(lt.a.R())) }),
+			pageColumn{head: "Behind in", class: "opt", tip: lt.behindTip}),
 		compares(chart.Column{Key: "verdict", Text: true, Extra: true},
-			func(i int) chart.Cell { return chart.TextCell(a.Word(i)) }, none),
+			func(i int) chart.Cell { return chart.TextCell(lt.a.Word(i)) }, none),
 		compares(chart.Column{Key: "places", Head: "place", Text: true, Extra: true},
-			func(i int) chart.Cell { return chart.TextCell(a.place(i)) }, pageColumn{head: "Place", class: "opt"}),
+			func(i int) chart.Cell { return chart.TextCell(placeText(lt.a, i)) }, pageColumn{head: "Place", class: "opt"}),
 		file("behind_lo", rival(func(x *Difference) chart.Cell { return chart.Num(x.BehindLo) })),
 		file("behind_hi", rival(func(x *Difference) chart.Cell { return chart.Num(x.BehindHi) })),
-		file("median_lo", func(i int) chart.Cell { return known(a.Summary[i].MedianLo) }),
-		file("median_hi", func(i int) chart.Cell { return known(a.Summary[i].MedianHi) }),
-		file("difference_se", func(i int) chart.Cell { return chart.Num(a.Diff[i].SE) }),
+		file("median_lo", func(i int) chart.Cell { return known(lt.a.Summary[i].MedianLo) }),
+		file("median_hi", func(i int) chart.Cell { return known(lt.a.Summary[i].MedianHi) }),
+		file("difference_se", func(i int) chart.Cell { return chart.Num(lt.a.Pairs.Diff[i].SE) }),
 		file("reward_per_round", sum(func(s *Summary) float64 { return s.RewardPerRound })),
 		file("near_linear", sum(func(s *Summary) float64 { return float64(s.NearLinear) })),
-		file("replications", constant(a.R())), file("rounds", constant(a.T)),
+		file("replications", constant(lt.a.R())), file("rounds", constant(lt.a.T)),
 	}
-	if a.Estimand == infer.CVaR5 || lost { // the others have their column
-		short := shortOf(a.Estimand)
+	if lt.a.Estimand == infer.CVaR5 || lost { // the others have their column
+		short := shortOf(lt.a.Estimand)
 		columns = slices.Insert(columns, 2, column(chart.Column{Key: "estimate", Head: short, Dec: d, Pct: lost},
 			sum(func(s *Summary) float64 { return s.Estimate }), pageColumn{head: upperFirst(short)}))
 		columns = slices.DeleteFunc(columns, func(c leaderColumn) bool { return c.Key == "worst5" && !lost })
@@ -137,11 +140,11 @@ func (a *Analysis) leaderColumns() []leaderColumn {
 }
 
 // seCell is the standard error of a mean, of one replication nothing.
-func (a *Analysis) seCell(i int) chart.Cell {
-	if a.R() < 2 {
+func (lt leaderTable) seCell(i int) chart.Cell {
+	if lt.a.R() < 2 {
 		return chart.Empty()
 	}
-	return chart.Num(a.Summary[i].SE)
+	return chart.Num(lt.a.Summary[i].SE)
 }
 
 // plusMinus puts the sign before a standard error.
@@ -153,35 +156,35 @@ func plusMinus(_ int, shown string) string {
 }
 
 // medianTip is the interval of a median, where it has one.
-func (a *Analysis) medianTip(i int) string {
-	s := &a.Summary[i]
+func (lt leaderTable) medianTip(i int) string {
+	s := &lt.a.Summary[i]
 	if math.IsInf(s.MedianLo, 0) || math.IsInf(s.MedianHi, 0) {
 		return ""
 	}
-	return fmt.Sprintf("95%% order-statistic interval %s to %s", chart.Number(s.MedianLo, a.Dec),
-		chart.Number(s.MedianHi, a.Dec))
+	return fmt.Sprintf("95%% order-statistic interval %s to %s", chart.Number(s.MedianLo, lt.a.Dec),
+		chart.Number(s.MedianHi, lt.a.Dec))
 }
 
 // behindTip says in how many replications a policy was behind.
-func (a *Analysis) behindTip(i int) string {
-	if i == a.Best() {
+func (lt leaderTable) behindTip(i int) string {
+	if i == lt.a.Best() {
 		return ""
 	}
-	d := &a.Diff[i]
-	return fmt.Sprintf("%d of %d replications; exact interval %s to %s", d.Behind, a.R(), chart.Percent(d.BehindLo),
+	d := &lt.a.Pairs.Diff[i]
+	return fmt.Sprintf("%d of %d replications; exact interval %s to %s", d.Behind, lt.a.R(), chart.Percent(d.BehindLo),
 		chart.Percent(d.BehindHi))
 }
 
 // Leader returns the leader table under the given file name.
 func (a *Analysis) Leader(id string) *chart.Table {
 	t := &chart.Table{ID: id, Title: fmt.Sprintf("Regret after %s, %s, common random numbers: %s",
-		many(a.T, a.Run.Manifest.Unit()), many(a.R(), "replication"), a.Name), Note: a.leaderNote()}
+		many(a.T, a.Run.Manifest.Unit()), many(a.R(), "replication"), a.Name), Note: leaderTable{a}.leaderNote()}
 	alone := len(a.Policies) == 1
 	if alone || a.Run.apart { // nothing to compare: the file keeps its columns
 		t.Title = fmt.Sprintf("Regret after %s, %s: %s", many(a.T, a.Run.Manifest.Unit()), many(a.R(), "replication"),
 			a.Name)
 	}
-	columns := a.leaderColumns()
+	columns := leaderTable{a}.leaderColumns()
 	for _, c := range columns {
 		if c.rivals && alone {
 			c.Only = "csv"
@@ -189,7 +192,7 @@ func (a *Analysis) Leader(id string) *chart.Table {
 		t.Cols = append(t.Cols, c.Column)
 	}
 	for _, i := range a.Order {
-		row := chart.Row{Look: a.Policies[i], Best: a.leads(i)}
+		row := chart.Row{Look: a.Policies[i], Best: leaderTable{a}.leads(i)}
 		for _, c := range columns {
 			row.Cells = append(row.Cells, c.cell(i))
 		}
@@ -200,49 +203,49 @@ func (a *Analysis) Leader(id string) *chart.Table {
 
 // leads reports whether policy i has the lowest mean, alone or with others that lost the same; no policy leads where
 // all lost the same.
-func (a *Analysis) leads(i int) bool {
-	v := a.Diff[i].Verdict
-	return v == Lowest || v == Same && !a.allSame()
+func (lt leaderTable) leads(i int) bool {
+	v := lt.a.Pairs.Diff[i].Verdict
+	return v == Lowest || v == Same && !lt.a.allSame()
 }
 
-func (a *Analysis) leaderNote() string {
-	switch least := a.Estimand.Least(); {
-	case a.Compared() < 2:
+func (lt leaderTable) leaderNote() string {
+	switch least := lt.a.Estimand.Least(); {
+	case lt.a.Compared() < 2:
 		return ""
-	case a.allSame():
-		return "The policies lost the same in " + every(a.R(), "replication") + "."
-	case a.R() < least:
+	case lt.a.allSame():
+		return "The policies lost the same in " + every(lt.a.R(), "replication") + "."
+	case lt.a.R() < least:
 		return strings.TrimSpace(fmt.Sprintf("%s At fewer than %d replications no interval holds for all pairs, so there is no "+
-			"verdict.", meaning(a.Estimand), least))
-	case a.Estimand != infer.Mean:
-		return meaning(a.Estimand) + " The intervals hold together for " + a.pairsOf() + "; ≈ where one contains zero. " +
+			"verdict.", meaning(lt.a.Estimand), least))
+	case lt.a.Estimand != infer.Mean:
+		return meaning(lt.a.Estimand) + " The intervals hold together for " + lt.pairsOf() + "; ≈ where one contains zero. " +
 			"Place: what these intervals leave."
-	case a.Sequential() && a.most() > 0:
+	case lt.a.Sequential() && lt.a.most() > 0:
 		return "The intervals hold together for all pairs of policies, for every law and at every number of " +
 			"replications (betting); ≈ where one contains zero. “Behind” is the share of replications in which the " +
 			"policy lost more than the first row."
-	case !a.FactorOK:
+	case !lt.a.Pairs.OK:
 		return "The policies differ in too few replications for an interval that holds for all pairs."
 	}
 	s := fmt.Sprintf("The intervals hold together for %s (largest studentised difference over "+
 		"resampled replications, factor %s); ≈ where one contains zero; △ where it does, but the policy lost more in "+
 		"most replications (both signs together are wrong in at most 5.5%% of runs). “Behind” is the share of replications in "+
 		"which the policy lost more than the first row. Place: what these intervals leave.",
-		a.pairsOf(), chart.Number(a.Factor, 2))
-	if a.exact() {
+		lt.pairsOf(), chart.Number(lt.a.Pairs.Factor, 2))
+	if lt.exact() {
 		s += " Two or three replications decide these means, so where it is narrower the interval is the exact one, for every law " +
-			"with losses of at most " + chart.Amount(a.most(), 0) + " (betting, 99.5%)."
+			"with losses of at most " + chart.Amount(lt.a.most(), 0) + " (betting, 99.5%)."
 	}
-	if p := a.Pairing; p >= 1.05 {
+	if p := lt.a.Pairs.Saved; p >= 1.05 {
 		s += fmt.Sprintf(" Pairing saved ×%s replications.", chart.Number(p, 1))
 	}
 	return s
 }
 
 // exact reports whether an interval of the leader table is by betting, because rare losses left resampling without a say.
-func (a *Analysis) exact() bool {
-	for i := range a.Policies {
-		if i != a.Best() && a.between(i, a.Best()).Exact {
+func (lt leaderTable) exact() bool {
+	for i := range lt.a.Policies {
+		if i != lt.a.Best() && lt.a.between(i, lt.a.Best()).Exact {
 			return true
 		}
 	}
@@ -250,8 +253,8 @@ func (a *Analysis) exact() bool {
 }
 
 // pairsOf says for what the intervals of the leader table hold together.
-func (a *Analysis) pairsOf() string {
-	if len(a.Run.Manifest.Environments) > 1 {
+func (lt leaderTable) pairsOf() string {
+	if len(lt.a.Run.Manifest.Environments) > 1 {
 		return "all pairs of policies in all environments"
 	}
 	return "all pairs of policies"
@@ -259,13 +262,13 @@ func (a *Analysis) pairsOf() string {
 
 // forest returns the axis of the drawn differences. The scale belongs to the contenders; a policy
 // further away is drawn as an arrow.
-func (a *Analysis) forest() chart.Axis {
+func (lt leaderTable) forest() chart.Axis {
 	lo, hi := 0.0, 0.0
 	type end struct{ lo, hi float64 }
 	var ends []end
-	in := a.Contenders()
-	for _, i := range a.Order[1:a.Compared()] {
-		d := a.Diff[i]
+	in := lt.a.Contenders()
+	for _, i := range lt.a.Order[1:lt.a.Compared()] {
+		d := lt.a.Pairs.Diff[i]
 		e := end{d.Mean, d.Mean}
 		if d.OK {
 			e = end{d.Lo, d.Hi}
@@ -358,7 +361,7 @@ func (a *Analysis) Growth(id string) *chart.Table {
 	for _, i := range a.Order {
 		s := a.Summary[i]
 		c := []chart.Cell{chart.TextCell(a.Label(i)), chart.Empty(), chart.Empty(), chart.Empty(),
-			chart.Num(float64(a.FitFrom)), chart.Num(float64(a.FitTo)), chart.Empty()}
+			chart.Num(float64(a.Fit.From)), chart.Num(float64(a.Fit.To)), chart.Empty()}
 		if s.ExponentOK {
 			c[1], c[2], c[3] = chart.Num(s.Exponent), chart.Num(s.ExpLo), chart.Num(s.ExpHi)
 			if s.Before > 0 {
@@ -399,7 +402,7 @@ func overview(run *Run, all []*Analysis) *chart.Table {
 				se = chart.Empty()
 			}
 			row.Cells = append(row.Cells, chart.Num(a.Summary[i].Estimate), se,
-				chart.TextCell(a.Diff[i].Verdict.mark()))
+				chart.TextCell(a.Pairs.Diff[i].Verdict.mark()))
 		}
 		t.Rows = append(t.Rows, row)
 	}

@@ -32,7 +32,7 @@ kind = "ts"
 		alone := strings.Count(policies, "kind") == 1
 		a := Analyze(run, 0)
 		var own, rivals, keys []string
-		for _, c := range a.leaderColumns() {
+		for _, c := range (leaderTable{a}).leaderColumns() {
 			if slices.Contains(keys, c.Key) {
 				t.Errorf("two columns have the key %s", c.Key)
 			}

@@ -29,8 +29,8 @@ type lostAt struct {
 // lostSweep returns the ensembles of an environment that theory.Few.LostAmong speaks about, nil where there are not two: a
 // linear environment with unit noise whose arms are the basis, one of them better than the others by the same gap;
 // Gaussian targets, members drawn from the prior, one constant scale and one λ.
-func (a *Analysis) lostSweep() *lostSweep {
-	env := a.Run.Manifest.Environments[a.Env]
+func (pa painter) lostSweep() *lostSweep {
+	env := pa.a.Run.Manifest.Environments[pa.a.Env]
 	text := func(o map[string]any, path, want string) bool {
 		v, ok := option(o, path)
 		return ok && v == want
@@ -55,14 +55,14 @@ func (a *Analysis) lostSweep() *lostSweep {
 	if !(s.gap > 0) || means[n-1] != means[0] {
 		return nil
 	}
-	half := s.gap * float64(a.T) / 2
-	for i, p := range a.Policies {
-		o := a.Run.Manifest.Policies[p].Options
+	half := s.gap * float64(pa.a.T) / 2
+	for i, p := range pa.a.Policies {
+		o := pa.a.Run.Manifest.Policies[p].Options
 		m, _ := option(o, "m")
 		lambda, _ := option(o, "lambda")
 		r, _ := option(o, "scale.value")
-		if a.Run.Manifest.Policies[p].Kind != "ensemble" || !text(o, "targets", "gaussian") || !text(o, "init", "prior") ||
-			!text(o, "scale.kind", "constant") || a.Rounded[i] {
+		if pa.a.Run.Manifest.Policies[p].Kind != "ensemble" || !text(o, "targets", "gaussian") || !text(o, "init", "prior") ||
+			!text(o, "scale.kind", "constant") || pa.a.Rounded[i] {
 			continue
 		}
 		if len(s.at) == 0 {
@@ -71,13 +71,13 @@ func (a *Analysis) lostSweep() *lostSweep {
 		if !(number(m) >= 1) || number(lambda) != s.lambda || number(r) != s.r {
 			return nil
 		}
-		final := a.Summary[i].Sorted
+		final := pa.a.Summary[i].Sorted
 		first, _ := slices.BinarySearch(final, half)
 		s.at = append(s.at, lostAt{number(m), p, len(final) - first})
 	}
 	slices.SortStableFunc(s.at, func(x, y lostAt) int { return cmp.Compare(x.m, y.m) })
 	if len(s.at) < 2 || s.at[0].m == s.at[len(s.at)-1].m || !(s.lambda > 0 && s.r > 0) ||
-		float64(a.T) < theory.Learned(s.arms, s.r, s.gap) {
+		float64(pa.a.T) < theory.Learned(s.arms, s.r, s.gap) {
 		return nil
 	}
 	return s
@@ -98,9 +98,9 @@ func number(v any) float64 {
 
 // lostFigure returns the share of lost runs against m with its intervals, and the law of it; nil where the law does not
 // speak.
-func (a *Analysis) lostFigure(id string) *chart.Figure {
-	s := a.lostSweep()
-	if s == nil || a.R() < minReps {
+func (pa painter) lostFigure(id string) *chart.Figure {
+	s := pa.lostSweep()
+	if s == nil || pa.a.R() < minReps {
 		return nil
 	}
 	first, last := s.at[0].m, s.at[len(s.at)-1].m
@@ -112,13 +112,13 @@ func (a *Analysis) lostFigure(id string) *chart.Figure {
 			continue
 		}
 		f := theory.Few{Best: s.best, Other: s.other, Lambda: s.lambda, R: s.r, Draws: m}
-		share, err := f.LostAmong(s.arms, float64(a.T))
+		share, err := f.LostAmong(s.arms, float64(pa.a.T))
 		if err != nil {
 			return nil
 		}
 		law.X, law.Y = append(law.X, m), append(law.Y, share)
 	}
-	lo, hi := chart.LogRange(min(slices.Min(law.Y)/2, 0.5/float64(a.R())), 1)
+	lo, hi := chart.LogRange(min(slices.Min(law.Y)/2, 0.5/float64(pa.a.R())), 1)
 	end, y := len(law.Y)-1, law.Y
 	p := &chart.Panel{Look: -1,
 		X: chart.Axis{Caption: "Members m (log)", Log: true, Lo: first / 1.3, Hi: last * 1.3,
@@ -127,17 +127,17 @@ func (a *Analysis) lostFigure(id string) *chart.Figure {
 		Marks: []chart.Mark{law}, Ends: []chart.End{{Look: -1, Y: max(y[end], lo), Label: "law"}}}
 	none := 0
 	for _, x := range s.at {
-		l, h := stats.ClopperPearson(x.lost, a.R(), 1-level)
-		share := float64(x.lost) / float64(a.R())
+		l, h := stats.ClopperPearson(x.lost, pa.a.R(), 1-level)
+		share := float64(x.lost) / float64(pa.a.R())
 		if x.lost == 0 {
 			none++
 		}
-		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Interval, Look: x.pol, Name: a.Run.Manifest.Policies[x.pol].Name,
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Interval, Look: x.pol, Name: pa.a.Run.Manifest.Policies[x.pol].Name,
 			X: []float64{x.m}, Y: []float64{max(share, lo)}, Lo: []float64{max(l, lo)}, Hi: []float64{h}})
 	}
 	how := fmt.Sprintf("Share of replications that lost as much as the worse arm in half of the rounds, a regret of %s or "+
 		"more, with 95%% intervals (Clopper–Pearson, one at a time). Dotted: the law of that share, to which nothing was "+
-		"fitted here (price-of-few, section 8).", chart.Amount(s.gap*float64(a.T)/2, 0))
+		"fitted here (price-of-few, section 8).", chart.Amount(s.gap*float64(pa.a.T)/2, 0))
 	if none > 0 {
 		how += " A point on the lower edge is a share of 0."
 	}

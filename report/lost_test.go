@@ -51,7 +51,7 @@ func TestLostFigure(t *testing.T) {
 		sizes, given = []float64{2, 4, 8}, lostSpec
 	}
 	a := analysis(given)
-	f := a.lostFigure("lost")
+	f := painter{a}.lostFigure("lost")
 	if f == nil {
 		t.Fatal("no figure")
 	}
@@ -92,7 +92,7 @@ func TestLostFigure(t *testing.T) {
 		if spec == lostSpec {
 			t.Fatalf("%s: nothing was replaced", c.name)
 		}
-		if f := analysis(spec).lostFigure("lost"); f != nil {
+		if f := (painter{analysis(spec)}).lostFigure("lost"); f != nil {
 			t.Errorf("%s: a figure", c.name)
 		}
 	}

@@ -153,7 +153,7 @@ func (c *choice) family(run *Run) *family {
 }
 
 // whole is the analysis with all policies of the run; nil where this one has them.
-func (a *Analysis) whole() *Analysis {
+func (a *Analysis) beforeChoice() *Analysis {
 	c := a.Run.choice
 	if c == nil {
 		return nil

@@ -24,8 +24,8 @@ func TestOnly(t *testing.T) {
 		t.Fatalf("%q in %d environments", names, len(some.Envs))
 	}
 	a := Analyze(some, 0)
-	if a.Name != "two" || a.Factor != full.Factor || a.BandFactor != full.BandFactor || a.PairLevel != full.PairLevel {
-		t.Errorf("%s: factors %v, %v; %v and %v in the whole", a.Name, a.Factor, a.BandFactor, full.Factor, full.BandFactor)
+	if a.Name != "two" || a.Pairs.Factor != full.Pairs.Factor || a.Band.Factor != full.Band.Factor || a.Pairs.Level != full.Pairs.Level {
+		t.Errorf("%s: factors %v, %v; %v and %v in the whole", a.Name, a.Pairs.Factor, a.Band.Factor, full.Pairs.Factor, full.Band.Factor)
 	}
 	for i := range a.Policies {
 		for j := range a.Policies {
@@ -64,8 +64,8 @@ func TestTogether(t *testing.T) {
 		t.Errorf("%q", names)
 	}
 	x := Analyze(both, 0)
-	if x.R() != 40 || !slices.Equal(x.Final(2), x.Final(3)) || x.Diff[3].Verdict == Worse {
-		t.Errorf("%d replications, %+v", x.R(), x.Diff)
+	if x.R() != 40 || !slices.Equal(x.Final(2), x.Final(3)) || x.Pairs.Diff[3].Verdict == Worse {
+		t.Errorf("%d replications, %+v", x.R(), x.Pairs.Diff)
 	}
 	if page := pageOf(t, both); !strings.Contains(page, "Two runs: A is") || !strings.Contains(page, "common random numbers") {
 		t.Error("the page does not name the runs")

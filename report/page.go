@@ -362,7 +362,7 @@ func (e *envPart) view(names []string, single, files bool) (*envView, error) {
 		v.Suffix = fmt.Sprintf("-%d", e.n)
 	}
 	v.Answer = a.Answer()
-	ax := a.forest()
+	ax := leaderTable{a}.forest()
 	for _, t := range ax.Ticks {
 		v.Ticks = append(v.Ticks, placed{template.CSS("left:" + chart.PercentOf(ax.At(t.At))), t.Label})
 	}
@@ -378,7 +378,7 @@ func (e *envPart) view(names []string, single, files bool) (*envView, error) {
 	v.Alone = len(a.Policies) == 1
 	v.Lin, v.Log, v.Reward = view(e.lin, files), view(e.loglog, files), view(e.reward, files)
 	v.Reward.After = under(e.paid, names, files)
-	v.Metric, _ = a.rewardName()
+	v.Metric, _ = painter{a}.rewardName()
 	if e.loglog != nil {
 		v.LogFrom = strconv.FormatFloat(e.loglog.Panels[0].X.Lo, 'g', -1, 64)
 	}
@@ -415,7 +415,7 @@ func (e *envPart) view(names []string, single, files bool) (*envView, error) {
 // difference.
 func (e *envPart) leaders(v *envView, ax chart.Axis) {
 	a := e.a
-	columns := slices.DeleteFunc(a.leaderColumns(), func(c leaderColumn) bool { return c.page.head == "" || e.empty(c.Key) })
+	columns := slices.DeleteFunc(leaderTable{a}.leaderColumns(), func(c leaderColumn) bool { return c.page.head == "" || e.empty(c.Key) })
 	v.Undecided = a.R() < a.Estimand.Least() && a.Compared() > 1
 	for _, c := range columns {
 		class := ""
@@ -429,15 +429,15 @@ func (e *envPart) leaders(v *envView, ax chart.Axis) {
 		*to = append(*to, leaderHead{class, c.page.head})
 	}
 	for r, i := range a.Order {
-		d := a.Diff[i]
+		d := a.Pairs.Diff[i]
 		row := leaderRow{Class: chart.ClassOf(a.Policies[i]), Name: chart.Shorten(a.Label(i), 40), Full: a.Label(i),
 			Mark: d.Verdict.mark(), Verdict: a.Word(i),
 			Forest: chart.ForestCell(ax, chart.Estimate{Mean: d.Mean, Lo: d.Lo, Hi: d.Hi, OK: d.OK}, a.Policies[i],
 				i == a.Best()), shown: map[string]string{}}
-		if a.leads(i) {
+		if (leaderTable{a}).leads(i) {
 			row.Class += " best"
 		}
-		if a.separable(i) {
+		if (leaderTable{a}).separable(i) {
 			row.Full += fmt.Sprintf(": about %s replications would separate it", about(d.Need))
 		}
 		for _, c := range columns {
@@ -470,22 +470,22 @@ func (e *envPart) empty(key string) bool {
 }
 
 // separable reports whether more replications would tell policy i from the first one, and not too many.
-func (a *Analysis) separable(i int) bool {
-	d := &a.Diff[i]
-	return i != a.Best() && d.Verdict == Tied && d.Need > a.R() && d.Need <= tooMany*a.R()
+func (lt leaderTable) separable(i int) bool {
+	d := &lt.a.Pairs.Diff[i]
+	return i != lt.a.Best() && d.Verdict == Tied && d.Need > lt.a.R() && d.Need <= tooMany*lt.a.R()
 }
 
 // intervalText is the interval of a difference on the page, where the other tables have a column for each end.
-func (a *Analysis) intervalText(i int, _ string) string {
-	d := &a.Diff[i]
+func (lt leaderTable) intervalText(i int, _ string) string {
+	d := &lt.a.Pairs.Diff[i]
 	text := "–"
 	switch {
-	case i == a.Best():
+	case i == lt.a.Best():
 		return "reference"
 	case d.OK:
-		text = a.plain(d.Lo) + " to " + a.plain(d.Hi)
+		text = lt.a.plain(d.Lo) + " to " + lt.a.plain(d.Hi)
 	}
-	if a.separable(i) {
+	if lt.separable(i) {
 		text += " "
 	}
 	return text
@@ -531,8 +531,8 @@ func (e *envPart) readout() ([]byte, error) {
 		P   []series `json:"p"`
 	}{T: a.Rounds, Dec: a.Dec}
 	for i, m := range a.Policies {
-		mean, half := a.curve(i)
-		lo, hi := a.tenths(i)
+		mean, half := painter{a}.curve(i)
+		lo, hi := painter{a}.tenths(i)
 		s := series{I: m, N: a.Label(i)}
 		for k := range mean {
 			s.M, s.E = append(s.M, shown(mean[k], a.Dec)), append(s.E, shown(half[k], a.Dec))
@@ -671,17 +671,17 @@ func (d *document) how() []string {
 	}
 	var factors, pairing []string
 	for _, e := range d.envs {
-		if e.a.FactorOK {
-			factors = append(factors, fmt.Sprintf("%s at T and %s over all drawn times", chart.Number(e.a.Factor, 2),
-				chart.Number(e.a.BandFactor, 2))+d.in(e))
+		if e.a.Pairs.OK {
+			factors = append(factors, fmt.Sprintf("%s at T and %s over all drawn times", chart.Number(e.a.Pairs.Factor, 2),
+				chart.Number(e.a.Band.Factor, 2))+d.in(e))
 		}
-		if e.a.Pairing > 0 {
-			pairing = append(pairing, "×"+chart.Number(e.a.Pairing, 2)+d.in(e))
+		if e.a.Pairs.Saved > 0 {
+			pairing = append(pairing, "×"+chart.Number(e.a.Pairs.Saved, 2)+d.in(e))
 		}
 	}
 	together := "all pairs of policies"
 	if len(d.envs) > 0 {
-		together = d.envs[0].a.pairsOf()
+		together = leaderTable{d.envs[0].a}.pairsOf()
 	}
 	s := fmt.Sprintf("Intervals of differences hold together for %s: %s times the replications "+
 		"are drawn with replacement, whole rows at a time; the largest studentised deviation over all pairs is below "+

@@ -19,23 +19,23 @@ import (
 // Rows: each series, after T/10 rounds where that is a checkpoint and after T; over all values, and
 // over the upper half of their range on the log scale, because a dependence that levels off has no
 // single exponent.
-func (a *Analysis) powers(id string) map[string]*chart.Table {
-	if a.again == nil {
+func (sw swept) powers(id string) map[string]*chart.Table {
+	if sw.a.Fit.draws == nil {
 		return nil
 	}
-	pol := func(i int) map[string]any { return a.Run.Manifest.Policies[a.Policies[i]].Options }
-	kinds, items, paths := kindsOf(len(a.Policies),
-		func(i int) string { return a.Run.Manifest.Policies[a.Policies[i]].Kind },
-		func(i int) []string { return a.Run.Manifest.Policies[a.Policies[i]].Swept })
-	checkpoints := []int{len(a.Rounds) - 1}
-	if k := slices.Index(a.Rounds, a.T/10); k >= 0 && a.T%10 == 0 {
-		checkpoints = []int{k, len(a.Rounds) - 1}
+	pol := func(i int) map[string]any { return sw.a.Run.Manifest.Policies[sw.a.Policies[i]].Options }
+	kinds, items, paths := kindsOf(len(sw.a.Policies),
+		func(i int) string { return sw.a.Run.Manifest.Policies[sw.a.Policies[i]].Kind },
+		func(i int) []string { return sw.a.Run.Manifest.Policies[sw.a.Policies[i]].Swept })
+	checkpoints := []int{len(sw.a.Rounds) - 1}
+	if k := slices.Index(sw.a.Rounds, sw.a.T/10); k >= 0 && sw.a.T%10 == 0 {
+		checkpoints = []int{k, len(sw.a.Rounds) - 1}
 	}
 	out := map[string]*chart.Table{}
 	for _, kind := range kinds {
 		for _, path := range paths[kind] {
 			t := &chart.Table{ID: id + "powers-" + slug(kind+"-"+path),
-				Title: fmt.Sprintf("Exponent of %s: %s", path, a.Name),
+				Title: fmt.Sprintf("Exponent of %s: %s", path, sw.a.Name),
 				Cols: []chart.Column{{Key: "series", Head: "Series", Text: true}, {Key: "round", Head: "After t"},
 					{Key: "from", Head: "From " + path}, {Key: "to", Head: "To"},
 					{Key: "exponent", Head: "Exponent", Dec: 3},
@@ -43,7 +43,7 @@ func (a *Analysis) powers(id string) map[string]*chart.Table {
 				Note: fmt.Sprintf("Slope of log mean regret on log %s; 95%% by resampling replications, the same "+
 					"ones for every %s, and refitting.", path, path)}
 			for _, s := range sweepOf(path, paths[kind], items[kind], pol) {
-				label := a.seriesName(s, kind)
+				label := sw.seriesName(s, kind)
 				points := numbers(s)
 				if len(points) < 3 || points[len(points)-1].x < 4*points[0].x {
 					continue
@@ -59,12 +59,12 @@ func (a *Analysis) powers(id string) map[string]*chart.Table {
 						var x []float64
 						var y [][]float64
 						for _, p := range window {
-							x, y = append(x, p.x), append(y, a.X[p.who][k])
+							x, y = append(x, p.x), append(y, sw.a.X[p.who][k])
 						}
 						row := chart.Row{Look: -1, Cells: []chart.Cell{chart.TextCell(label),
-							chart.Num(float64(a.Rounds[k])), chart.Num(x[0]), chart.Num(x[len(x)-1]), chart.Empty(),
+							chart.Num(float64(sw.a.Rounds[k])), chart.Num(x[0]), chart.Num(x[len(x)-1]), chart.Empty(),
 							chart.Empty(), chart.Empty()}}
-						if b, lo, hi, ok := a.again.Exponent(x, y, level); ok {
+						if b, lo, hi, ok := sw.a.Fit.draws.Exponent(x, y, level); ok {
 							row.Cells[4], row.Cells[5], row.Cells[6] = chart.Num(b), chart.Num(lo), chart.Num(hi)
 						}
 						t.Rows = append(t.Rows, row)
@@ -100,9 +100,9 @@ func numbers(s series) []powerPoint {
 
 // seriesName is what a series is called: the name that the spec gives all its members, before the
 // parentheses of the sweep, or else the options that set it apart.
-func (a *Analysis) seriesName(s series, kind string) string {
+func (sw swept) seriesName(s series, kind string) string {
 	base := func(i int) string {
-		name, _, _ := strings.Cut(a.Label(s.settings[i].who), "(") // sim writes the options of a sweep behind it
+		name, _, _ := strings.Cut(sw.a.Label(s.settings[i].who), "(") // sim writes the options of a sweep behind it
 		return name
 	}
 	for i := range s.settings {

@@ -20,7 +20,7 @@ func TestPowers(t *testing.T) {
 	players = append(players, player{"ts", "ts", map[string]any{}, nil, 20, 0.3, 0.3, 0, 0})
 	run := loaded(t, []sim.EnvironmentRow{linearEnv("ball", 5, ball())}, players, 60, 1000, 12)
 	a := Analyze(run, 0)
-	tables := a.powers("x-")
+	tables := swept{a}.powers("x-")
 	if len(tables) != 1 || tables["x-sweep-ensemble-m"] == nil {
 		t.Fatalf("tables %v, want one, of m", tables)
 	}
@@ -44,7 +44,7 @@ func TestPowers(t *testing.T) {
 			}
 		}
 	}
-	for i, row := range a.powers("x-")["x-sweep-ensemble-m"].Rows {
+	for i, row := range (swept{a}).powers("x-")["x-sweep-ensemble-m"].Rows {
 		for _, c := range row.Cells[4:] {
 			if math.Abs(c.V-0.5) > 1e-12 {
 				t.Errorf("row %d, paired: %v, want exactly 1/2", i, c.V)
@@ -58,12 +58,12 @@ func TestPowers(t *testing.T) {
 	for i := range a.Policies[:5] {
 		run.Manifest.Policies[i].Name = "wide" + strings.TrimPrefix(run.Manifest.Policies[i].Name, "ensemble")
 	}
-	if got := a.powers("x-")["x-sweep-ensemble-m"].Rows[0].Cells[0].S; got != "wide" {
+	if got := (swept{a}).powers("x-")["x-sweep-ensemble-m"].Rows[0].Cells[0].S; got != "wide" {
 		t.Errorf("a named series is called %q, want wide", got)
 	}
 	// Two values, or a narrow range, make no power law.
 	a.Policies, a.X = a.Policies[:2], a.X[:2]
-	if got := a.powers("x-"); len(got) != 0 {
+	if got := (swept{a}).powers("x-"); len(got) != 0 {
 		t.Errorf("two values of m have exponents: %v", got)
 	}
 }

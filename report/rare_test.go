@@ -30,10 +30,10 @@ func TestRareClause(t *testing.T) {
 			a.Summary[i].Sorted = []float64{1, 2}
 		}
 		x := a.paired(1, 0, 1)
-		a.Diff = []Difference{{Verdict: Lowest}, {Verdict: Worse, OK: true, Mean: stats.Mean(x), SE: stats.StdErr(x), Lo: c.margin / 2, Hi: 2 * c.margin}}
-		a.setRare(&a.Diff[1], x, a.largestLoss())
+		a.Pairs.Diff = []Difference{{Verdict: Lowest}, {Verdict: Worse, OK: true, Mean: stats.Mean(x), SE: stats.StdErr(x), Lo: c.margin / 2, Hi: 2 * c.margin}}
+		a.Pairs.Diff[1].setRare(x, largestLoss(a))
 		text := ""
-		for _, p := range a.careful() {
+		for _, p := range (sentences{a}).careful() {
 			text += " " + p.String()
 		}
 		t.Log(text)

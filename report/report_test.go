@@ -159,24 +159,24 @@ var plainSpaces = strings.NewReplacer(chart.Narrow, " ")
 func TestPlacesAgree(t *testing.T) {
 	run := loaded(t, oneEnv(), troupeOfSeven(), 100, 10_000, 40)
 	a := Analyze(run, 0)
-	if !a.FactorOK || !a.BandOK || a.BandFactor < a.Factor {
-		t.Fatalf("factors %v (%v) and %v (%v)", a.Factor, a.FactorOK, a.BandFactor, a.BandOK)
+	if !a.Pairs.OK || !a.Band.OK || a.Band.Factor < a.Pairs.Factor {
+		t.Fatalf("factors %v (%v) and %v (%v)", a.Pairs.Factor, a.Pairs.OK, a.Band.Factor, a.Band.OK)
 	}
-	if a.BandRounds[len(a.BandRounds)-1] != len(a.Rounds)-1 {
+	if a.Band.Rounds[len(a.Band.Rounds)-1] != len(a.Rounds)-1 {
 		t.Error("the band does not reach T")
 	}
-	gap := a.gapFigure("")
+	gap := painter{a}.gapFigure("")
 	for n, i := range a.Order[1:] {
 		for _, m := range gap.Panels[n].Marks {
 			if m.Kind == chart.Band {
 				k := len(m.X) - 1
-				if m.Lo[k] > a.Diff[i].Lo+1e-9 || m.Hi[k] < a.Diff[i].Hi-1e-9 {
-					t.Errorf("%s: band [%v, %v] does not contain the table's [%v, %v]", a.Label(i), m.Lo[k], m.Hi[k], a.Diff[i].Lo, a.Diff[i].Hi)
+				if m.Lo[k] > a.Pairs.Diff[i].Lo+1e-9 || m.Hi[k] < a.Pairs.Diff[i].Hi-1e-9 {
+					t.Errorf("%s: band [%v, %v] does not contain the table's [%v, %v]", a.Label(i), m.Lo[k], m.Hi[k], a.Pairs.Diff[i].Lo, a.Pairs.Diff[i].Hi)
 				}
 			}
 		}
 	}
-	lin, _ := a.regretFigures("", nil)
+	lin, _ := painter{a}.regretFigures("", nil)
 	for _, m := range lin.Panels[0].Marks {
 		if m.Kind != chart.Line {
 			continue
@@ -400,8 +400,8 @@ func TestBudgets(t *testing.T) {
 	var page bytes.Buffer
 	start := time.Now()
 	for _, e := range d.envs {
-		e.lin, e.loglog = e.a.regretFigures("", nil)
-		e.final, e.tail, e.gap = e.a.finalFigure(""), e.a.tailFigure(""), e.a.gapFigure("")
+		e.lin, e.loglog = painter{e.a}.regretFigures("", nil)
+		e.final, e.tail, e.gap = painter{e.a}.finalFigure(""), painter{e.a}.tailFigure(""), painter{e.a}.gapFigure("")
 	}
 	if err := d.writePage(&page); err != nil {
 		t.Fatal(err)
@@ -423,12 +423,12 @@ func TestBudgets(t *testing.T) {
 func TestFigureGolden(t *testing.T) {
 	run := loaded(t, oneEnv(), troupeOfSeven()[2:5], 24, 1000, 6)
 	a := Analyze(run, 0)
-	lin, _ := a.regretFigures("", nil)
+	lin, _ := painter{a}.regretFigures("", nil)
 	breaks := strings.NewReplacer("<path", "\n<path", "<span", "\n<span")
 	golden.Compare(t, "testdata/regret.html", breaks.Replace(string(lin.HTML()))+"\n")
 	var svg bytes.Buffer
 	looks, _ := looksOf(run.Manifest.Policies)
-	if err := a.growthFigure("").WriteSVG(&svg, looks, chart.Sizes[0]); err != nil {
+	if err := (painter{a}).growthFigure("").WriteSVG(&svg, looks, chart.Sizes[0]); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(svg.String(), "ensemble(m=64)") || !strings.HasPrefix(svg.String(), "<?xml") {
@@ -450,7 +450,7 @@ func TestSweeps(t *testing.T) {
 	envs := []sim.EnvironmentRow{linearEnv("d=5", 5, ball(), "d"), linearEnv("d=20", 20, ball(), "d"), linearEnv("d=80", 80, ball(), "d")}
 	run := loaded(t, envs, players, 25, 1000, 10)
 	a := Analyze(run, 0)
-	figures, heats := a.sweepFigures("x-")
+	figures, heats := swept{a}.sweepFigures("x-")
 	var titles []string
 	for _, f := range figures {
 		titles = append(titles, f.ID+": "+f.Title)
@@ -493,7 +493,7 @@ func TestSweeps(t *testing.T) {
 			}
 		}
 	}
-	cubes, _ := Analyze(loaded(t, oneEnv(), cube, 5, 1000, 10), 0).sweepFigures("")
+	cubes, _ := swept{Analyze(loaded(t, oneEnv(), cube, 5, 1000, 10), 0)}.sweepFigures("")
 	for _, f := range cubes {
 		look := map[string]int{}
 		for _, p := range f.Panels {
@@ -520,7 +520,7 @@ func TestRivalsOfSweep(t *testing.T) {
 		players = append(players, player{name: fmt.Sprintf("ensemble(m=%d)", m), kind: "ensemble", options: map[string]any{"m": m}, swept: []string{"m"}, a: 5, b: 0.3, s: 0.1})
 	}
 	a := Analyze(loaded(t, oneEnv(), players, 5, 1000, 10), 0)
-	figures, _ := a.sweepFigures("x-")
+	figures, _ := swept{a}.sweepFigures("x-")
 	p := figures[0].Panels[0]
 	drawn := map[string]bool{}
 	for _, m := range p.Marks {
@@ -593,7 +593,7 @@ func TestReadoutDigits(t *testing.T) {
 	}
 	a := d.envs[0].a
 	for i, p := range data.P {
-		m, _ := a.curve(i)
+		m, _ := painter{a}.curve(i)
 		for k := range m {
 			dec := data.D
 			if math.Abs(p.M[k]) >= 1000 {

@@ -14,7 +14,7 @@ import (
 func TestReward(t *testing.T) {
 	run := loaded(t, oneEnv(), troupeOfSeven()[:3], 25, 1000, 20)
 	a := Analyze(run, 0)
-	figure, table := a.rewardFigure("")
+	figure, table := painter{a}.rewardFigure("")
 	if len(table.Rows) != 3 || len(figure.Panels[0].Ends) != 3 {
 		t.Fatalf("%d rows, %d labels", len(table.Rows), len(figure.Panels[0].Ends))
 	}
@@ -51,11 +51,11 @@ func TestReward(t *testing.T) {
 	for kind, want := range map[string]string{"classification": "Accuracy", "one-hot": "Accuracy", "clicks": "Clicks per round", "linear": "Reward per round"} {
 		e := &run.Manifest.Environments[0]
 		e.Kind = kind
-		if name, _ := a.rewardName(); name != want {
+		if name, _ := (painter{a}).rewardName(); name != want {
 			t.Errorf("%s: %s, want %s", kind, name, want)
 		}
 		if e.Options = map[string]any{"reward": "mushroom"}; kind == "classification" {
-			if name, _ := a.rewardName(); name != "Reward per round" {
+			if name, _ := (painter{a}).rewardName(); name != "Reward per round" {
 				t.Errorf("the game of mushrooms has %s", name)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 // A figure's PDF is small: the font in it is a subset.
 func TestSmallPDF(t *testing.T) {
 	run := loaded(t, oneEnv(), troupeOfSeven(), 40, 1000, 20)
-	fig, _ := Analyze(run, 0).regretFigures("", nil)
+	fig, _ := painter{Analyze(run, 0)}.regretFigures("", nil)
 	looks, _ := looksOf(run.Manifest.Policies)
 	var pdf bytes.Buffer
 	if err := fig.WritePDF(&pdf, looks, chart.Sizes[0], epoch(run.Manifest)); err != nil {
@@ -27,7 +27,7 @@ func TestSmallPDF(t *testing.T) {
 // scale with it.
 func TestSizes(t *testing.T) {
 	run := loaded(t, oneEnv(), troupeOfSeven()[:3], 24, 1000, 20)
-	fig, _ := Analyze(run, 0).regretFigures("", nil)
+	fig, _ := painter{Analyze(run, 0)}.regretFigures("", nil)
 	looks, _ := looksOf(run.Manifest.Policies)
 	for i, want := range []struct {
 		svg           string

@@ -65,7 +65,7 @@ func standings(run *Run, all []*Analysis) template.HTML {
 				b.WriteString(`<td title="no finished replication">–</td>`)
 				continue
 			}
-			b.WriteString(a.standingCell(i, len(all) <= fewEnvironments))
+			b.WriteString(standingCell(a, i, len(all) <= fewEnvironments))
 		}
 		b.WriteString("</tr>\n")
 	}
@@ -74,7 +74,7 @@ func standings(run *Run, all []*Analysis) template.HTML {
 }
 
 // standingCell is a policy in an environment.
-func (a *Analysis) standingCell(i int, wide bool) string {
+func standingCell(a *Analysis, i int, wide bool) string {
 	value := a.amount(a.Summary[i].Estimate)
 	title := a.Name + ", " + a.Label(i) + ": " + value
 	if a.Estimand == infer.Mean && a.R() > 1 {
@@ -89,10 +89,10 @@ func (a *Analysis) standingCell(i int, wide bool) string {
 	if a.R() < a.Estimand.Least() && class != "low" {
 		class, word = "", "too few runs"
 	}
-	if d := &a.Diff[i]; d.OK {
+	if d := &a.Pairs.Diff[i]; d.OK {
 		title += ", " + a.plain(d.Lo) + " to " + a.plain(d.Hi) + " more than the lowest"
 	}
-	mark := a.Diff[i].Verdict.mark()
+	mark := a.Pairs.Diff[i].Verdict.mark()
 	shown := `<span aria-hidden="true">` + mark + "</span>"
 	switch {
 	case wide:

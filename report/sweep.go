@@ -320,11 +320,14 @@ func kindsOf(n int, kind func(i int) string, swept func(i int) []string) (kinds 
 	return kinds, items, paths
 }
 
+// swept draws the sweeps of an analysis: what its policies differ in.
+type swept struct{ a *Analysis }
+
 // sweepFigures returns regret at T against each swept option of the policies, and for two swept
 // numbers a map of their combinations.
-func (a *Analysis) sweepFigures(id string) (figures []*chart.Figure, heats map[*chart.Figure]*chart.Heat) {
-	pol := func(i int) sim.PolicyRow { return a.Run.Manifest.Policies[a.Policies[i]] }
-	kinds, items, paths := kindsOf(len(a.Policies), func(i int) string { return pol(i).Kind },
+func (sw swept) sweepFigures(id string) (figures []*chart.Figure, heats map[*chart.Figure]*chart.Heat) {
+	pol := func(i int) sim.PolicyRow { return sw.a.Run.Manifest.Policies[sw.a.Policies[i]] }
+	kinds, items, paths := kindsOf(len(sw.a.Policies), func(i int) string { return pol(i).Kind },
 		func(i int) []string { return pol(i).Swept })
 	heats = map[*chart.Figure]*chart.Heat{}
 	for _, kind := range kinds {
@@ -336,10 +339,10 @@ func (a *Analysis) sweepFigures(id string) (figures []*chart.Figure, heats map[*
 			f := &chart.Figure{ID: id + "sweep-" + slug(kind+"-"+path), Title: fmt.Sprintf("Regret against %s", path),
 				Low: true,
 				How: fmt.Sprintf("Mean regret of %s after %s rounds with pointwise 95%% intervals; the other "+
-					"policies as lines across.", kind, chart.Count(a.T))}
+					"policies as lines across.", kind, chart.Count(sw.a.T))}
 			var out []int
-			for _, part := range a.parts(all, path, paths[kind]) {
-				p, hidden := a.sweptPanel(kind, path, part.all)
+			for _, part := range sw.parts(all, path, paths[kind]) {
+				p, hidden := sw.sweptPanel(kind, path, part.all)
 				p.Title = part.title
 				f.Panels = append(f.Panels, p)
 				for _, i := range hidden {
@@ -351,7 +354,7 @@ func (a *Analysis) sweepFigures(id string) (figures []*chart.Figure, heats map[*
 			if len(out) > 0 {
 				var names []string
 				for _, i := range out {
-					names = append(names, fmt.Sprintf("%s at %s", a.Label(i), chart.Number(a.Summary[i].Mean, a.Dec)))
+					names = append(names, fmt.Sprintf("%s at %s", sw.a.Label(i), chart.Number(sw.a.Summary[i].Mean, sw.a.Dec)))
 				}
 				f.How += " Without a line: " + strings.Join(names, ", ") + "."
 			}
@@ -360,7 +363,7 @@ func (a *Analysis) sweepFigures(id string) (figures []*chart.Figure, heats map[*
 				legendOf(f)
 			}
 			figures = append(figures, f)
-			if h := a.heat(f.ID, kind, path, paths[kind], items[kind]); h != nil {
+			if h := sw.heat(f.ID, kind, path, paths[kind], items[kind]); h != nil {
 				heats[f] = h
 			}
 		}
@@ -375,12 +378,12 @@ type part struct {
 }
 
 // parts divides many series into panels, by the values of the swept option other than path that has the fewest.
-func (a *Analysis) parts(all []series, path string, paths []string) []part {
+func (sw swept) parts(all []series, path string, paths []string) []part {
 	if len(all) <= maxEnds || len(paths) < 3 {
 		return []part{{all: all}}
 	}
 	pol := func(s series) map[string]any {
-		return a.Run.Manifest.Policies[a.Policies[s.settings[0].who]].Options
+		return sw.a.Run.Manifest.Policies[sw.a.Policies[s.settings[0].who]].Options
 	}
 	var best []part
 	for _, by := range paths {
@@ -434,8 +437,8 @@ func legendOf(f *chart.Figure) {
 
 // sweptPanel draws series of one kind of policy against a swept option, and the other policies as lines across. It
 // returns those that have none, because their means are off the axis or there are too many.
-func (a *Analysis) sweptPanel(kind, path string, all []series) (p *chart.Panel, hidden []int) {
-	pol := func(i int) sim.PolicyRow { return a.Run.Manifest.Policies[a.Policies[i]] }
+func (sw swept) sweptPanel(kind, path string, all []series) (p *chart.Panel, hidden []int) {
+	pol := func(i int) sim.PolicyRow { return sw.a.Run.Manifest.Policies[sw.a.Policies[i]] }
 	ax, at := sweptAxis(path, all)
 	var labels []string
 	var looks []int
@@ -443,50 +446,50 @@ func (a *Analysis) sweptPanel(kind, path string, all []series) (p *chart.Panel, 
 	for _, s := range all {
 		var pts []sweepPoint
 		for _, x := range s.settings {
-			pts = append(pts, sweepPoint{at(x.value), a.Summary[x.who].Mean, 1.96 * a.Summary[x.who].SE})
+			pts = append(pts, sweepPoint{at(x.value), sw.a.Summary[x.who].Mean, 1.96 * sw.a.Summary[x.who].SE})
 		}
 		slices.SortStableFunc(pts, func(p, q sweepPoint) int { return cmp.Compare(p.x, q.x) })
-		labels, points = append(labels, a.seriesName(s, kind)), append(points, pts)
+		labels, points = append(labels, sw.seriesName(s, kind)), append(points, pts)
 		// A line that joins several looks wears the middle one.
-		looks = append(looks, a.Policies[s.settings[len(s.settings)/2].who])
+		looks = append(looks, sw.a.Policies[s.settings[len(s.settings)/2].who])
 	}
 	var across []float64
-	for _, i := range a.Order {
+	for _, i := range sw.a.Order {
 		if pol(i).Kind != kind {
-			across = append(across, a.Summary[i].Mean)
+			across = append(across, sw.a.Summary[i].Mean)
 		}
 	}
-	p = sweepPanel(ax, labels, looks, points, "Regret after "+many(a.T, a.Run.Manifest.Unit()), across...)
-	for _, i := range a.Order {
+	p = sweepPanel(ax, labels, looks, points, "Regret after "+many(sw.a.T, sw.a.Run.Manifest.Unit()), across...)
+	for _, i := range sw.a.Order {
 		if pol(i).Kind == kind {
 			continue
 		}
-		v := a.Summary[i].Mean
+		v := sw.a.Summary[i].Mean
 		if v > p.Y.Hi || p.Y.Log && v < p.Y.Lo || len(p.Ends) >= maxEnds {
 			hidden = append(hidden, i)
 			continue
 		}
-		p.Marks = append([]chart.Mark{{Kind: chart.Line, Look: a.Policies[i], Name: a.Label(i),
+		p.Marks = append([]chart.Mark{{Kind: chart.Line, Look: sw.a.Policies[i], Name: sw.a.Label(i),
 			X: []float64{ax.Lo, ax.Hi}, Y: []float64{v, v}}}, p.Marks...)
-		p.Ends = append(p.Ends, chart.End{Look: a.Policies[i], Y: v, Label: a.Label(i)})
+		p.Ends = append(p.Ends, chart.End{Look: sw.a.Policies[i], Y: v, Label: sw.a.Label(i)})
 	}
 	return p, hidden
 }
 
 // heat maps the means over path and the next swept path of the kind, when both have at least two
 // values and each pair is met by one policy.
-func (a *Analysis) heat(id, kind, path string, paths []string, items []int) *chart.Heat {
+func (sw swept) heat(id, kind, path string, paths []string, items []int) *chart.Heat {
 	n := slices.Index(paths, path)
 	if n+1 >= len(paths) {
 		return nil
 	}
 	other := paths[n+1]
 	h := &chart.Heat{ID: id + "-map", Title: fmt.Sprintf("Mean regret of %s by %s and %s: %s", kind, path, other,
-		a.Name), Rows: path, Columns: other, Dec: a.Dec}
+		sw.a.Name), Rows: path, Columns: other, Dec: sw.a.Dec}
 	type at struct{ r, c int }
 	where := map[at]int{}
 	for _, i := range items {
-		o := a.Run.Manifest.Policies[a.Policies[i]].Options
+		o := sw.a.Run.Manifest.Policies[sw.a.Policies[i]].Options
 		v, ok1 := option(o, path)
 		w, ok2 := option(o, other)
 		if !ok1 || !ok2 {
@@ -513,7 +516,7 @@ func (a *Analysis) heat(id, kind, path string, paths []string, items []int) *cha
 		h.Cell, h.Has = append(h.Cell, make([]float64, len(h.ColVal))), append(h.Has, make([]bool, len(h.ColVal)))
 		for c := range h.ColVal {
 			if i, ok := where[at{r, c}]; ok {
-				h.Cell[r][c], h.Has[r][c] = a.Summary[i].Mean, true
+				h.Cell[r][c], h.Has[r][c] = sw.a.Summary[i].Mean, true
 			}
 		}
 	}

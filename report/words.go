@@ -11,33 +11,33 @@ import (
 
 // beside is what is said beside the verdict on the means: policies that lost more in most replications, the places, the
 // shape of the regrets and rare losses.
-func (a *Analysis) beside(behind []string) (out []Prose) {
+func (se sentences) beside(behind []string) (out []Prose) {
 	if len(behind) > 0 {
 		out = append(out, say(listed(behind),
 			" lost more in most replications, which chance does not explain; rare large losses leave the difference "+
 				"of the means open."))
 	}
-	for _, p := range []Prose{a.places(), a.identical(), a.shape()} {
+	for _, p := range []Prose{se.places(), se.identical(), se.shape()} {
 		if len(p) > 0 {
 			out = append(out, p)
 		}
 	}
-	return append(out, a.losses()...)
+	return append(out, se.losses()...)
 }
 
 // split sorts the policies that did not lose the same as the best, in the order of their means: open by the interval of
 // the mean, those of them that lost more in most replications, and worse. A margin that a rare loss would reverse is
 // in none.
-func (a *Analysis) split() (open, behind, worse []string) {
-	for _, i := range a.Order[1:] {
-		switch d := a.Diff[i]; {
+func (se sentences) split() (open, behind, worse []string) {
+	for _, i := range se.a.Order[1:] {
+		switch d := se.a.Pairs.Diff[i]; {
 		case d.Verdict == Behind:
-			behind = append(behind, a.Label(i))
-			open = append(open, a.Label(i))
+			behind = append(behind, se.a.Label(i))
+			open = append(open, se.a.Label(i))
 		case d.Verdict == Tied:
-			open = append(open, a.Label(i))
+			open = append(open, se.a.Label(i))
 		case d.Verdict == Worse && !d.Rare.Reverses:
-			worse = append(worse, a.Label(i))
+			worse = append(worse, se.a.Label(i))
 		}
 	}
 	return open, behind, worse
@@ -45,14 +45,14 @@ func (a *Analysis) split() (open, behind, worse []string) {
 
 // identical names policies that lost the same in every replication; nil where none did, and where all did, which is the
 // headline.
-func (a *Analysis) identical() Prose {
-	if a.R() < 2 || a.allSame() {
+func (se sentences) identical() Prose {
+	if se.a.R() < 2 || se.a.allSame() {
 		return nil
 	}
 	var p Prose
 	met := map[string]bool{}
-	for i := range a.Policies {
-		group := a.same(i)
+	for i := range se.a.Policies {
+		group := se.a.same(i)
 		if len(group) < 2 || met[group[0]] {
 			continue
 		}
@@ -60,7 +60,7 @@ func (a *Analysis) identical() Prose {
 		if p != nil {
 			p = say(p, " ")
 		}
-		p = say(p, listed(group), " lost the same in ", every(a.R(), "replication"), ".")
+		p = say(p, listed(group), " lost the same in ", every(se.a.R(), "replication"), ".")
 	}
 	return p
 }
@@ -70,11 +70,11 @@ const tooMany = 20
 
 // needed says how many replications would separate the first tied policy from the best, which is called it or them, or by
 // its name. A forecast far beyond the present replications does not call the difference small: the interval may be wide.
-func (a *Analysis) needed(tied []string, best string) Prose {
-	for _, i := range a.Order[1:a.Compared()] {
-		switch n := a.Diff[i].Need; {
-		case a.Label(i) != tied[0]:
-		case n > tooMany*a.R():
+func (se sentences) needed(tied []string, best string) Prose {
+	for _, i := range se.a.Order[1:se.a.Compared()] {
+		switch n := se.a.Pairs.Diff[i].Need; {
+		case se.a.Label(i) != tied[0]:
+		case n > tooMany*se.a.R():
 			return say(" More than 20 times as many replications would be needed to separate ", name(tied[0]), " from "+best+
 				", if the difference is what it looks like.")
 		case n > 0:
@@ -103,11 +103,11 @@ func about(n int) string {
 }
 
 // shape says where mean, median and tail tell different stories.
-func (a *Analysis) shape() Prose {
-	if a.Compared() < 2 {
+func (se sentences) shape() Prose {
+	if se.a.Compared() < 2 {
 		return nil
 	}
-	best := a.Best()
+	best := se.a.Best()
 	var p Prose
 	add := func(q Prose) {
 		if p != nil {
@@ -116,32 +116,32 @@ func (a *Analysis) shape() Prose {
 		p = say(p, q)
 	}
 	med, tail := best, best
-	for _, i := range a.Order[:a.Compared()] {
-		if a.Summary[i].Median < a.Summary[med].Median {
+	for _, i := range se.a.Order[:se.a.Compared()] {
+		if se.a.Summary[i].Median < se.a.Summary[med].Median {
 			med = i
 		}
-		if a.Summary[i].Worst < a.Summary[tail].Worst {
+		if se.a.Summary[i].Worst < se.a.Summary[tail].Worst {
 			tail = i
 		}
 	}
 	if med != best {
-		s := a.Summary[med]
-		q := say("Mean and median disagree: ", name(a.Label(med)), " has the lowest median, ",
-			chart.Amount(s.Median, a.Dec))
-		if s.NearLinear > 0 && s.NearLinear*10 >= a.R() {
-			q = say(q, ", yet ", chart.Count(s.NearLinear), " of its ", chart.Count(a.R()),
+		s := se.a.Summary[med]
+		q := say("Mean and median disagree: ", name(se.a.Label(med)), " has the lowest median, ",
+			chart.Amount(s.Median, se.a.Dec))
+		if s.NearLinear > 0 && s.NearLinear*10 >= se.a.R() {
+			q = say(q, ", yet ", chart.Count(s.NearLinear), " of its ", chart.Count(se.a.R()),
 				" replications still grow almost linearly")
 		}
 		add(say(q, "."))
 	}
-	if tail != best && a.R() >= minReps {
-		add(say("In its worst 5% of replications ", name(a.Label(tail)), " loses least, ",
-			chart.Amount(a.Summary[tail].Worst, a.Dec), " on average."))
+	if tail != best && se.a.R() >= minReps {
+		add(say("In its worst 5% of replications ", name(se.a.Label(tail)), " loses least, ",
+			chart.Amount(se.a.Summary[tail].Worst, se.a.Dec), " on average."))
 	}
 	var ahead []string
-	for _, i := range a.Order[1:a.Compared()] {
-		if a.R() >= minReps && a.Diff[i].BehindHi < 0.5 && a.Diff[i].Moving > 0 {
-			ahead = append(ahead, a.Label(i))
+	for _, i := range se.a.Order[1:se.a.Compared()] {
+		if se.a.R() >= minReps && se.a.Pairs.Diff[i].BehindHi < 0.5 && se.a.Pairs.Diff[i].Moving > 0 {
+			ahead = append(ahead, se.a.Label(i))
 		}
 	}
 	if n := len(ahead); n > 0 {
@@ -152,13 +152,13 @@ func (a *Analysis) shape() Prose {
 }
 
 // losses says which replications are in no comparison.
-func (a *Analysis) losses() (out []Prose) {
-	data := &a.Run.Envs[a.Env]
-	most := a.Run.Manifest.Replications
+func (se sentences) losses() (out []Prose) {
+	data := &se.a.Run.Envs[se.a.Env]
+	most := se.a.Run.Manifest.Replications
 	var rounded []string
-	for i, yes := range a.Rounded {
+	for i, yes := range se.a.Rounded {
 		if yes {
-			rounded = append(rounded, a.Label(i))
+			rounded = append(rounded, se.a.Label(i))
 		}
 	}
 	if n := len(rounded); n > 0 {
@@ -166,17 +166,17 @@ func (a *Analysis) losses() (out []Prose) {
 			" a proper subspace here in real arithmetic, so what the run shows of ", plural(n, "it", "them"),
 			" is rounding; ", plural(n, "it is", "they are"), " in no comparison."))
 	}
-	for _, p := range a.Missing {
-		out = append(out, say(name(a.Run.Manifest.Policies[p].Name),
+	for _, p := range se.a.Missing {
+		out = append(out, say(name(se.a.Run.Manifest.Policies[p].Name),
 			" finished no replication and is in no comparison."))
 	}
-	if a.R() < most {
+	if se.a.R() < most {
 		short := most
-		for _, p := range a.Policies {
+		for _, p := range se.a.Policies {
 			short = min(short, data.Finished(p))
 		}
 		out = append(out, say(fmt.Sprintf("%s of %s replications are finished by every policy; only these are "+
-			"compared.", chart.Count(a.R()), chart.Count(most))))
+			"compared.", chart.Count(se.a.R()), chart.Count(most))))
 	}
 	return out
 }
@@ -199,7 +199,7 @@ func tally(all []*Analysis) *winners {
 	groups := winnersOf(all)
 	for n, a := range all {
 		for i := range a.Policies {
-			behind[a.Label(i)] += b2i(a.Diff[i].Verdict == Behind)
+			behind[a.Label(i)] += b2i(a.Pairs.Diff[i].Verdict == Behind)
 		}
 		w := groups[n]
 		if w == nil {
@@ -298,7 +298,7 @@ func Legend(all []*Analysis) string {
 	}
 	first := Lowest.mark()
 	for _, a := range all {
-		if a.Diff[a.Best()].Verdict == Same {
+		if a.Pairs.Diff[a.Best()].Verdict == Same {
 			first = "the first row"
 		}
 	}
@@ -309,7 +309,7 @@ func Legend(all []*Analysis) string {
 func marks(all []*Analysis) (parts []string) {
 	var seen [Rounding + 1]bool
 	for _, a := range all {
-		for _, d := range a.Diff {
+		for _, d := range a.Pairs.Diff {
 			seen[d.Verdict] = true
 		}
 	}

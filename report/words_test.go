@@ -49,8 +49,8 @@ func TestHeadlineIsByTheMean(t *testing.T) {
 		triangles := map[string]bool{}
 		for i := range players {
 			for _, a := range all {
-				d := a.Diff[i]
-				if got := a.headline().Policies[slices.Index(a.Order, i)]; (got.Standing == headline.LosesMore) != (i != a.Best() && d.Lo > 0) {
+				d := a.Pairs.Diff[i]
+				if got := (sentences{a}).headline().Policies[slices.Index(a.Order, i)]; (got.Standing == headline.LosesMore) != (i != a.Best() && d.Lo > 0) {
 					t.Errorf("%s in %s: %v, by the interval %v to %v", players[i].name, a.Name, got, d.Lo, d.Hi)
 				}
 				if d.Verdict == Behind {
@@ -106,7 +106,7 @@ func TestSameNumbers(t *testing.T) {
 	if err := a.Versus("x").Text(&table, 80, false); err != nil {
 		t.Fatal(err)
 	}
-	_, p := a.versus()
+	_, p := sentences{a}.versus()
 	if !strings.HasSuffix(p.String(), " epsilon-greedy(epsilon=0.02) lost the same as it in all 60 replications.") ||
 		!strings.Contains(table.String(), "the same") {
 		t.Errorf("against a policy of the same numbers: %s\n%s", p, table.String())
@@ -121,7 +121,7 @@ func TestSameNumbers(t *testing.T) {
 	a = Analyze(run, 0)
 	text := told(a.Verdict())
 	for i := range a.Policies {
-		if d := a.Diff[i]; d.Verdict != Same || a.leads(i) || d.OK {
+		if d := a.Pairs.Diff[i]; d.Verdict != Same || (leaderTable{a}).leads(i) || d.OK {
 			t.Errorf("equal arms: policy %d has %+v", i, d)
 		}
 	}

@@ -29,7 +29,6 @@ var hubs = map[string]int{
 	"internal/linalg.Ridge": 52,
 	"ope.engine":            65,
 	"policy.accumulated":    44,
-	"report.Analysis":       120,
 	"serve.Server":          96,
 	"serve.agreement":       44,
 	"serve.applier":         58,
