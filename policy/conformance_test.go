@@ -84,6 +84,10 @@ var examples = map[string][]example{
 		{table: "", raw: spec.Raw{}, law: finite, only: finite},
 		{table: "m=2", raw: spec.Raw{"m": int64(2)}, law: finite, only: finite},
 	},
+	"cells": {
+		{table: "ensemble", raw: spec.Raw{"cells": int64(3), "base": spec.Raw{"kind": "ensemble", "m": int64(5)}}, law: noSet},
+		{table: "greedy", raw: spec.Raw{"cells": int64(2), "base": spec.Raw{"kind": "greedy"}}, law: noSet},
+	},
 	"centred": { // on the lists of the suite no constant is linear: centred_test.go has those on which one is
 		{table: "ts by a number", raw: spec.Raw{"center": 0.5, "base": spec.Raw{"kind": "ts"}}, law: noSet, only: finite},
 		{table: "ensemble by a number", raw: spec.Raw{"center": -2.0, "base": spec.Raw{"kind": "ensemble", "m": int64(5)}}, law: finite, only: finite},

@@ -17,6 +17,7 @@ var Kinds = spec.Registry[Options]{
 	"bag":                  makeBag,
 	"budgeted":             makeBudgeted,
 	"cassel":               makeCassel,
+	"cells":                makeCells,
 	"centred":              makeCentred,
 	"coin":                 makeCoin,
 	"confident-ts":         makeConfident,
@@ -60,6 +61,7 @@ func makeAuto() Options          { return &AutoOptions{} }
 func makeBag() Options           { return &BagOptions{} }
 func makeBudgeted() Options      { return &BudgetedOptions{} }
 func makeCassel() Options        { return &CasselOptions{} }
+func makeCells() Options         { return &CellsOptions{} }
 func makeCentred() Options       { return &CentredOptions{} }
 func makeCoin() Options          { return &CoinOptions{} }
 func makeConfident() Options     { return &ConfidentOptions{} }

@@ -375,7 +375,7 @@ func policyVariants() []spec.Raw {
 func TestEveryPolicy(t *testing.T) {
 	ctx := context.Background()
 	refused := map[string]string{
-		"ats": "known with groups", "centred": "(bandit.Prober)", "confident-ts": "(bandit.Prober)", "evill": "(bandit.Prober)", "ensemble-pp": "is an integral", "linphe": "(bandit.Prober)", "ts": "(bandit.Prober)",
+		"ats": "known with groups", "cells": "(bandit.Prober)", "centred": "(bandit.Prober)", "confident-ts": "(bandit.Prober)", "evill": "(bandit.Prober)", "ensemble-pp": "is an integral", "linphe": "(bandit.Prober)", "ts": "(bandit.Prober)",
 		"lee-oh": "m: is not set", // with m it is served
 		// policies of the laboratory: the server's lists and numbers are the default policy's
 		"cascade-ucb": "plays lists", "cascade-kl-ucb": "plays lists", "cascade-ts": "plays lists", "pbm-ts": "plays lists", "slots": "plays lists",

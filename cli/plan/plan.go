@@ -135,6 +135,8 @@ type question struct {
 	arms                            int
 	json, explain, practical        bool
 	ask                             practical
+	isFleet                         bool
+	fleet                           fleetAsk
 	episodes                        planEpisodes
 
 	changed func(flag string) bool // it stands on the command line
@@ -159,6 +161,7 @@ is 2, 3, 4, 5.`,
   troupe plan --method atoms -d 10 -T 10000 --delta 0.01
   troupe plan --method rlsvi -d 5 -T 1e5 --steps 20 --states 50 --actions 4
   troupe plan --practical -d 5 -T 1e6 --arms 5 --stuck 0.001 --gap 0.2 --mean 0
+  troupe plan --fleet --rate 20000 --nodes 3
   troupe plan --explain                   what each bound is, and its formula`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -186,7 +189,9 @@ is 2, 3, 4, 5.`,
 	f.Float64Var(&q.ask.Mean, "mean", 0, "with --practical: mean reward of the other arms, the largest, in units of the noise; "+
 		"left out: 0 and 1")
 	f.Float64Var(&q.ask.R, "scale", 1, "with --practical: constant scale r, in units of the noise")
-	f.BoolVar(&q.json, "json", false, "an array of objects on stdout")
+	f.BoolVar(&q.isFleet, "fleet", false, "how many cells and machines serve a rate, and what they need, with each formula")
+	q.fleet.flags(c)
+	f.BoolVar(&q.json, "json", false, "an array of objects on stdout, with --fleet one")
 	f.BoolVar(&q.explain, "explain", false, "list the bounds, their formulas and sources")
 	return c
 }
@@ -195,6 +200,12 @@ is 2, 3, 4, 5.`,
 func (q *question) answer() error {
 	if q.explain {
 		return explainBounds(q.out)
+	}
+	if q.isFleet {
+		return q.answerFleet()
+	}
+	if name := q.given(fleetFlags...); name != "" {
+		return term.Misuse(fmt.Errorf("--%s is a part of the question of --fleet", name))
 	}
 	if q.changed("arms") && q.arms < 2 {
 		return term.Misuse(fmt.Errorf("--arms %d: expected at least 2 arms", q.arms))

@@ -3,6 +3,9 @@ package plan
 import (
 	"encoding/json"
 	"errors"
+	"math"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -119,6 +122,53 @@ func TestPlanMisuse(t *testing.T) {
 		}
 		if strings.Contains(out, "beta_tilde") {
 			t.Errorf("%v: printed a plan", c.args)
+		}
+	}
+}
+
+// TestFleet: the figures of a fleet are those of an own computation, and more of anything never needs fewer machines.
+func TestFleet(t *testing.T) {
+	ask := fleetAsk{Rate: 20_000, Nodes: 3, Cores: 8, Use: .5, Pair: 450, PairBytes: 800, Models: 100, Window: 600, Days: 30}
+	p, err := planFleet(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One of three nodes is busy for 20,000 × 450 µs × 1.6 = 14.4 s in a second, and a machine may be for 4.
+	want := fleet{Ask: ask, Processor: 43.2, Cells: 4, Machines: 12, CellRate: 5000,
+		Memory:  60e6 + 25*130e3 + 5000*600*60,
+		Disk:    5000 * 800 * 30 * 86400,
+		Network: 2 * 5000 * 800}
+	want.Ask.Factor = 1.6
+	p.Processor = math.Round(p.Processor*1e9) / 1e9
+	if !reflect.DeepEqual(p, want) {
+		t.Errorf("got  %+v\nwant %+v", p, want)
+	}
+	ask = fleetAsk{Rate: 100_000, Nodes: 1, Cores: 64, Use: 1, Pair: 40, PairBytes: 700, Models: 1, Window: 60, Days: 1}
+	if p, err = planFleet(ask); err != nil || p.Cells != 4 || !slices.Equal(p.Regret, []float64{2, 4}) {
+		t.Errorf("a rate that one machine's cores would serve, but no cell was tried with: %+v, %v", p, err)
+	}
+	more := []func(*fleetAsk){func(a *fleetAsk) { a.Rate *= 3 }, func(a *fleetAsk) { a.Pair *= 30 }, func(a *fleetAsk) { a.Nodes = 3 },
+		func(a *fleetAsk) { a.Cores = 1 }, func(a *fleetAsk) { a.Use = .01 }}
+	for i, change := range more {
+		b := ask
+		change(&b)
+		if q, err := planFleet(b); err != nil || q.Machines < p.Machines || q.Processor < p.Processor {
+			t.Errorf("more, %d: %+v, %v; before %+v", i, q, err, p)
+		}
+	}
+	for flag, change := range map[string]func(*fleetAsk){
+		"--rate 0:":                          func(a *fleetAsk) { a.Rate = 0 },
+		"--rate +Inf:":                       func(a *fleetAsk) { a.Rate = math.Inf(1) },
+		"--use NaN:":                         func(a *fleetAsk) { a.Use = math.NaN() },
+		"--nodes 2:":                         func(a *fleetAsk) { a.Nodes = 2 },
+		"--models 0:":                        func(a *fleetAsk) { a.Models = 0 },
+		"--days -1:":                         func(a *fleetAsk) { a.Days = -1 },
+		"--rate 1e+09 at --pair-cost 1e+09:": func(a *fleetAsk) { a.Rate, a.Pair = 1e9, 1e9 },
+	} {
+		b := ask
+		change(&b)
+		if _, err := planFleet(b); err == nil || !strings.HasPrefix(err.Error(), flag) {
+			t.Errorf("error %v, want one of %s", err, flag)
 		}
 	}
 }
