@@ -208,7 +208,7 @@ func TestIndex(t *testing.T) {
 
 // inside are packages without an example: programs, embedded files, and what only the program uses.
 var inside = []string{"cli", "cmd/troupe", "experiments", "report", "report/chart", "report/coin", "report/forest", "spec", "verify", "serve/api",
-	"serve/personalizer", "eventlog/natslog", "serve/fault", "serve/recent", "serve/decide",
+	"serve/personalizer", "eventlog/natslog", "eventlog/raftlog/raftnode", "serve/fault", "serve/recent", "serve/decide",
 	"serve/model", "serve/candidates", "serve/fold", "serve/choose", "eventlog/eventlogtest", "deploy", "release",
 	"docs/guide/router", "playground/page", "playground/wasm"}
 

@@ -53,7 +53,7 @@ cluster: docs/guide/cluster.md.`,
 
 func clusterInitCommand() *cobra.Command {
 	var nodes []string
-	var out, from string
+	var out, from, engine string
 	var noKey bool
 	c := &cobra.Command{
 		Use:   "init",
@@ -74,7 +74,13 @@ nodes, CALLERPORT for callers.`,
 			if err != nil {
 				return term.Misuse(err)
 			}
-			cluster, err := makeCluster(out, list, from, !noKey)
+			if !isEngine(engine) {
+				return wrong("engine", "%s: expected one of %s", engine, strings.Join(engines, ", "))
+			}
+			if engine == engineRaft && from != "" {
+				return wrong("import", "does not go with --engine %s yet", engineRaft)
+			}
+			cluster, err := makeCluster(out, list, engine, from, !noKey)
 			if err != nil {
 				return term.Misuse(err)
 			}
@@ -102,6 +108,7 @@ nodes, CALLERPORT for callers.`,
 	c.Flags().StringVar(&out, "out", "cluster", "directory for the folders, empty or not there")
 	c.Flags().BoolVar(&noKey, "no-authority-key", false, "do not keep the authority's key; certificates are valid for "+
 		"ten years")
+	c.Flags().StringVar(&engine, "engine", engineStream, "what replicates the log: jetstream, or raft, which is new")
 	c.Flags().StringVar(&from, "import", "", "data directory of a single machine: the cluster has its keys, and "+
 		"waits for troupe cluster import")
 	return c
@@ -143,38 +150,61 @@ type logServer interface {
 func newLogServer(f *serveFlags, logger *slog.Logger) (logServer, error) {
 	switch {
 	case f.cluster != "":
-		return newClusterServer(f, logger)
+		config, keys, err := readNode(f)
+		if err != nil {
+			return nil, err
+		}
+		if config.Engine == engineRaft {
+			return newRaftServer(config, keys, f, logger)
+		}
+		return startable(config, keys, f, logger)
 	case len(f.nats.urls) > 0:
 		return newNATSServer(f, logger)
 	}
 	return nil, nil
 }
 
-// newClusterServer reads what --cluster names, and sets --listen when it was not given.
+// readNode reads what --cluster names, and sets --listen when it was not given.
+func readNode(f *serveFlags) (config *clusterConfig, keys eventlog.IDKeys, err error) {
+	if config, err = readCluster(f.cluster); err != nil {
+		return nil, keys, err
+	}
+	if err := config.trust(f.ca, f.cert); err != nil {
+		return nil, keys, err
+	}
+	if keys, err = serve.ReadKeys(config.folder()); err != nil {
+		return nil, keys, err
+	}
+	if _, err := config.tls(); err != nil {
+		return nil, keys, err
+	}
+	if u, err := url.Parse(config.self().URL); err == nil && !f.listens && u.Port() != "" {
+		f.listen = net.JoinHostPort("127.0.0.1", u.Port())
+	}
+	return config, keys, nil
+}
+
+// newClusterServer reads what --cluster names for a command that works on the files or the protocol of the default engine.
 func newClusterServer(f *serveFlags, logger *slog.Logger) (*clusterServer, error) {
-	c := &clusterServer{flags: f, logger: logger, suspect: make(chan struct{}, 1)}
-	var err error
-	if c.config, err = readCluster(f.cluster); err != nil {
+	config, keys, err := readNode(f)
+	if err == nil {
+		err = config.onlyStream("docs/reference/cluster.md says what is")
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := c.config.trust(f.ca, f.cert); err != nil {
-		return nil, err
-	}
-	if c.keys, err = serve.ReadKeys(c.config.folder()); err != nil {
-		return nil, err
-	}
-	if _, err := c.config.tls(); err != nil {
-		return nil, err
-	}
+	return startable(config, keys, f, logger)
+}
+
+// startable returns a node that may start: its address is free.
+func startable(config *clusterConfig, keys eventlog.IDKeys, f *serveFlags, logger *slog.Logger) (*clusterServer, error) {
+	c := &clusterServer{config: config, keys: keys, flags: f, logger: logger, suspect: make(chan struct{}, 1)}
 	address := c.config.self().Address
 	l, err := net.Listen("tcp", address) // the engine would only log it
 	if err != nil {
 		return nil, fmt.Errorf("%s: address %s of node %s: %w", f.cluster, address, c.config.Node, err)
 	}
 	l.Close()
-	if u, err := url.Parse(c.config.self().URL); err == nil && !f.listens && u.Port() != "" {
-		f.listen = net.JoinHostPort("127.0.0.1", u.Port())
-	}
 	return c, nil
 }
 

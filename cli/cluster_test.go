@@ -67,7 +67,13 @@ func newRealCluster(t *testing.T, init ...string) *realCluster {
 // startRealCluster starts the nodes of a cluster that edit has prepared, and makes the model news.
 func startRealCluster(t *testing.T, edit ...func(*realCluster)) (c *realCluster, leader int) {
 	t.Helper()
-	c = newRealCluster(t)
+	return startRealClusterOn(t, nil, edit...)
+}
+
+// startRealClusterOn starts a cluster that init was made with.
+func startRealClusterOn(t *testing.T, init []string, edit ...func(*realCluster)) (c *realCluster, leader int) {
+	t.Helper()
+	c = newRealCluster(t, init...)
 	for _, f := range edit {
 		f(c)
 	}
@@ -78,6 +84,9 @@ func startRealCluster(t *testing.T, edit ...func(*realCluster)) (c *realCluster,
 	c.makeModel()
 	return c, leader
 }
+
+// engineVariable names the engine of the clusters of tests that name none, to play their scenes on another one.
+const engineVariable = "TROUPE_ENGINE"
 
 // clusters bounds how many clusters run at once: more of them would hold each other's elections up.
 var clusters = make(chan struct{}, 2)
@@ -94,6 +103,9 @@ func newRealClusterAt(t *testing.T, hosts [3]string, init ...string) *realCluste
 	for i, n := range c.names {
 		nodes = append(nodes, fmt.Sprintf("%s=%s:%s/%s", n, hosts[i], c.ports[i], c.ports[3+i]))
 		c.logs = append(c.logs, &logBuffer{})
+	}
+	if engine := os.Getenv(engineVariable); engine != "" {
+		init = append(init, "--engine", engine)
 	}
 	var out bytes.Buffer
 	if code := command(t.Context(), append([]string{"cluster", "init", "--nodes", strings.Join(nodes, ","), "--out", filepath.Join(c.dir, "cluster")}, init...), &out, &out); code != 0 {
@@ -703,12 +715,27 @@ func TestCluster(t *testing.T) {
 		t.Skip("elections take seconds")
 	}
 	t.Parallel()
-	c, leader := startRealCluster(t)
+	playCluster(t, nil, []string{"rebuild"})
+}
+
+// TestClusterOnRaft is TestCluster on the replicated log of package raftlog, which has no command to rebuild a node: its disk is
+// emptied.
+func TestClusterOnRaft(t *testing.T) {
+	if testing.Short() {
+		t.Skip("elections take seconds")
+	}
+	t.Parallel()
+	playCluster(t, []string{"--engine", engineRaft}, nil)
+}
+
+// playCluster plays rounds of a cluster that init was made with; more are those of this engine.
+func playCluster(t *testing.T, init, more []string) {
+	c, leader := startRealClusterOn(t, init)
 	l := &clusterLoad{events: map[string]string{}}
 	l.bulk = c.withBulk(l)
 	rounds := []string{"leader"}
 	if os.Getenv("TROUPE_LONG") != "" {
-		rounds = []string{"leader", "follower", "disk", "two", "all", "state", "rebuild", "stop leader", "drain", "leader", "all"}
+		rounds = slices.Concat([]string{"leader", "follower", "disk", "two", "all", "state"}, more, []string{"stop leader", "drain", "leader", "all"})
 	}
 	if text := os.Getenv("TROUPE_RECORD"); text != "" { // 6: sixty rounds
 		tens, err := strconv.Atoi(text)

@@ -75,6 +75,11 @@ with the scope admin.
 				return term.Misuse(fmt.Errorf("--node: %s is not one of the nodes %s%s", node,
 					strings.Join(config.names(), ", "), spec.Suggest(node, config.names())))
 			}
+			if data != "" {
+				if err := config.onlyStream("export from a node that runs"); err != nil {
+					return err
+				}
+			}
 			if node != "" && data != "" {
 				return term.Misuse(errors.New("--node does not go with --data"))
 			}

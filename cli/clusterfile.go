@@ -53,6 +53,7 @@ type clusterConfig struct {
 	file    string
 	Node    string // of this folder
 	Cluster string
+	Engine  string // what replicates the log; empty for engineStream
 	Import  string // id of the log of a single machine that the cluster goes on with, empty for none
 	Join    bool   // this node makes itself one of the cluster's
 	Nodes   []clusterNode
@@ -204,6 +205,9 @@ func (c *clusterConfig) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Made by troupe cluster init. Only the first line differs between the nodes.\nnode = "+
 		"%q\ncluster = %q\n", c.Node, c.Cluster)
+	if c.Engine != "" {
+		fmt.Fprintf(&b, "engine = %q # what replicates the log\n", c.Engine)
+	}
 	if c.Import != "" {
 		fmt.Fprintf(&b, "import = %q # the nodes wait for troupe cluster import of this log\n", c.Import)
 	}
@@ -249,6 +253,11 @@ func decodeCluster(raw spec.Raw) (*clusterConfig, error) {
 			} else {
 				c.Cluster = text
 			}
+		case "engine":
+			if !isText || !isEngine(text) {
+				return nil, spec.Errorf(name, "is %s, expected one of %s", spec.Show(v), strings.Join(engines, ", "))
+			}
+			c.Engine = text
 		case "import":
 			var id eventlog.ID
 			if !isText || id.UnmarshalText([]byte(text)) != nil || id == 0 {
@@ -280,7 +289,7 @@ func decodeCluster(raw spec.Raw) (*clusterConfig, error) {
 			}
 		default:
 			return nil, spec.Errorf(name, "unknown key %q%s", name, spec.Suggest(name,
-				[]string{"node", "cluster", "import", "join", "nodes"}))
+				[]string{"node", "cluster", "engine", "import", "join", "nodes"}))
 		}
 	}
 	if c.Node == "" || c.Cluster == "" {
@@ -384,7 +393,7 @@ const (
 
 // makeCluster writes the folders of all nodes, and that of the authority if its key is kept. out must be empty or not
 // there. from, if not empty, is the data directory of a single machine whose log is to be imported.
-func makeCluster(out string, nodes []clusterNode, from string, keep bool) (*clusterConfig, error) {
+func makeCluster(out string, nodes []clusterNode, engine, from string, keep bool) (*clusterConfig, error) {
 	if files, err := os.ReadDir(out); err == nil && len(files) > 0 {
 		return nil, fmt.Errorf("--out %s is not empty; a second init would make other certificates and keys", out)
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -393,6 +402,9 @@ func makeCluster(out string, nodes []clusterNode, from string, keep bool) (*clus
 	var b [4]byte
 	rand.Read(b[:]) // never fails: crypto/rand ends the program first
 	c := &clusterConfig{Cluster: "troupe-" + hex.EncodeToString(b[:]), Nodes: nodes}
+	if engine != engineStream {
+		c.Engine = engine
+	}
 	keys, err := serve.NewKeys()
 	if from != "" {
 		var id eventlog.ID

@@ -45,6 +45,9 @@ numbers. It is refused while another node answers. After an interruption, give t
 			if err != nil {
 				return err
 			}
+			if err := config.onlyStream("see troupe cluster recover"); err != nil {
+				return err
+			}
 			if data == "" {
 				return term.Misuse(errors.New("--data is missing, expected the data directory that is left"))
 			}
@@ -105,7 +108,7 @@ func (c *clusterConfig) salvage(ctx context.Context, w io.Writer, out, data, wor
 	if err := c.export(ctx, w, rescue, "", data, 0); err != nil {
 		return err
 	}
-	next, err := makeCluster(folder, list, rescue, true)
+	next, err := makeCluster(folder, list, engineStream, rescue, true)
 	if err != nil {
 		return err
 	}

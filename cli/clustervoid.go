@@ -115,6 +115,8 @@ func voidEntries(ctx context.Context, w, stderr io.Writer, entries []uint64, acc
 		waiting, stop := context.WithCancel(ctx)
 		defer stop()
 		log, err = l.join(ctx, waiting)
+	case *raftServer:
+		return l.config.onlyStream("troupe cluster export --until copies what is before the entry")
 	case *natsServer:
 		var o serve.Options
 		if keys, err = l.keys, l.open(ctx, &o); err == nil {

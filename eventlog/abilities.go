@@ -51,6 +51,12 @@ type KeepsBases interface {
 	DropBases(ctx context.Context, before uint64) error
 }
 
+// TrimsOwn is a Log of which each server has files of its own: Trim removes the entries at this one.
+type TrimsOwn interface {
+	Log
+	TrimsOwn()
+}
+
 var (
 	_ StoresOnce = (*Disk)(nil)
 	_ Stops      = (*Disk)(nil)

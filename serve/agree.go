@@ -230,7 +230,11 @@ func (s *agreement) nextTrim(ctx context.Context, base fold.Base) (a trimAction,
 		})
 		n.mu.Unlock()
 	}
-	return now.next(stage, first, len(missing) > 0, n.rank(), true), first, missing, nil
+	rank := n.rank()
+	if _, ok := s.log.(eventlog.TrimsOwn); ok { // no other node does it
+		rank = 0
+	}
+	return now.next(stage, first, len(missing) > 0, rank, true), first, missing, nil
 }
 
 // removeEntries removes from the log what a base stands for, and bases before it from the store. All nodes have stated

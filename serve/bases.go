@@ -161,11 +161,13 @@ func (k *bases) fetch(ctx context.Context, b eventlog.Base) ([]byte, error) {
 	return nil, fmt.Errorf("the base of entry %d is not stored: %w", b.Seq, eventlog.ErrNotFound)
 }
 
-// put returns nil when the store has the whole base, which it writes if need be.
+// put returns nil when the store has the whole base, which it writes if need be: where each node has files of its own, in its own.
 func (k *bases) put(ctx context.Context, base fold.Base) error {
 	b := baseOf(base)
-	if _, err := k.fetch(ctx, b); err == nil {
-		return nil
+	if _, own := k.log.(eventlog.TrimsOwn); !own {
+		if _, err := k.fetch(ctx, b); err == nil {
+			return nil
+		}
 	}
 	store, err := k.store()
 	if err != nil {

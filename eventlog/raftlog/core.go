@@ -250,9 +250,7 @@ func (c *core) watchDisk() {
 		return
 	}
 	c.handed = c.now
-	if best := c.successor(); best != 0 {
-		c.raw.TransferLeader(best)
-	}
+	c.transfer()
 }
 
 // receive takes a message of another node. One that no node of this log sends is counted and dropped.

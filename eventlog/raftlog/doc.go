@@ -1,5 +1,5 @@
 // Package raftlog is an event log that several machines keep together: the segment files of package segment, replicated by
-// the consensus of go.etcd.io/raft. No program of troupe uses it yet; ADR 48 says what is missing.
+// the consensus of go.etcd.io/raft. Package raftnode makes the log of a server of it.
 //
 // [Create] makes the directory of the first node, once. [Open] starts the node in it. [Log] is an eventlog.Log; its [Log.Ready] waits
 // until all that was committed before can be read here. A [Network] carries what the nodes send each other.

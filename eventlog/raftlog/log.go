@@ -216,7 +216,10 @@ type Log struct {
 	broken atomic.Pointer[error]
 }
 
-var _ eventlog.Stops = (*Log)(nil)
+var (
+	_ eventlog.Stops     = (*Log)(nil)
+	_ eventlog.HandsOver = (*Log)(nil)
+)
 
 // shard is one group of raft: a core, and the goroutines around it. loop calls the core; save writes to the store.
 type shard struct {
@@ -250,6 +253,16 @@ type Status struct {
 	Node, Leader, Term, Applied uint64
 	Voters, Learners            []uint64
 	Members                     []Member // of both, ascending by id
+	Removed                     []uint64 // nodes that were members, the newest ones last
+}
+
+// Progress is what the leader of a shard knows of a member.
+type Progress struct {
+	Member
+	Voter   bool
+	Active  bool   // it was heard of within an election timeout
+	Current bool   // it has what was committed a heartbeat ago
+	Lag     uint64 // entries that it is not known to have
 }
 
 const (
@@ -595,6 +608,41 @@ func (l *Log) Status(shard uint16) Status {
 		return *now
 	}
 	return Status{Node: l.opt.ID}
+}
+
+// Progress returns what this node knows of the members of a shard where it leads it; none where another one does.
+func (l *Log) Progress(ctx context.Context, shard uint16) (all []Progress, err error) {
+	s, err := l.begin(shard)
+	if err != nil {
+		return nil, err
+	}
+	defer l.calls.Done()
+	err = s.call(ctx, func(c *core) { all = c.progress() })
+	return all, err
+}
+
+// HandOver lets another node lead each shard that this one leads. It returns when another one does.
+func (l *Log) HandOver(ctx context.Context) error {
+	for _, s := range l.shards {
+		for s.status.Load().Leader == l.opt.ID || s.status.Load().Leader == 0 {
+			if _, err := l.begin(s.n); err != nil {
+				return err
+			}
+			err := s.call(ctx, func(c *core) {
+				if c.leader {
+					c.transfer()
+				}
+			})
+			l.calls.Done()
+			if err != nil {
+				return err
+			}
+			if !l.opt.Clock.Sleep(ctx, Tick) {
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
 }
 
 // Ready waits until all that was committed in a shard when it was called can be read here. It asks the leader, which asks a

@@ -408,9 +408,7 @@ func (c *core) admit(cc *pb.ConfChangeV2) error {
 				return fmt.Errorf("node %d is not a member", id)
 			}
 			if id == c.id {
-				if best := c.successor(); best != 0 {
-					c.raw.TransferLeader(best)
-				}
+				c.transfer()
 				return errLeaves
 			}
 			voters = slices.DeleteFunc(voters, func(v uint64) bool { return v == id })
@@ -449,6 +447,28 @@ func (c *core) successor() (best uint64) {
 		}
 	})
 	return best
+}
+
+// transfer lets the successor lead.
+func (c *core) transfer() {
+	if best := c.successor(); best != 0 {
+		c.raw.TransferLeader(best)
+	}
+}
+
+// progress is what this leader knows of the members; nil at another node.
+func (c *core) progress() (all []Progress) {
+	if !c.leader {
+		return nil
+	}
+	last, _ := c.st.LastIndex()
+	c.raw.WithProgress(func(id uint64, t raft.ProgressType, p tracker.Progress) {
+		m, _ := c.mem.member(id)
+		x := Progress{Member: m, Voter: t == raft.ProgressTypePeer, Active: p.RecentActive || id == c.id, Current: id == c.id || c.caughtUp(id)}
+		x.Lag = last - min(last, p.Match)
+		all = append(all, x)
+	})
+	return all
 }
 
 // introduce sets the nodes that this one was told of; done is closed when that is durable.

@@ -115,6 +115,10 @@ func (l *Log) Introduce(ctx context.Context, known ...Member) error {
 		done := make(chan struct{})
 		if e := s.call(ctx, func(c *core) {
 			news := c.mem.unknown(known)
+			if !slices.ContainsFunc(news, func(x Member) bool { return !slices.Contains(c.mem.known, x) }) {
+				close(done) // it knows
+				return
+			}
 			rest := slices.DeleteFunc(slices.Clone(c.mem.known), func(x Member) bool {
 				return slices.ContainsFunc(news, func(y Member) bool { return x.ID == y.ID })
 			})
@@ -149,7 +153,7 @@ func (l *Log) Introduce(ctx context.Context, known ...Member) error {
 // publish says what this node knows: to Status, and to the network whom it speaks with.
 func (s *shard) publish(c *core) {
 	m := c.mem
-	s.status.Store(&Status{c.id, c.lead, c.term, c.applied, slices.Clone(m.conf.GetVoters()), slices.Clone(m.conf.GetLearners()), slices.Clone(m.book)})
+	s.status.Store(&Status{c.id, c.lead, c.term, c.applied, slices.Clone(m.conf.GetVoters()), slices.Clone(m.conf.GetLearners()), slices.Clone(m.book), slices.Clone(m.gone)})
 	l := s.log
 	net, ok := l.opt.Network.(Peers)
 	if !ok {

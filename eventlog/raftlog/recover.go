@@ -51,6 +51,12 @@ func readMarker(fs segment.FS, dir string) (m marker, err error) {
 	return m, nil
 }
 
+// Identity returns the cluster and the raft id of a directory. Without a node the error wraps eventlog.ErrNoLog.
+func Identity(dir string) (cluster eventlog.ID, id uint64, err error) {
+	m, err := readMarker(segment.OS, dir)
+	return m.cluster, m.id, err
+}
+
 // Recovered is what Recover has made.
 type Recovered struct {
 	Before Options // of the node that the directory was

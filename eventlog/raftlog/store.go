@@ -402,8 +402,8 @@ func (s *store) note(w *write) error {
 		}
 		s.members, s.noted = *w.members, max(s.noted, w.members.index)
 	}
-	if w.applied > s.noted || w.members != nil {
-		s.noted = max(s.noted, w.applied)
+	if at := max(s.noted, w.applied); w.applied > s.noted || w.members != nil && at > 0 { // a node that joins has none
+		s.noted = at
 		r, err := s.seg.Get(s.noted)
 		if err != nil {
 			return err

@@ -19,6 +19,7 @@ const (
 	frameFetch   = 6 // group u16 | first index u64 | offset u64 | length u32
 	frameFile    = 7 // the bytes
 	frameNone    = 8 // there are none
+	frameCall    = 9 // a question, which has an answer of any length in frameFile, or in frameNone why there is none
 )
 
 // maxFrame is the largest content of a frame: a batch of 1 MiB in its message, or the list of a snapshot.
@@ -31,6 +32,7 @@ const (
 	laneControl lane = 1 // heartbeats, votes, answers
 	laneEntries lane = 2
 	laneFetch   lane = 3 // files of a snapshot
+	laneCall    lane = 4 // one question, of a node that need not be a member, to one whose id the caller need not know
 )
 
 // hello says who calls whom, and what for.
@@ -55,7 +57,7 @@ func parseHello(b []byte) (h hello, ok bool) {
 		return h, false
 	}
 	h = hello{lane(b[6]), eventlog.ID(le.Uint64(b[7:])), le.Uint64(b[15:]), le.Uint64(b[23:])}
-	return h, h.lane >= laneControl && h.lane <= laneFetch
+	return h, h.lane >= laneControl && h.lane <= laneCall
 }
 
 // fetch asks for a part of a file.

@@ -44,6 +44,14 @@ type Node interface {
 	File(group uint16, first uint64, b []byte, at int64) error
 }
 
+// Answers is a Node that answers questions (Net.Call).
+type Answers interface {
+	Node
+	// Answer returns the answer to a question of the node that has this name in its certificate. It need not be a member. An error goes
+	// to the caller as a text.
+	Answer(ctx context.Context, name string, question []byte) ([]byte, error)
+}
+
 var (
 	_ Node            = (*raftlog.Log)(nil)
 	_ raftlog.Network = (*Net)(nil)
@@ -403,8 +411,19 @@ func (n *Net) dial(ctx context.Context, to raftlog.Member, on lane) (*tls.Conn, 
 		return nil, err
 	}
 	conf := n.opt.TLS.Clone()
-	conf.MinVersion, conf.ServerName = tls.VersionTLS13, to.Name
-	conf.VerifyConnection = func(s tls.ConnectionState) error { return n.check(to, s) }
+	host, _, err := net.SplitHostPort(to.Addr)
+	if err != nil {
+		return nil, errors.Join(err, raw.Close())
+	}
+	conf.MinVersion, conf.ServerName = tls.VersionTLS13, host
+	conf.VerifyConnection = func(s tls.ConnectionState) error {
+		if n.opt.TLS.VerifyConnection != nil {
+			if err := n.opt.TLS.VerifyConnection(s); err != nil {
+				return err
+			}
+		}
+		return n.check(to, s)
+	}
 	c := tls.Client(raw, conf)
 	err = c.HandshakeContext(ctx)
 	if err == nil {
@@ -433,8 +452,8 @@ func (n *Net) check(p raftlog.Member, s tls.ConnectionState) error {
 	if len(s.PeerCertificates) == 0 {
 		return errors.New("raftnet: no certificate")
 	}
-	if err := s.PeerCertificates[0].VerifyHostname(p.Name); err != nil {
-		return err
+	if name := s.PeerCertificates[0].Subject.CommonName; p.Name != "" && name != p.Name {
+		return fmt.Errorf("raftnet: a certificate of node %q, want one of %q", name, p.Name)
 	}
 	if n.opt.Check != nil {
 		return n.opt.Check(p, s.PeerCertificates[0])
@@ -501,6 +520,9 @@ func (n *Net) take(c *tls.Conn, node Node) error {
 		return err
 	}
 	h, ok := parseHello(b)
+	if kind == frameHello && ok && h.cluster == n.opt.Cluster && h.lane == laneCall {
+		return n.answer(c, r, node)
+	}
 	n.mu.Lock()
 	p := n.peers[h.from]
 	n.mu.Unlock()
@@ -555,6 +577,72 @@ func (n *Net) take(c *tls.Conn, node Node) error {
 	}
 	return err
 }
+
+// answer answers the question that a connection brings.
+func (n *Net) answer(c *tls.Conn, r *bufio.Reader, node Node) error {
+	s := c.ConnectionState()
+	if err := n.check(raftlog.Member{Name: s.PeerCertificates[0].Subject.CommonName}, s); err != nil {
+		return fmt.Errorf("%w: %w", errFrame, err)
+	}
+	if _, err := writeFrame(c, nil, frameWelcome); err != nil {
+		return err
+	}
+	kind, b, err := readFrame(r, nil)
+	a, ok := node.(Answers)
+	switch {
+	case err != nil:
+		return err
+	case kind != frameCall || !ok:
+		return errFrame
+	}
+	if err := c.SetDeadline(deadline(fetchWithin)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(n.ctx, fetchWithin-handshake)
+	defer cancel()
+	answer, err := a.Answer(ctx, s.PeerCertificates[0].Subject.CommonName, b)
+	if err != nil {
+		_, err = writeFrame(c, nil, frameNone, []byte(err.Error()))
+		return err
+	}
+	_, err = writeFrame(c, nil, frameFile, answer)
+	return err
+}
+
+// Call asks the node at an address a question, and returns its answer, of at most 2 MiB. A name must be that in its certificate; its id
+// does not count. The question takes a connection of its own.
+func (n *Net) Call(ctx context.Context, to raftlog.Member, question []byte) ([]byte, error) {
+	to.ID = 0
+	c, err := n.dial(ctx, to, laneCall)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer stop()
+	if err := c.SetDeadline(deadline(fetchWithin)); err != nil {
+		return nil, err
+	}
+	if _, err := writeFrame(c, nil, frameCall, question); err != nil {
+		return nil, err
+	}
+	kind, b, err := readFrame(c, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case kind == frameNone:
+		return nil, &CallError{to.Name, string(b)}
+	case kind != frameFile:
+		return nil, errFrame
+	}
+	return b, nil
+}
+
+// CallError is a question that a node has not answered.
+type CallError struct{ Node, Why string }
+
+// Error says in one line what is wrong.
+func (e *CallError) Error() string { return fmt.Sprintf("node %s: %s", e.Node, e.Why) }
 
 // enter notes an accepted connection. An older one of the same node for the same use is closed.
 func (n *Net) enter(c net.Conn, a accepted) bool {

@@ -65,7 +65,7 @@ func newAuthority() *authority {
 // tls is the configuration of a node with a name, which trusts the authority.
 func (a *authority) tls(name string) *tls.Config {
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	t := &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{name}, NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<32, 0),
+	t := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<32, 0),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}}
 	der := must(x509.CreateCertificate(rand.Reader, t, a.cert, &key.PublicKey, a.key))
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: a.pool, ClientCAs: a.pool}
@@ -106,11 +106,11 @@ func (c *cluster) open(t testing.TB, limit uint64) *clusterLog {
 	var peers []raftlog.Member
 	where := map[string]net.Listener{} // the log keeps the addresses of the first time
 	for id := uint64(1); id <= 3; id++ {
-		peers = append(peers, raftlog.Member{ID: id, Name: name(id), Addr: name(id)})
+		peers = append(peers, raftlog.Member{ID: id, Name: name(id), Addr: name(id) + ":1"})
 		where[name(id)] = listen(t)
 	}
 	dial := func(ctx context.Context, m raftlog.Member) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "tcp", where[m.Addr].Addr().String())
+		return (&net.Dialer{}).DialContext(ctx, "tcp", where[m.Name].Addr().String())
 	}
 	l := &clusterLog{}
 	for _, p := range peers {
