@@ -26,10 +26,30 @@ func real(v float64) *float64 {
 	return &v
 }
 
+// evaluation makes the answer of the evidence.
+type evaluation struct {
+	p       *plan
+	sums    *evidence
+	running [][]Point // of each target
+	unread  int       // events whose features the reward model cannot read
+
+	rows    []Segment // with By
+	untruth string    // why the logged propensities cannot be true, "" where they may
+}
+
+// answer begins to answer, when all events were read.
+func (e *engine) answer() *evaluation {
+	out := &evaluation{p: e.p, sums: e.sums, running: e.running}
+	for _, s := range e.scratches {
+		out.unread += s.bad
+	}
+	return out
+}
+
 // result makes the answer of what was added up.
-func (e *engine) result() *Result {
-	p, a := e.p, e.total
-	e.byUnit()
+func (e *evaluation) result() *Result {
+	p, a := e.p, e.sums.total
+	e.sums.byUnit()
 	r := &Result{Rewards: p.rewards, Level: p.level, Q: p.o.Q, Warnings: []string{}, Targets: []*Evaluated{}}
 	r.Log = LogInfo{Events: a.n, Presented: float64(a.n), Actions: a.kMax, Adaptive: p.o.Adaptive, Law: a.noLaw == 0 &&
 		!p.lists, Skipped: map[string]int{}}
@@ -45,21 +65,21 @@ func (e *engine) result() *Result {
 	if p.lists {
 		r.Log.Law = false
 	}
-	r.Assumptions = e.assumptions()
+	r.Assumptions = e.sums.assumptions()
 	if r.Propensities = p.o.Estimated; r.Propensities != nil {
 		r.Assumptions.Normal += "; and estimated propensities that are right: the logger chose by what is in the log and in the form of the model"
 		if !r.Propensities.Fits {
-			r.Warnings = append(r.Warnings, e.estimatedDoubt())
+			r.Warnings = append(r.Warnings, e.sums.estimatedDoubt())
 		}
 	}
 	for k := range a.actions {
 		r.Actions = append(r.Actions, a.actions[k].seen(k, a.noLaw == 0))
 	}
-	e.untruth = e.untrue(r.Actions)
+	e.untruth = e.sums.untrue(r.Actions)
 	if p.o.By != nil && len(p.o.Targets) > 0 {
-		e.rows = e.parts()
+		e.rows = e.sums.parts()
 		r.Warnings = append(r.Warnings, chooseAfter)
-		if how := e.unnamed(); how != "" {
+		if how := e.sums.unnamed(); how != "" {
 			r.Warnings = append(r.Warnings, how)
 		}
 	}
@@ -69,7 +89,7 @@ func (e *engine) result() *Result {
 	}
 	if len(p.o.Targets) == 0 {
 		r.Log.Presented = a.logger.presented()
-		r.Targets = append(r.Targets, e.logOnly())
+		r.Targets = append(r.Targets, e.sums.logOnly())
 	}
 	e.compare(r)
 	e.warn(r)
@@ -84,7 +104,7 @@ func (t *targetSums) presented(p *plan, a *accumulator) float64 {
 }
 
 // logOnly is the answer without a target: what ran.
-func (e *engine) logOnly() *Evaluated {
+func (e evidence) logOnly() *Evaluated {
 	m := &e.total.logger
 	v, se, _, _ := m.plainEstimate("logged")
 	if u := e.total.loggerUnits; u != nil && u.full {
@@ -99,7 +119,7 @@ func (e *engine) logOnly() *Evaluated {
 		Diagnostics: Diagnostics{ESS: float64(e.total.n), ESSRewarded: float64(e.total.n), WeightMean: 1, WeightMax: 1}}
 }
 
-func (e *engine) assumptions() Assumptions {
+func (e evidence) assumptions() Assumptions {
 	one := "an event's reward does not depend on the choices made for later events"
 	if e.p.lists {
 		one = "a list's rewards do not depend on the choices made for later lists"
@@ -120,7 +140,7 @@ func (e *engine) assumptions() Assumptions {
 }
 
 // atEndNeeds is what the interval for a fixed n rests on, "" where it was not asked for.
-func (e *engine) atEndNeeds() string {
+func (e evidence) atEndNeeds() string {
 	if !e.p.o.AtEnd {
 		return ""
 	}
@@ -146,8 +166,8 @@ func (s *actionSums) seen(k int, law bool) ActionSeen {
 }
 
 // evaluated makes the answer for one target.
-func (e *engine) evaluated(t int, r *Result) *Evaluated {
-	p, ta := e.p, &e.total.targets[t]
+func (e *evaluation) evaluated(t int, r *Result) *Evaluated {
+	p, ta := e.p, &e.sums.total.targets[t]
 	out := &Evaluated{Name: p.o.Targets[t].Name(), Learns: "no", Running: e.running[t], Estimates: []Estimate{}}
 	if t < len(p.o.Learns) && p.o.Learns[t] != "" {
 		out.Learns = p.o.Learns[t]
@@ -155,7 +175,7 @@ func (e *engine) evaluated(t int, r *Result) *Evaluated {
 	if _, ok := p.o.Targets[t].(Greedy); ok && p.o.Q != "column" && p.o.Q != "none" {
 		out.Learns = "log" // its reward model does
 	}
-	out.Diagnostics = e.diagnostics(ta, r)
+	out.Diagnostics = e.sums.diagnostics(ta, r)
 	d := &out.Diagnostics
 	var ten, all float64
 	for _, x := range ta.tops {
@@ -164,7 +184,7 @@ func (e *engine) evaluated(t int, r *Result) *Evaluated {
 	if all = math.Abs(ta.wr1.value()); all > 0 {
 		out.TopTen = min(ten/all, 1)
 	}
-	out.Overlap = overlap(d.ESS, out.TopTen, e.total.n)
+	out.Overlap = overlap(d.ESS, out.TopTen, e.sums.total.n)
 	for b, n := range ta.hist {
 		if n > 0 {
 			lo := 0.0
@@ -186,7 +206,7 @@ func (e *engine) evaluated(t int, r *Result) *Evaluated {
 		out.Segments = e.segments(t)
 	}
 	if p.o.Estimated != nil {
-		out.Sensitivity = e.sensitivity(ta)
+		out.Sensitivity = e.sums.sensitivity(ta)
 	}
 	e.contradict(ta, out, r.Actions)
 	out.Verdict = e.verdict(ta, out, r.Silent(out))
@@ -196,12 +216,12 @@ func (e *engine) evaluated(t int, r *Result) *Evaluated {
 // contradict takes back what rests on propensities that the log itself contradicts: every interval of a weighted
 // estimate, the difference, the segments. Where only sequences with a reward model contradict themselves, the model may
 // be at fault, and the intervals without it stay.
-func (e *engine) contradict(ta *targetSums, out *Evaluated, actions []ActionSeen) {
+func (e *evaluation) contradict(ta *targetSums, out *Evaluated, actions []ActionSeen) {
 	why := e.untruth
 	if why == "" && e.p.o.Estimated == nil { // weights from estimates have no mean that is known
-		why = e.heavy(ta)
+		why = e.sums.heavy(ta)
 	}
-	if none := e.noOverlap(ta, actions); none != "" {
+	if none := e.sums.noOverlap(ta, actions); none != "" {
 		why = none
 	}
 	own, model := false, out.Uplift.Contradicts // the sequence of ips contradicts itself, one with a model does
@@ -246,7 +266,7 @@ func overlap(ess, ten float64, n int) string {
 	return "good"
 }
 
-func (e *engine) diagnostics(ta *targetSums, r *Result) Diagnostics {
+func (e evidence) diagnostics(ta *targetSums, r *Result) Diagnostics {
 	d := Diagnostics{WeightMean: ta.w1.value() / ta.v.value(), WeightMax: ta.wMax,
 		WeightZero: float64(ta.wZero) / float64(max(ta.seen, 1))}
 	d.ESS, d.ESSRewarded = effective(ta.w1.value(), ta.w2.value()), effective(ta.wr1.value(), ta.wr2.value())
@@ -309,7 +329,7 @@ func (p *plan) sequence(s *twoSided) (*Pair, error) {
 const unboundedValue = 1 << 50
 
 // noSequence says why no sequence may be given, "" when it may.
-func (e *engine) noSequence() string {
+func (e evidence) noSequence() string {
 	switch {
 	case e.p.o.NoSequence != "":
 		return e.p.o.NoSequence
@@ -324,7 +344,7 @@ func (e *engine) noSequence() string {
 // answerRow is a row of the table while it is made.
 type answerRow struct {
 	Estimate
-	e      *engine
+	e      *evidence
 	d      *Diagnostics
 	learns bool // the target does
 }
@@ -469,8 +489,8 @@ func (r *answerRow) stable(ta *targetSums) {
 }
 
 // estimates makes one row of the table.
-func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics, learns bool) Estimate {
-	r := &answerRow{Estimate: Estimate{Estimator: key}, e: e, d: d, learns: learns}
+func (e *evaluation) estimates(ta *targetSums, key string, d *Diagnostics, learns bool) Estimate {
+	r := &answerRow{Estimate: Estimate{Estimator: key}, e: e.sums, d: d, learns: learns}
 	if e.p.lists {
 		e.listEstimate(ta, key, &r.Estimate, r.why)
 		r.doubts(ta)
@@ -484,7 +504,7 @@ func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics, learns bo
 	case ok && (key == "dm" || key == "dr" || key == "sndr") && e.p.o.Q == "none":
 		r.why("there is no reward model (--q)")
 	case key == "dm" && ta.m.predicted == 0:
-		r.why(e.unfitted())
+		r.why(e.sums.unfitted())
 	case ok:
 		r.plain(ta, v, se, beta)
 	case ta.marginal != nil && slices.Contains(marginalKeys, key):
@@ -510,7 +530,7 @@ func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics, learns bo
 }
 
 // unfitted says why no event has a prediction of the reward model.
-func (e *engine) unfitted() string {
+func (e evidence) unfitted() string {
 	if n := e.total.n; n <= firstFit {
 		return fmt.Sprintf("the reward model is fitted on earlier events only, first on %d, and the log has %d "+
 			"(--crossfit 5 fits on the others, for independent events)", firstFit, n)
@@ -518,7 +538,7 @@ func (e *engine) unfitted() string {
 	return "the reward model cannot read the features of any event"
 }
 
-func (e *engine) replay(ta *targetSums, out *Estimate, why func(string)) {
+func (e *evaluation) replay(ta *targetSums, out *Estimate, why func(string)) {
 	switch {
 	case ta.random:
 		why("the target is not deterministic: replay compares choices")
@@ -532,12 +552,12 @@ func (e *engine) replay(ta *targetSums, out *Estimate, why func(string)) {
 	}
 }
 
-func (e *engine) empirical(ta *targetSums, out *Estimate, why func(string)) {
-	if e.total.n > mostStored {
+func (e *evaluation) empirical(ta *targetSums, out *Estimate, why func(string)) {
+	if e.sums.total.n > mostStored {
 		why("el keeps 16 bytes of each event: at most 5 000 000 events; cv is its one-step twin in constant memory")
 		return
 	}
-	if e.total.dropped > 0 {
+	if e.sums.total.dropped > 0 {
 		why("events were dropped on the way")
 		return
 	}
@@ -549,7 +569,7 @@ func (e *engine) empirical(ta *targetSums, out *Estimate, why func(string)) {
 	out.Value, out.Interval = &v, &Pair{lo, hi}
 }
 
-func (e *engine) bootstrap(ta *targetSums, out *Estimate, why func(string)) {
+func (e *evaluation) bootstrap(ta *targetSums, out *Estimate, why func(string)) {
 	var all []float64
 	for _, b := range ta.boot {
 		if n := b.v.value(); n > 0 {
@@ -576,7 +596,7 @@ func (e *engine) bootstrap(ta *targetSums, out *Estimate, why func(string)) {
 }
 
 // tuned makes the row of an estimator with a parameter, which SLOPE++ chooses where nothing fixes it.
-func (e *engine) tuned(ta *targetSums, key string, out *Estimate, normal func(v, se float64), why func(string)) {
+func (e *evaluation) tuned(ta *targetSums, key string, out *Estimate, normal func(v, se float64), why func(string)) {
 	p := e.p
 	at := p.slope[key]
 	est := ta.tallies[at[0]].e
@@ -585,17 +605,17 @@ func (e *engine) tuned(ta *targetSums, key string, out *Estimate, normal func(v,
 		why("there is no reward model (--q)")
 		return
 	case est.shrinks && ta.m.predicted == 0:
-		why(e.unfitted())
+		why(e.sums.unfitted())
 		return
-	case est.needs&needsLaw != 0 && e.total.noLaw > 0:
+	case est.needs&needsLaw != 0 && e.sums.total.noLaw > 0:
 		why("the log does not have the logger's whole law")
 		return
 	case est.scaled && !finite(p.rewards[0]):
 		why("it needs the smallest reward (--rewards)")
 		return
-	case est.needs&needsGroups != 0 && e.total.noGroup > 0:
-		if e.total.noGroup < e.total.n {
-			why(fmt.Sprintf("%d events have no groups of actions", e.total.noGroup))
+	case est.needs&needsGroups != 0 && e.sums.total.noGroup > 0:
+		if e.sums.total.noGroup < e.sums.total.n {
+			why(fmt.Sprintf("%d events have no groups of actions", e.sums.total.noGroup))
 		} else {
 			why("the log has no groups of actions")
 		}
@@ -654,9 +674,9 @@ func short(v float64) string { return decimal.Short(v, 4) }
 
 // oneSided is the lower bound of ls and ix, which hold with probability level for a parameter fixed beforehand. For
 // one that was chosen on the same events it is the largest over the grid at δ/|grid|.
-func (e *engine) oneSided(key string, out *Estimate, ta *targetSums, why func(string)) {
-	no := e.noSequence()
-	if e.total.dependent() {
+func (e *evaluation) oneSided(key string, out *Estimate, ta *targetSums, why func(string)) {
+	no := e.sums.noSequence()
+	if e.sums.total.dependent() {
 		no = sharedError
 	}
 	if no != "" {
@@ -667,7 +687,7 @@ func (e *engine) oneSided(key string, out *Estimate, ta *targetSums, why func(st
 		why("no bound: " + bothEnds)
 		return
 	}
-	if e.total.damaged > 0 {
+	if e.sums.total.damaged > 0 {
 		why("no bound: some rewards are damaged")
 		return
 	}
@@ -691,7 +711,7 @@ func (e *engine) oneSided(key string, out *Estimate, ta *targetSums, why func(st
 const crossReason = "q was fitted on later events too (--crossfit)"
 
 // differenceKey is the plain estimate of the difference: with the reward model where the logger's law is known.
-func (e *engine) differenceKey() string {
+func (e evidence) differenceKey() string {
 	if e.total.noLaw > 0 || e.p.lists {
 		return "uplift-ips"
 	}
@@ -699,7 +719,7 @@ func (e *engine) differenceKey() string {
 }
 
 // lawAdvice says how a log without laws may have them.
-func (e *engine) lawAdvice() string {
+func (e evidence) lawAdvice() string {
 	switch {
 	case e.total.even < e.total.n:
 		return " (--logger gives it where it is known, and the interval becomes narrower)"
@@ -709,7 +729,7 @@ func (e *engine) lawAdvice() string {
 }
 
 // plainDifference is the plain paired mean: exactly 0 where the target has the law of the logger.
-func (e *engine) plainDifference(ta *targetSums) float64 {
+func (e evidence) plainDifference(ta *targetSums) float64 {
 	if e.same(ta) == 0 {
 		return 0
 	}
@@ -718,7 +738,7 @@ func (e *engine) plainDifference(ta *targetSums) float64 {
 }
 
 // uplift is the difference between the target and the logger.
-func (e *engine) uplift(ta *targetSums, d *Diagnostics, learns bool) *Uplift {
+func (e *evaluation) uplift(ta *targetSums, d *Diagnostics, learns bool) *Uplift {
 	p := e.p
 	out := &Uplift{}
 	why := func(s string) {
@@ -727,16 +747,16 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics, learns bool) *Uplift {
 		}
 		out.Why = &s
 	}
-	key := e.differenceKey()
+	key := e.sums.differenceKey()
 	if key != "uplift" {
 		if p.lists {
-			why(e.basisWords(ta))
+			why(e.sums.basisWords(ta))
 		} else {
-			why("from propensities alone, (w − 1) r: the log does not have the logger's whole law" + e.lawAdvice())
+			why("from propensities alone, (w − 1) r: the log does not have the logger's whole law" + e.sums.lawAdvice())
 		}
 	}
 	if v, se, _, _ := ta.m.plainEstimate(key); finite(v) {
-		if v = e.plainDifference(ta); v == 0 && e.same(ta) == 0 {
+		if v = e.sums.plainDifference(ta); v == 0 && e.sums.same(ta) == 0 {
 			se = 0
 		}
 		if u := ta.units; u != nil && u.full {
@@ -745,19 +765,19 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics, learns bool) *Uplift {
 		}
 		out.Value, out.Plain, out.SE = &v, &v, real(se)
 		switch {
-		case d.Unsupported != nil && *d.Unsupported > 0 && e.total.noLaw == 0:
+		case d.Unsupported != nil && *d.Unsupported > 0 && e.sums.total.noLaw == 0:
 			why("biased: the target plays actions that the logger could not")
 		case finite(se):
 			out.Normal = &Pair{v - p.z*se, v + p.z*se}
-			if s := e.doubt(ta, key); s != "" {
+			if s := e.sums.doubt(ta, key); s != "" {
 				out.Doubt = &s
 			}
 		}
 	}
-	if e.cross != nil {
+	if e.sums.cross != nil {
 		why("the interval that holds is from propensities alone: " + crossReason)
 	}
-	no := e.noSequence()
+	no := e.sums.noSequence()
 	if no == "" && !p.rewards.whole() {
 		no = bothEnds
 	}
@@ -765,11 +785,11 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics, learns bool) *Uplift {
 		why("no sequence: " + no)
 		return out
 	}
-	if e.total.again > 0 {
+	if e.sums.total.again > 0 {
 		why(fmt.Sprintf("the intervals that hold are of the first decisions of %d units, the plain numbers of all decisions",
-			e.total.once()))
+			e.sums.total.once()))
 	}
-	seq := e.differenceOf(ta)
+	seq := e.sums.differenceOf(ta)
 	interval, err := seq.at(p.level)
 	if err != nil {
 		out.Contradicts = true
@@ -785,9 +805,9 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics, learns bool) *Uplift {
 			ta.heaviest.Words()))
 	}
 	if ta.end != nil {
-		if no := e.noEnd(learns); no != "" {
+		if no := e.sums.noEnd(learns); no != "" {
 			why("no interval for this n: " + no)
-		} else if out.AtEnd, err = e.differenceAtEnd(ta); err != nil {
+		} else if out.AtEnd, err = e.sums.differenceAtEnd(ta); err != nil {
 			out.AtEnd = nil
 			why(changes)
 		}
@@ -795,9 +815,9 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics, learns bool) *Uplift {
 	if s := out.AtEnd; s != nil && out.Plain != nil {
 		out.Value = ptr(within(*out.Plain, *s))
 	} else if interval[0] <= 0 && interval[1] >= 0 {
-		out.More = e.forecast(out)
+		out.More = e.sums.forecast(out)
 	}
-	if m := ta.marginal; m != nil && m.noLaw == 0 && e.cross == nil {
+	if m := ta.marginal; m != nil && m.noLaw == 0 && e.sums.cross == nil {
 		if lo, hi, err := m.seqUp.difference(p.level); err != nil {
 			why("no interval without the members: " + err.Error())
 		} else {
@@ -823,7 +843,7 @@ func rounded(v float64) string {
 
 // compare gives the set of targets that may be best, the differences of all pairs at levels shared among them where
 // there are few, and the ranking by the value of the difference to what ran.
-func (e *engine) compare(r *Result) {
+func (e *evaluation) compare(r *Result) {
 	p := e.p
 	T := len(p.o.Targets)
 	if T < 2 || p.lists {
@@ -835,24 +855,24 @@ func (e *engine) compare(r *Result) {
 			return
 		}
 	}
-	if no := e.noPairs(); no != "" {
+	if no := e.sums.noPairs(); no != "" {
 		r.Warnings = append(r.Warnings, "no differences between targets: "+no)
 		return
 	}
-	r.Candidates = e.candidates()
+	r.Candidates = e.sums.candidates()
 	if T <= allPairs {
 		shared := 1 - (1-p.level)/float64(T*(T-1)/2)
-		for i := range e.total.pairs {
-			r.Pairs = append(r.Pairs, e.pair(&e.total.pairs[i], shared))
+		for i := range e.sums.total.pairs {
+			r.Pairs = append(r.Pairs, e.sums.pair(&e.sums.total.pairs[i], shared))
 		}
 	}
-	for _, t := range e.byValue() {
+	for _, t := range e.sums.byValue() {
 		r.Ranking = append(r.Ranking, p.o.Targets[t].Name())
 	}
 }
 
 // pair is the difference of two targets at a level.
-func (e *engine) pair(x *duel, level float64) Difference {
+func (e evidence) pair(x *duel, level float64) Difference {
 	p := e.p
 	d := Difference{First: p.o.Targets[x.first].Name(), Second: p.o.Targets[x.second].Name(),
 		Verdict: "cannot be told apart"}
@@ -874,7 +894,7 @@ func (e *engine) pair(x *duel, level float64) Difference {
 }
 
 // warn adds warnings that concern the whole log.
-func (e *engine) warn(r *Result) {
+func (e *evaluation) warn(r *Result) {
 	if e.untruth != "" {
 		r.Warnings = append(r.Warnings, e.untruth)
 	}
@@ -882,9 +902,9 @@ func (e *engine) warn(r *Result) {
 		if t >= len(e.p.o.Targets) {
 			break
 		}
-		ta := &e.total.targets[t]
+		ta := &e.sums.total.targets[t]
 		if e.p.lists {
-			if text := e.influence(ta); text != "" {
+			if text := e.sums.influence(ta); text != "" {
 				r.Warnings = append(r.Warnings, target.Name+": "+text)
 			}
 		}
@@ -892,11 +912,11 @@ func (e *engine) warn(r *Result) {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("greedy plays the first action in %d of %d events: its "+
 				"reward model predicts nothing there", ta.m.n-ta.m.predicted, ta.m.n))
 		}
-		if _, ok := e.p.o.Targets[t].(Uniform); ok && e.total.noLaw > 0 && !e.p.lists {
+		if _, ok := e.p.o.Targets[t].(Uniform); ok && e.sums.total.noLaw > 0 && !e.p.lists {
 			// mean[w] is 1 for every target with full support
 			n := float64(ta.seen)
 			w := ta.w1.value() / n
-			if sd := math.Sqrt(max(ta.w2.value()/n-w*w, 0)); sd > 0 && e.total.dropped == 0 {
+			if sd := math.Sqrt(max(ta.w2.value()/n-w*w, 0)); sd > 0 && e.sums.total.dropped == 0 {
 				if z := (w - 1) / (sd / math.Sqrt(n)); z < -4 {
 					r.Warnings = append(r.Warnings,
 						fmt.Sprintf("weights to uniform have mean %.3g, expected 1 (z = %.1f): some actions were not "+
@@ -907,7 +927,7 @@ func (e *engine) warn(r *Result) {
 		}
 		if d := target.Diagnostics; d.Unsupported != nil && *d.Unsupported > 0 {
 			what := "that the logger could not play"
-			if e.total.noLaw > 0 {
+			if e.sums.total.noLaw > 0 {
 				what = "that were never played"
 			}
 			r.Warnings = append(r.Warnings, fmt.Sprintf("%s plays actions %s with probability %.3g", target.Name, what,
@@ -923,15 +943,11 @@ func (e *engine) warn(r *Result) {
 			r.Warnings = append(r.Warnings, target.Name+": "+*c)
 		}
 	}
-	if e.total.damaged > 0 {
+	if e.sums.total.damaged > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d events with a damaged reward: the sequence takes the worst "+
-			"case of each, the other numbers leave them out", e.total.damaged))
+			"case of each, the other numbers leave them out", e.sums.total.damaged))
 	}
-	bad := 0
-	for _, s := range e.scratches {
-		bad += s.bad
-	}
-	if bad > 0 {
+	if e.unread > 0 {
 		r.Warnings = append(r.Warnings, "the reward model cannot read the features of some events and predicts 0 there")
 	}
 }

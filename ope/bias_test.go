@@ -251,7 +251,7 @@ func TestTruth(t *testing.T) {
 			c := draw(p, r.Float64())
 			a.see(&plan{scale: 1}, &logged.Event{K: K, Chosen: c, Propensity: p[c], Law: p})
 		}
-		e := &engine{p: &plan{}, total: a}
+		e := &evidence{p: &plan{}, total: a}
 		var seen []ActionSeen
 		wild := false
 		for k := range a.actions {

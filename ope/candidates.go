@@ -91,9 +91,9 @@ type sides struct{ lo, up [len(clips)]float64 }
 // choose picks the references, those with the largest values so far, and adds the events before.
 // Choosing by the data is allowed: for the best target all of its comparisons hold together.
 func (e *engine) choose() {
-	a, T := e.total, len(e.p.o.Targets)
-	e.addSegments()
-	order := e.byValue()
+	a, T := e.sums.total, len(e.p.o.Targets)
+	e.sums.addSegments()
+	order := e.sums.byValue()
 	for _, r := range order[:references] {
 		for t := range T {
 			if t == r || slices.ContainsFunc(a.pairs, func(d duel) bool { return d.first == t && d.second == r }) {
@@ -124,7 +124,7 @@ func (e *engine) choose() {
 
 // byValue orders the targets by the value of their difference to what ran, the largest first, and those with one value
 // as they were given: the one order of Result.Ranking and of the candidates.
-func (e *engine) byValue() (order []int) {
+func (e evidence) byValue() (order []int) {
 	values := make([]float64, len(e.p.o.Targets))
 	for t := range values {
 		values[t] = e.differenceValue(t)
@@ -136,7 +136,7 @@ func (e *engine) byValue() (order []int) {
 
 // differenceValue is the value of the difference of a target to what ran: the plain paired mean, moved to the nearest
 // end of its interval where it lies outside.
-func (e *engine) differenceValue(t int) float64 {
+func (e evidence) differenceValue(t int) float64 {
 	ta := &e.total.targets[t]
 	v := e.plainDifference(ta)
 	if p, err := e.differenceOf(ta).at(e.p.level); err == nil {
@@ -146,7 +146,7 @@ func (e *engine) differenceValue(t int) float64 {
 }
 
 // candidates makes the set of the targets that may be best.
-func (e *engine) candidates() *Candidates {
+func (e evidence) candidates() *Candidates {
 	p, T := e.p, len(e.p.o.Targets)
 	level := 1 - (1-p.level)/float64(T-1)
 	type met struct {
@@ -199,7 +199,7 @@ func (e *engine) candidates() *Candidates {
 func one(p *Pair, scale float64) bool { return p[1]-p[0] <= 2*sameLaw*scale }
 
 // amountOver says a difference to target t, per cent of its own value.
-func (e *engine) amountOver(lo, hi float64, t int) string {
+func (e evidence) amountOver(lo, hi float64, t int) string {
 	ta, p := &e.total.targets[t], e.p
 	seq, key := &ta.ips, "ips"
 	if p.needDR {
@@ -213,7 +213,7 @@ func (e *engine) amountOver(lo, hi float64, t int) string {
 }
 
 // noPairs says why targets are not compared with each other, "" when they are.
-func (e *engine) noPairs() string {
+func (e evidence) noPairs() string {
 	switch no := e.noSequence(); {
 	case e.p.lists:
 		return "lists of slots"

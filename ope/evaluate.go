@@ -198,7 +198,7 @@ func Evaluate(ctx context.Context, src Source, o Options) (*Result, error) {
 	if o.Crossfit != 0 && (o.Crossfit < 2 || o.Reopen == nil) {
 		return nil, fmt.Errorf("crossfit is %d, expected at least 2 and a log that can be read again", o.Crossfit)
 	}
-	e := &engine{p: p, ctx: ctx, src: src, scratches: make([]scratch, p.o.Workers)}
+	e := &engine{p: p, ctx: ctx, src: src, sums: &evidence{p: p}, scratches: make([]scratch, p.o.Workers)}
 	if n := len(o.Targets); n <= allPairs {
 		e.duels, e.chosen = everyPair(n), true
 	}
@@ -208,8 +208,15 @@ func Evaluate(ctx context.Context, src Source, o Options) (*Result, error) {
 	if err := e.noSegments(); err != nil {
 		return nil, err
 	}
-	e.addSegments()
-	return e.result(), nil
+	e.sums.addSegments()
+	return e.answer().result(), nil
+}
+
+// evidence is what was added up of the events that were read: all that an answer is made of.
+type evidence struct {
+	p     *plan
+	total *accumulator // nil before the first event
+	cross []*model     // by fold, with Crossfit
 }
 
 // engine is one evaluation under way. Its phases: read blocks, let the targets that learn see them, process them
@@ -218,7 +225,7 @@ type engine struct {
 	p         *plan
 	ctx       context.Context
 	src       Source
-	total     *accumulator
+	sums      *evidence
 	learner   *learner
 	mr        []*learner
 	first     []*logged.Event // the first 256, for the layout of the model
@@ -230,9 +237,6 @@ type engine struct {
 	chosen    bool     // they are all: the references are chosen
 	features  []string // of the first context, with By; none where it is hashed
 	hashed    bool     // it is
-	rows      []Segment
-	untruth   string   // why the logged propensities cannot be true, "" where they may
-	cross     []*model // by fold, with Crossfit
 	n         int      // events, with Crossfit
 	listQ     listModel
 	listModel *listModel // as it was after the last fit
@@ -283,7 +287,7 @@ func (e *engine) run(ctx context.Context) error {
 			}
 		}
 		wave = wave[:0]
-		if !e.chosen && e.total != nil && (ended || due && at >= firstPairs) {
+		if !e.chosen && e.sums.total != nil && (ended || due && at >= firstPairs) {
 			e.choose()
 		}
 		if due {
@@ -299,7 +303,7 @@ func (e *engine) run(ctx context.Context) error {
 	if readErr != nil {
 		return readErr
 	}
-	if e.total == nil {
+	if e.sums.total == nil {
 		return errors.New("an empty log")
 	}
 	return nil
@@ -400,7 +404,7 @@ func (e *engine) begin(events []logged.Event) error {
 			e.learner = &learner{kind: p.o.Q}
 		} else {
 			var err error
-			if e.cross, e.n, err = crossFit(e.ctx, p.o.Crossfit, p.o.Q, p.o.Reopen); err != nil {
+			if e.sums.cross, e.n, err = crossFit(e.ctx, p.o.Crossfit, p.o.Q, p.o.Reopen); err != nil {
 				return err
 			}
 			if greedy && p.o.NoSequence == "" {
@@ -509,17 +513,17 @@ func (e *engine) process(wave []*block) error {
 				e.first = append(e.first, b.events[i].Clone())
 			}
 		}
-		if e.total == nil {
-			e.total = newAccumulator(e.p, e)
-			for t := range e.total.targets {
+		if e.sums.total == nil {
+			e.sums.total = newAccumulator(e.p, e)
+			for t := range e.sums.total.targets {
 				if e.p.o.AtEnd && !e.p.lists {
-					e.total.targets[t].end = newEndSums(e.p.level)
+					e.sums.total.targets[t].end = newEndSums(e.p.level)
 				}
 			}
 		}
-		e.total.merge(b.acc)
+		e.sums.total.merge(b.acc)
 		if e.p.o.By != nil {
-			if err := e.p.o.By.fits(len(e.total.segments), len(e.p.o.Targets)); err != nil {
+			if err := e.p.o.By.fits(len(e.sums.total.segments), len(e.p.o.Targets)); err != nil {
 				return err
 			}
 		}
@@ -602,13 +606,13 @@ func (e *engine) fit(n int) error {
 
 // point adds a point to the running estimates, about 10 % apart.
 func (e *engine) point() {
-	n := e.total.n
+	n := e.sums.total.n
 	if n < e.next.N || len(e.p.o.Targets) > MostRunning {
 		return
 	}
 	e.next.N = n + max(n/10, 64)
 	for t := range e.p.o.Targets {
-		e.running[t] = append(e.running[t], e.total.running(e.p, t))
+		e.running[t] = append(e.running[t], e.sums.total.running(e.p, t))
 	}
 }
 
@@ -671,8 +675,8 @@ func (w *worker) predict(ev *logged.Event) {
 	case w.p.column:
 		copy(w.q, ev.Q)
 		w.known = true
-	case w.e.cross != nil:
-		w.known = w.e.cross[foldOf(w.index, w.e.n, len(w.e.cross))].predict(w.q, ev, w.s)
+	case w.e.sums.cross != nil:
+		w.known = w.e.sums.cross[foldOf(w.index, w.e.n, len(w.e.sums.cross))].predict(w.q, ev, w.s)
 	case w.e.learner != nil && w.e.learner.model != nil:
 		w.known = w.e.learner.model.predict(w.q, ev, w.s)
 	}

@@ -89,7 +89,7 @@ func (w *worker) expect(ta *targetSums, ev *logged.Event) (two float64) {
 // doubt says why a normal interval covers less than it says, "" where nothing speaks against it. The rule uses the laws
 // and how rewards vary, and no weight that was drawn: an action that is played too seldom to be seen leaves no trace in
 // the weights.
-func (e *engine) doubt(ta *targetSums, key string) string {
+func (e evidence) doubt(ta *targetSums, key string) string {
 	if few := e.doubtUnits(); few != "" {
 		return few
 	}
@@ -255,7 +255,7 @@ const mostGrowth = 1000
 // that is far from 0, to, if it is the near end. The distance from the plain mean to the end of the sequence on the side
 // of 0 falls as 1/√n. nil where the normal interval contains 0, and where something says that it covers less than it
 // says: an equal policy is promised nothing in at least the share Level of all logs.
-func (e *engine) forecast(u *Uplift) *[2]int {
+func (e evidence) forecast(u *Uplift) *[2]int {
 	if u.Plain == nil || u.Normal == nil || u.Doubt != nil {
 		return nil
 	}
@@ -299,20 +299,20 @@ func digits(v, w float64) string {
 }
 
 // verdict says in words what the difference says: the interval, and never a point that lies outside of it.
-func (e *engine) verdict(ta *targetSums, out *Evaluated, silent bool) string {
+func (e *evaluation) verdict(ta *targetSums, out *Evaluated, silent bool) string {
 	u, base := out.Uplift, ta.m.mean(vR)
 	switch {
 	case out.Contradicted != nil:
 		return "none: " + *out.Contradicted
 	case silent:
 		return fmt.Sprintf("this log cannot tell: %.1f effective events of %d (10 are needed), and the interval that "+
-			"holds says nothing", out.Diagnostics.ESS, e.total.n)
+			"holds says nothing", out.Diagnostics.ESS, e.sums.total.n)
 	case u.Value == nil:
 		return "no difference can be computed"
 	}
 	switch w := ta.w1.value() / ta.v.value(); {
 	case e.p.lists:
-	case e.same(ta) <= sameLaw:
+	case e.sums.same(ta) <= sameLaw:
 		return "no difference: the target has the law of what ran in every decision"
 	case ta.wMax <= 1+1e-9 && w >= 1-1e-9:
 		return "no difference: on this log the target plays what ran"
@@ -345,7 +345,7 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated, silent bool) string {
 	case hi < 0:
 		return "sure: worse, by " + amount(-hi, -lo, base)
 	case !says(u.Sequence, -e.p.scale, e.p.scale):
-		return fmt.Sprintf("not known yet: %d decisions with these weights say nothing yet", e.total.once())
+		return fmt.Sprintf("not known yet: %d decisions with these weights say nothing yet", e.sums.total.once())
 	}
 	s := "too close to call: " + ends(lo, hi, base)
 	switch m := u.More; {
@@ -360,7 +360,7 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated, silent bool) string {
 }
 
 // verdictEstimated is the verdict from estimated propensities: never settled, and how much hidden confounding turns it.
-func (e *engine) verdictEstimated(u *Uplift, s *Sensitivity, base float64) string {
+func (e *evaluation) verdictEstimated(u *Uplift, s *Sensitivity, base float64) string {
 	n := u.Normal
 	if n == nil {
 		return "not known: no interval can be computed"
@@ -382,9 +382,9 @@ func (e *engine) verdictEstimated(u *Uplift, s *Sensitivity, base float64) strin
 }
 
 // verdictAtEnd is the verdict of the interval for a fixed n, and says so.
-func (e *engine) verdictAtEnd(u *Uplift, base float64) string {
+func (e *evaluation) verdictAtEnd(u *Uplift, base float64) string {
 	lo, hi := u.AtEnd[0], u.AtEnd[1]
-	fixed := fmt.Sprintf(", if %d decisions were fixed beforehand", e.total.once())
+	fixed := fmt.Sprintf(", if %d decisions were fixed beforehand", e.sums.total.once())
 	switch {
 	case lo > 0:
 		return "sure for this n: better, by " + amount(lo, hi, base) + fixed
@@ -415,7 +415,7 @@ type difference struct {
 	far           float64 // V is at most so far from shift, whatever the rewards are
 }
 
-func (e *engine) differenceOf(ta *targetSums) *difference {
+func (e evidence) differenceOf(ta *targetSums) *difference {
 	p := e.p
 	switch {
 	case p.lists:

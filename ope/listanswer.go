@@ -6,7 +6,7 @@ import (
 )
 
 // listEstimate makes the row of an estimator of lists.
-func (e *engine) listEstimate(ta *targetSums, key string, out *Estimate, why func(string)) {
+func (e *evaluation) listEstimate(ta *targetSums, key string, out *Estimate, why func(string)) {
 	p, ls := e.p, ta.lists
 	set := func(v, se float64) {
 		out.Value, out.SE = real(v), real(se)
@@ -33,7 +33,7 @@ func (e *engine) listEstimate(ta *targetSums, key string, out *Estimate, why fun
 			out.Normal = &Pair{v - float64(t*se), v + float64(t*se)}
 		}
 		for _, reason := range ls.exam.reasons() {
-			why(fmt.Sprintf("%d of %d lists are left out: %s", ls.exam.out[reason], e.total.n, reason))
+			why(fmt.Sprintf("%d of %d lists are left out: %s", ls.exam.out[reason], e.sums.total.n, reason))
 		}
 		if p.o.Examination == nil {
 			why("examination learned from the log: " + examWords(exam))
@@ -53,7 +53,7 @@ func (e *engine) listEstimate(ta *targetSums, key string, out *Estimate, why fun
 	if k >= sequenced {
 		return
 	}
-	if no := e.noSequence(); no != "" {
+	if no := e.sums.noSequence(); no != "" {
 		why("no sequence: " + no)
 		return
 	}
@@ -86,7 +86,7 @@ func (x *examined) reasons() (all []string) {
 
 // sumSequence is the interval of a sum over the slots of lists of several lengths: Σ w r' ≥ 0 has the mean V' of the
 // sum, and Σ w(1 − r') the mean L − V'. Lengths are known before the draw.
-func (e *engine) sumSequence(t *listTally) (*Pair, string) {
+func (e *evaluation) sumSequence(t *listTally) (*Pair, string) {
 	p, alpha := e.p, (1-e.p.level)/2
 	if !p.rewards.whole() {
 		return nil, bothEnds
@@ -100,7 +100,7 @@ func (e *engine) sumSequence(t *listTally) (*Pair, string) {
 }
 
 // basisWords says what the difference of lists is of, and how many lists are not in it.
-func (e *engine) basisWords(ta *targetSums) string {
+func (e evidence) basisWords(ta *targetSums) string {
 	text := map[int]string{
 		sips:        "of sips: the weights of whole lists",
 		rips:        "of rips: the reward of a position may depend on the entries above it",
@@ -115,7 +115,7 @@ func (e *engine) basisWords(ta *targetSums) string {
 
 // listMoments is what the weights of an estimator of lists are expected to be: Σ E w² and Σ E w³. few says why the normal
 // interval is in doubt already.
-func (e *engine) listMoments(ta *targetSums, key string) (second, third float64, few string) {
+func (e evidence) listMoments(ta *targetSums, key string) (second, third float64, few string) {
 	k := slices.Index(listNames[:], key)
 	switch key {
 	case "pbm":
@@ -138,7 +138,7 @@ func (e *engine) listMoments(ta *targetSums, key string) (second, third float64,
 }
 
 // influence says that positions influence one another, "" where nothing shows it beyond chance.
-func (e *engine) influence(ta *targetSums) string {
+func (e evidence) influence(ta *targetSums) string {
 	x := &ta.lists.apart
 	alpha := (1 - e.p.level) / 2
 	if x.n == 0 || e.noSequence() != "" || !e.p.rewards.whole() ||

@@ -193,7 +193,7 @@ const marginalWhy = "the law without the members of a decision, from redraws: we
 	"the value is biased towards 0 by actions that the redraws hardly take; no normal interval"
 
 // marginalEstimate makes one of those rows.
-func (e *engine) marginalEstimate(m *marginal, key string, out *Estimate, why func(string), sequence func(*twoSided)) {
+func (e *evaluation) marginalEstimate(m *marginal, key string, out *Estimate, why func(string), sequence func(*twoSided)) {
 	terms, seq := &m.ips, &m.seqIPS
 	if key == "dr-marginal" {
 		terms, seq = &m.dr, &m.seqDR
@@ -205,7 +205,7 @@ func (e *engine) marginalEstimate(m *marginal, key string, out *Estimate, why fu
 	v, se := terms.estimate()
 	out.Value, out.SE = real(v), real(se)
 	why(marginalWhy)
-	if key == "dr-marginal" && e.cross != nil {
+	if key == "dr-marginal" && e.sums.cross != nil {
 		why("no sequence: " + crossReason)
 		return
 	}

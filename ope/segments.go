@@ -346,7 +346,7 @@ func (a *accumulator) mergeSegments(o *accumulator) {
 
 // addSegments makes the products of the whole from those of its segments, in the order of their first events: each
 // event is in one of them.
-func (e *engine) addSegments() {
+func (e evidence) addSegments() {
 	if e.p.o.By == nil || e.p.lists {
 		return
 	}
@@ -396,7 +396,7 @@ const chooseAfter = "segments hold together at one level if --by was fixed witho
 	"look at other segments of the same log they do not"
 
 // unnamed says how values of which only hashes are kept get their names, "" where they have them.
-func (e *engine) unnamed() string {
+func (e evidence) unnamed() string {
 	for key := range e.total.segments {
 		if key[0] == '~' {
 			path := e.p.o.By.Path
@@ -416,10 +416,10 @@ func (e *engine) noSegments() error {
 		return fmt.Errorf("--by %s: the log has lists of slots, and segments are of single decisions", b)
 	}
 	counts := map[string]int{}
-	for key, s := range e.total.segments {
+	for key, s := range e.sums.total.segments {
 		counts[key] = s.n
 	}
-	return b.empty(counts, e.total.n, "context."+b.Path, e.suggestion)
+	return b.empty(counts, e.sums.total.n, "context."+b.Path, e.suggestion)
 }
 
 // empty refuses a segmentation with a segment that was asked for and is in no event. counts has the events of each
@@ -471,7 +471,7 @@ func (e *engine) suggestion() string {
 
 // parts are the rows that all targets share: segments with leastEvents and more, mostShown of them at most, the largest
 // first, and one for all others.
-func (e *engine) parts() []Segment {
+func (e evidence) parts() []Segment {
 	var rows []Segment
 	for key, s := range e.total.segments {
 		rows = append(rows, Segment{Name: e.p.o.By.name(key), Values: 1, Events: s.n, sums: s})
@@ -514,24 +514,24 @@ var poolRule = fmt.Sprintf("values with fewer than %d decisions, and all beyond 
 	leastEvents, mostShown)
 
 // segments are the rows of target t.
-func (e *engine) segments(t int) *Segments {
+func (e *evaluation) segments(t int) *Segments {
 	p := e.p
-	rows := append([]Segment{{Name: "all", Events: e.total.once()}}, slices.Clone(e.rows)...)
+	rows := append([]Segment{{Name: "all", Events: e.sums.total.once()}}, slices.Clone(e.rows)...)
 	out := &Segments{By: p.o.By.String(), Level: p.level, Each: 1 - (1-p.level)/float64(len(rows)), Rows: rows,
 		Rule: poolRule}
-	ta := &e.total.targets[t]
+	ta := &e.sums.total.targets[t]
 	alone := false // the whole is sure at its own level
-	if d, err := e.differenceOf(ta).at(p.level); err == nil {
+	if d, err := e.sums.differenceOf(ta).at(p.level); err == nil {
 		alone = sure(d)
 	}
 	for i := range rows {
 		row := &rows[i]
-		d := e.differenceOf(ta)
-		base, value, ess := ta.m.mean(vR), e.plainDifference(ta), effective(ta.w1.value(), ta.w2.value())
+		d := e.sums.differenceOf(ta)
+		base, value, ess := ta.m.mean(vR), e.sums.plainDifference(ta), effective(ta.w1.value(), ta.w2.value())
 		if s := row.sums; s != nil {
 			x := &s.targets[t]
 			d = &difference{&x.uplift, p.scale, -1, 1, 0, 0, x.like.most(s.n)}
-			if s.noLaw > 0 || e.cross != nil {
+			if s.noLaw > 0 || e.sums.cross != nil {
 				d.seq = &x.plain
 			}
 			paid := float64(max(s.paid, 1))
@@ -558,7 +558,7 @@ func (e *engine) segments(t int) *Segments {
 		}
 	}
 	out.Sentence, out.Notes = sentence(rows), []string{chooseAfter}
-	if how := e.unnamed(); how != "" {
+	if how := e.sums.unnamed(); how != "" {
 		out.Notes = append(out.Notes, how)
 	}
 	return out

@@ -27,7 +27,6 @@ var hubs = map[string]int{
 	"internal/gen.isa":      71, // an instruction is a method
 	"internal/gen.product":  80, // isa is embedded: a kernel is written in its instructions
 	"internal/linalg.Ridge": 52,
-	"ope.engine":            65,
 	"policy.accumulated":    44,
 	"serve.Server":          96,
 	"serve.agreement":       44,
