@@ -121,7 +121,11 @@ func newAccumulator(p *plan, e *engine) *accumulator {
 			a.kept, a.near = make([][]sides, len(p.o.Targets)), make([]likeness, len(p.o.Targets)*(len(p.o.Targets)-1)/2)
 		}
 		for _, x := range e.duels {
-			a.pairs = append(a.pairs, newDuel(x[0], x[1]))
+			d := newDuel(x[0], x[1])
+			if p.lists {
+				d.seq = newTwoSided(1)
+			}
+			a.pairs = append(a.pairs, d)
 		}
 		a.mr = make([]sums, len(e.mr))
 	}

@@ -846,7 +846,7 @@ func rounded(v float64) string {
 func (e *evaluation) compare(r *Result) {
 	p := e.p
 	T := len(p.o.Targets)
-	if T < 2 || p.lists {
+	if T < 2 {
 		return
 	}
 	for _, t := range r.Targets {
@@ -881,13 +881,14 @@ func (e evidence) pair(x *duel, level float64) Difference {
 		d.Verdict = err.Error()
 		return d
 	}
-	d.Sequence = &Pair{p.scale * s[0], p.scale * s[1]}
+	scale := e.pairScale()
+	d.Sequence = &Pair{scale * s[0], scale * s[1]}
 	switch {
 	case s[0] > 0:
 		d.Verdict = d.First + " is better"
 	case s[1] < 0:
 		d.Verdict = d.Second + " is better"
-	case one(d.Sequence, p.scale):
+	case one(d.Sequence, scale):
 		d.Verdict = "one law in every decision"
 	}
 	return d

@@ -147,7 +147,7 @@ func (e evidence) differenceValue(t int) float64 {
 
 // candidates makes the set of the targets that may be best.
 func (e evidence) candidates() *Candidates {
-	p, T := e.p, len(e.p.o.Targets)
+	p, T, scale := e.p, len(e.p.o.Targets), e.pairScale()
 	level := 1 - (1-p.level)/float64(T-1)
 	type met struct {
 		pair Pair
@@ -157,8 +157,8 @@ func (e evidence) candidates() *Candidates {
 	for i := range e.total.pairs {
 		d := &e.total.pairs[i]
 		x, err := d.difference(level, e.total.once())
-		between[[2]int{d.first, d.second}] = met{Pair{p.scale * x[0], p.scale * x[1]}, err == nil}
-		between[[2]int{d.second, d.first}] = met{Pair{0 - p.scale*x[1], 0 - p.scale*x[0]}, err == nil}
+		between[[2]int{d.first, d.second}] = met{Pair{scale * x[0], scale * x[1]}, err == nil}
+		between[[2]int{d.second, d.first}] = met{Pair{0 - scale*x[1], 0 - scale*x[0]}, err == nil}
 	}
 	order := e.byValue()
 	name := func(t int) string { return p.o.Targets[t].Name() }
@@ -184,7 +184,7 @@ func (e evidence) candidates() *Candidates {
 			m := between[[2]int{t, leader}]
 			row.Against, row.Sequence = name(leader), &m.pair
 			row.Why = "not told apart from " + name(leader)
-			if one(&m.pair, p.scale) {
+			if one(&m.pair, scale) {
 				row.Why = "the law of " + name(leader) + " in every decision"
 			}
 		}
@@ -198,9 +198,21 @@ func (e evidence) candidates() *Candidates {
 // one reports whether the interval of a difference is that of two targets with one law.
 func one(p *Pair, scale float64) bool { return p[1]-p[0] <= 2*sameLaw*scale }
 
+// pairScale is what the difference of two targets in [−1, 1] is a multiple of.
+func (e evidence) pairScale() float64 {
+	if e.p.lists {
+		return e.p.scale * float64(e.total.targets[0].lists.logged.slots)
+	}
+	return e.p.scale
+}
+
 // amountOver says a difference to target t, per cent of its own value.
 func (e evidence) amountOver(lo, hi float64, t int) string {
 	ta, p := &e.total.targets[t], e.p
+	if p.lists {
+		v, _ := ta.lists.terms[ta.basis].mean.estimate()
+		return amount(lo, hi, v)
+	}
 	seq, key := &ta.ips, "ips"
 	if p.needDR {
 		seq, key = &ta.dr, "dr"
@@ -215,9 +227,11 @@ func (e evidence) amountOver(lo, hi float64, t int) string {
 // noPairs says why targets are not compared with each other, "" when they are.
 func (e evidence) noPairs() string {
 	switch no := e.noSequence(); {
-	case e.p.lists:
-		return "lists of slots"
-	case e.total.noLaw > 0:
+	case e.p.lists && len(e.p.o.Targets) > allPairs:
+		return fmt.Sprintf("those of lists are compared where there are at most %d", allPairs)
+	case e.p.lists && e.total.targets[0].lists.logged.slots != e.total.targets[0].lists.logged.least:
+		return "lists of several lengths"
+	case e.total.noLaw > 0 && !e.p.lists:
 		return "the log does not have the logger's whole law"
 	case no != "":
 		return no

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"troupe/logged"
@@ -22,7 +23,7 @@ type Source interface {
 type Options struct {
 	Targets    []Target
 	Learns     []string // of each target: no, log or replay; nil: no
-	Estimators []string // keys; nil: Defaults
+	Estimators []string // keys; nil: Defaults, of lists ListKeys
 	LeaveOut   bool     // an estimator that the log does not permit is null with the reason, and no error
 	Q          string   // one of Models; "" is column where the log has q, else ridge
 	Level      float64  // 0: 0.95
@@ -119,7 +120,10 @@ func (o *Options) compile() (*plan, error) {
 			continue
 		}
 		if !slices.Contains(Keys(), key) {
-			return nil, fmt.Errorf("no estimator %q; there are %v", key, Keys())
+			if slices.Contains(ListKeys(), key) {
+				continue
+			}
+			return nil, fmt.Errorf("no estimator %q; there are %v, and of lists %v", key, Keys(), ListKeys())
 		}
 		p.needQ = p.needQ || slices.Contains([]string{"dm", "dr", "sndr", "dr-stable"}, key)
 		p.stored, p.phi, p.boot = p.stored || key == "el", p.phi || key == "dr-stable", p.boot || key == "bootstrap"
@@ -356,8 +360,20 @@ func (e *engine) read(blocks chan<- *block, free <-chan *block, stop <-chan stru
 func (e *engine) begin(events []logged.Event) error {
 	p, first := e.p, &events[0]
 	p.lists = len(first.Slots) > 0
+	of, what := Keys(), "single decisions"
 	if p.lists {
-		p.keys, p.needQ, p.needDR, p.tallies, p.slope = ListKeys(), false, false, nil, map[string][]int{}
+		of, what = ListKeys(), "lists"
+	}
+	for _, key := range p.o.Estimators {
+		if !slices.Contains(of, key) && !p.o.LeaveOut {
+			return fmt.Errorf("estimator %s: the log has %s, expected one of %s", key, what, strings.Join(of, ", "))
+		}
+	}
+	if p.lists {
+		if p.keys = ListKeys(); p.o.Estimators != nil && !p.o.LeaveOut {
+			p.keys = p.o.Estimators
+		}
+		p.needQ, p.needDR, p.tallies, p.slope = false, false, nil, map[string][]int{}
 		p.stored, p.phi, p.boot, p.mrdr = false, false, false, false
 		for _, t := range p.o.Targets {
 			if _, ok := t.(ListTarget); !ok {
@@ -637,6 +653,7 @@ type worker struct {
 	differs          []bool      // of every target: an event tells it from the logger
 
 	lists     standings // of the list under way
+	bases     [][2]float64
 	listOf    listOf
 	gamma     *gamma // the last one
 	gammaSets []int

@@ -70,6 +70,9 @@ func (w *worker) later(a *accumulator, ev *logged.Event, index int) error {
 
 // flush adds what waits.
 func (l *late) flush(p *plan, a *accumulator) {
+	if l.n == 0 { // as of lists
+		return
+	}
 	if a.keep {
 		for t := range l.targets {
 			for _, i := range l.lawful {

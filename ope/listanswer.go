@@ -104,9 +104,12 @@ func (e evidence) basisWords(ta *targetSums) string {
 	text := map[int]string{
 		sips:        "of sips: the weights of whole lists",
 		rips:        "of rips: the reward of a position may depend on the entries above it",
-		iips:        "of iips: the reward of a position depends on its own entry only (the log does not have the law of beginnings, which rips needs)",
+		iips:        "of iips: the reward of a position depends on its own entry only",
 		conditional: "of conditional: the target at each position, the logger above it",
 	}[ta.basis]
+	if ta.basis == iips && ta.lists.terms[rips].mean.n == 0 {
+		text += " (the log does not have the law of beginnings, which rips needs)"
+	}
 	if left := ta.lists.terms[ta.basis].left(); left != "" {
 		text += "; " + left
 	}

@@ -298,8 +298,36 @@ func (w *worker) list(a *accumulator, ev *logged.Event, index int) error {
 		ls.expected(w.lists.logger[:n], w.lists.target[:n], s, s.squared)
 		ls.exam.add(w, ev, v, index)
 		w.basis(ta, s, ev, v, total, index)
+		if len(w.p.o.Targets) > 1 {
+			w.bases = append(w.bases[:t], [2]float64{s.base, s.baseR})
+			if s.why[ta.basis] != "" {
+				w.bases[t][0] = math.NaN()
+			}
+		}
+	}
+	if !w.again {
+		w.pairs(a, L)
 	}
 	return nil
+}
+
+// pairs adds a list with L rewards to the differences of targets:
+//
+//	ψ = (Σ (w¹ − 1) r' + Σ (w² − 1)(1 − r'))/L ≥ −1, of mean (V¹ − V²)/L.
+//
+// A list that one of the two has no weights of is left out.
+func (w *worker) pairs(a *accumulator, L int) {
+	for i := range a.pairs {
+		d := &a.pairs[i]
+		x, y := w.bases[d.first], w.bases[d.second]
+		if math.IsNaN(x[0]) || math.IsNaN(y[0]) {
+			continue
+		}
+		w.phi[0] = (x[0] + y[1]) / float64(L)
+		d.seq.lower.add(w.phi[:1])
+		w.phi[0] = (y[0] + x[1]) / float64(L)
+		d.seq.upper.add(w.phi[:1])
+	}
 }
 
 // terms computes the terms of a list from its standings.
@@ -406,7 +434,8 @@ func (ls *listSums) term(w *worker, k int, s *listOf, v float64, L int) {
 }
 
 // basisOf says by which estimator a target is compared with what ran: the one that most of the first lists have a term of, and of these
-// rips before iips before conditional: rips asks least of the rewards. One reward for a list needs sips.
+// rips before iips before conditional: rips asks least of the rewards. One reward for a list needs sips. Where the options name
+// estimators, the first of them that has weights is taken.
 func (w *worker) basisOf(target Target, events []logged.Event) (int, error) {
 	var n [listTerms]int
 	for i := range events {
@@ -427,8 +456,15 @@ func (w *worker) basisOf(target Target, events []logged.Event) (int, error) {
 			}
 		}
 	}
-	best := rips
-	for _, k := range []int{iips, conditional} {
+	best, among := rips, []int{iips, conditional}
+	if w.p.o.Estimators != nil && !w.p.o.LeaveOut {
+		for _, key := range w.p.o.Estimators {
+			if k := slices.Index(listNames[:sequenced], key); k >= 0 && n[k] > 0 {
+				return k, nil
+			}
+		}
+	}
+	for _, k := range among {
 		if n[k] > n[best] {
 			best = k
 		}

@@ -102,7 +102,7 @@ func (e *estimateFlags) add(f *pflag.FlagSet) {
 		", ")+"; default: column where the log has it, else ridge")
 	f.IntVar(&e.crossfit, "crossfit", 0, "number of folds: the reward model is fitted on the others, for independent "+
 		"events; loses the sequence of dr")
-	f.StringVar(&e.estimators, "estimators", strings.Join(ope.Defaults, ","), "estimators, or all")
+	f.StringVar(&e.estimators, "estimators", strings.Join(ope.Defaults, ","), "estimators, or all; of lists all by default, and the difference is that of the first named one with weights")
 	f.StringVar(&e.set, "set", "", "parameters of estimators: dros=16,ls=0.25")
 	f.StringVar(&e.grid, "grid", "", "what SLOPE++ chooses from: dros=1:4:16,ls=1:0.5")
 	f.StringVar(&e.examination, "examination", "", "of lists, for pbm: how often each position is examined, as 1,0.6,0.3; default: learned from the log")
@@ -250,8 +250,10 @@ func (e *estimateFlags) options(targets int) (ope.Options, error) {
 			return o, term.Misuse(fmt.Errorf("--examination %s: no position is examined", e.examination))
 		}
 	}
-	if o.Estimators, err = estimatorKeys(e.estimators); err != nil {
-		return o, err
+	if e.estimators != strings.Join(ope.Defaults, ",") { // nothing set: those of single decisions, or of lists
+		if o.Estimators, err = estimatorKeys(e.estimators); err != nil {
+			return o, err
+		}
 	}
 	return o, e.parameters(&o)
 }
@@ -260,10 +262,10 @@ func estimatorKeys(list string) ([]string, error) {
 	if list == "all" {
 		return ope.Keys(), nil
 	}
-	keys := strings.Split(list, ",")
+	keys, known := strings.Split(list, ","), append(ope.Keys(), ope.ListKeys()[1:]...) // both begin with logged
 	for i, k := range keys {
-		if keys[i] = strings.TrimSpace(k); !slices.Contains(ope.Keys(), keys[i]) {
-			return nil, term.Misuse(fmt.Errorf("--estimators %s%s", k, spec.Suggest(k, append(ope.Keys(), "all"))))
+		if keys[i] = strings.TrimSpace(k); !slices.Contains(known, keys[i]) {
+			return nil, term.Misuse(fmt.Errorf("--estimators %s%s", k, spec.Suggest(k, append(known, "all"))))
 		}
 	}
 	return keys, nil
