@@ -97,7 +97,7 @@ var layers = map[string]string{
 	"cli/load":                  "rng internal/linalg internal/worlds dataset sim client cli/term",
 	"cli/bench":                 "rng bandit internal/cpu internal/linalg internal/lockstep actionset policy dataset env sim cli/term cli/load",
 	"cli/source":                "spec eventlog eventlog/natslog logged ope serve serve/candidates serve/fold serve/choose serve/joined client cli/term internal/secret",
-	"cli/log":                   "internal/rows eventlog sim serve serve/fold serve/joined client cli/term cli/source",
+	"cli/log":                   "internal/rows eventlog eventlog/raftlog sim serve serve/fold serve/joined client cli/term cli/source",
 	"cli/evaluate":              "internal/decimal spec dataset eventlog logged ope sim serve serve/candidates serve/fold serve/choose serve/joined client report cli/term cli/source",
 	"cli":                       "*",
 	"cmd/troupe":                "cli sim",

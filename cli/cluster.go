@@ -47,7 +47,8 @@ cluster: docs/guide/cluster.md.`,
 	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterKeysCommand(),
 		clusterCertificateCommand(), clusterReplaceCommand(), clusterAddCommand(), clusterRemoveCommand(),
 		clusterRebuildCommand(), clusterVerifyCommand(), clusterVoidCommand(), clusterExportCommand(),
-		clusterImportCommand(), clusterSalvageCommand())
+		clusterImportCommand(), clusterSalvageCommand(),
+		clusterRecoverCommand())
 	return c
 }
 
@@ -75,10 +76,10 @@ nodes, CALLERPORT for callers.`,
 				return term.Misuse(err)
 			}
 			if !isEngine(engine) {
-				return wrong("engine", "%s: expected one of %s", engine, strings.Join(engines, ", "))
+				return term.Misuse(wrong("engine", "%s: expected one of %s", engine, strings.Join(engines, ", ")))
 			}
 			if engine == engineRaft && from != "" {
-				return wrong("import", "does not go with --engine %s yet", engineRaft)
+				return term.Misuse(wrong("import", "does not go with --engine %s yet", engineRaft))
 			}
 			cluster, err := makeCluster(out, list, engine, from, !noKey)
 			if err != nil {

@@ -32,6 +32,12 @@ import (
 	"troupe/serve/fold"
 )
 
+// raft reports whether the cluster is of the engine raft.
+func (c *realCluster) raft() bool {
+	config, err := readCluster(c.file(0))
+	return err == nil && config.Engine == engineRaft
+}
+
 // freePorts returns ports of loopback for servers that listen later.
 func freePorts(t *testing.T, n int) []string {
 	t.Helper()
@@ -50,6 +56,7 @@ type realCluster struct {
 	names []string
 	procs []*exec.Cmd
 	flags []string    // of every node
+	env   []string    // of every node
 	progs [3]string   // of a node, empty for the one that is tested
 	hosts [3]string   // of a node for callers
 	inNet [3][]string // the command that starts a node in a network of its own, or none
@@ -146,7 +153,7 @@ func (c *realCluster) start(i int) {
 		filepath.Join(c.dir, "data-"+c.names[i]))
 	line = append(line, c.flags...)
 	p := exec.Command(line[0], line[1:]...)
-	p.Env = append(os.Environ(), clockVariable+"="+c.clockFile(i))
+	p.Env = append(append(os.Environ(), clockVariable+"="+c.clockFile(i)), c.env...)
 	p.Stdout, p.Stderr = c.logs[i], c.logs[i]
 	if err := p.Start(); err != nil {
 		c.t.Fatal(err)

@@ -104,6 +104,7 @@ func newWiredCluster(t *testing.T) (c *realCluster, wires [3][3]*wire) {
 	t.Helper()
 	hosts := [3]string{"127.0.0.2", "127.0.0.3", "127.0.0.4"}
 	c = newRealClusterAt(t, hosts)
+	c.env = []string{wiresVariable + "=1"}
 	c.hosts = [3]string{"127.0.0.1", "127.0.0.1", "127.0.0.1"} // see below
 	ca, caKey := makeCertificate(t, c.dir, "ca", nil, nil)
 	for i, name := range c.names {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -34,6 +35,9 @@ type raftServer struct {
 	names  atomic.Pointer[[]string] // of the nodes, as the log has them
 }
 
+// raftDial makes the connections to other nodes, nil to dial their addresses. Tests give one.
+var raftDial func(ctx context.Context, c *clusterConfig, to raftlog.Member) (net.Conn, error)
+
 // newRaftServer listens where the other nodes reach this one.
 func newRaftServer(c *clusterConfig, keys eventlog.IDKeys, f *serveFlags, logger *slog.Logger) (*raftServer, error) {
 	conf, err := c.tls()
@@ -45,6 +49,9 @@ func newRaftServer(c *clusterConfig, keys eventlog.IDKeys, f *serveFlags, logger
 		Dir: filepath.Join(f.data, "log"), Bases: filepath.Join(f.data, "bases"), Cluster: c.raftCluster(),
 		Founds: c.Nodes[0].Name == c.Node && !c.Join, Most: mostNodes, MaxBytes: f.maxLog, TLS: conf, Clock: serverClock,
 		Logf: engineSays(logger),
+	}
+	if raftDial != nil {
+		o.Dial = func(ctx context.Context, m raftlog.Member) (net.Conn, error) { return raftDial(ctx, c, m) }
 	}
 	for _, n := range c.Nodes {
 		m := raftlog.Member{Name: n.Name, Addr: n.Address}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
+	"net"
 	"os"
 	"runtime"
 	"strconv"
@@ -21,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"troupe/cli/term"
+	"troupe/eventlog/raftlog"
 	"troupe/internal/await"
 	"troupe/internal/golden"
 	"troupe/internal/scratch"
@@ -33,6 +35,11 @@ func TestMain(m *testing.M) {
 		if file := os.Getenv(clockVariable); file != "" {
 			serverClock = timing.At(func() time.Time { return time.Now().Add(offsetIn(file)) })
 		}
+		if os.Getenv(wiresVariable) != "" {
+			raftDial = func(ctx context.Context, c *clusterConfig, to raftlog.Member) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, "tcp", c.named(to.Name).Address)
+			}
+		}
 		if text := os.Getenv(seedVariable); text != "" {
 			cryptorand.Reader = &seeded{r: mathrand.NewChaCha8(sha256.Sum256([]byte(text)))}
 		}
@@ -42,6 +49,9 @@ func TestMain(m *testing.M) {
 
 // clockVariable names a file with nanoseconds that are added to the clock of a server; without the file there are none.
 const clockVariable = "TROUPE_TEST_CLOCK"
+
+// wiresVariable lets a node of the engine raft dial the addresses of its cluster.toml, where the others are behind proxies.
+const wiresVariable = "TROUPE_TEST_WIRES"
 
 // seedVariable seeds what a server takes for random: the seeds of its models, which differ each time otherwise. A server that is
 // started again with the same one would number its records as before.

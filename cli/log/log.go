@@ -16,6 +16,7 @@ import (
 	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/eventlog"
+	"troupe/eventlog/raftlog"
 	"troupe/serve"
 )
 
@@ -56,6 +57,9 @@ event ids. Nothing is written. Exit code 1 when something is missing or changed;
 		Args: term.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := dataDir(args)
+			if _, _, err := raftlog.Identity(source.Dir(dir)); !errors.Is(err, eventlog.ErrNoLog) {
+				return verifyReplica(cmd.OutOrStdout(), source.Dir(dir), asJSON)
+			}
 			r, err := eventlog.Verify(source.Dir(dir), source.Keys(dir))
 			if err != nil {
 				return source.Error(err)
@@ -79,6 +83,41 @@ event ids. Nothing is written. Exit code 1 when something is missing or changed;
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "the report as JSON")
 	return c
+}
+
+// verifyReplica verifies the directory of a node of a replicated log.
+func verifyReplica(w io.Writer, dir string, asJSON bool) error {
+	v, err := raftlog.Verify(dir)
+	if err != nil {
+		return source.Error(err)
+	}
+	bad := false
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "log      %s, node %d of cluster %v\n", dir, v.ID, v.Cluster)
+	for i, s := range v.Shards {
+		fmt.Fprintf(b, "shard %d  places %d to %d, the last of term %d; %s batches\n", i, s.First, s.Last, s.Term, term.Grouped(int64(s.Batches)))
+		if s.Torn > 0 {
+			fmt.Fprintf(b, "         %s bytes of an unfinished write at the end, never acknowledged\n", term.Grouped(s.Torn))
+		}
+		for _, d := range s.Damage {
+			bad = true
+			fmt.Fprintf(b, "damage   %s at byte %d: %s\n", d.File, d.Offset, d.What)
+		}
+	}
+	if !bad {
+		fmt.Fprintln(b, "ok       what this node acknowledged is there and whole; /readyz says whether its state agrees with the others")
+	}
+	if asJSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		err = e.Encode(v)
+	} else {
+		err = b.Flush()
+	}
+	if err == nil && bad {
+		err = term.Silently(term.Failed, errors.New("the directory is damaged"))
+	}
+	return err
 }
 
 // checkBeside adds to the report of a log what a start needs of the files beside it, and returns how many damages they have.

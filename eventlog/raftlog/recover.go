@@ -51,9 +51,13 @@ func readMarker(fs segment.FS, dir string) (m marker, err error) {
 	return m, nil
 }
 
-// Identity returns the cluster and the raft id of a directory. Without a node the error wraps eventlog.ErrNoLog.
+// Identity returns the cluster and the raft id of a directory. Without a node the error wraps eventlog.ErrNoLog; a recovery that was
+// interrupted is ErrRecovering, beside both.
 func Identity(dir string) (cluster eventlog.ID, id uint64, err error) {
 	m, err := readMarker(segment.OS, dir)
+	if err == nil && m.before != 0 {
+		err = fmt.Errorf("raftlog: %s: %w", dir, ErrRecovering)
+	}
 	return m.cluster, m.id, err
 }
 

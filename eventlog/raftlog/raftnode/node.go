@@ -36,7 +36,8 @@ type Options struct {
 	// Most is how many members a log may have before a node of another name is not taken in.
 	Most     int
 	MaxBytes int64
-	TLS      *tls.Config // see raftnet.Options
+	TLS      *tls.Config                                             // see raftnet.Options
+	Dial     func(context.Context, raftlog.Member) (net.Conn, error) // see raftnet.Options
 	Clock    timing.Clock
 	Logf     func(format string, a ...any) // may be nil
 }
@@ -96,7 +97,8 @@ func New(o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.net, err = raftnet.New(raftnet.Options{Cluster: o.Cluster, ID: id, Listener: listener, TLS: o.TLS, Clock: o.Clock, Logf: o.Logf})
+	n.net, err = raftnet.New(raftnet.Options{Cluster: o.Cluster, ID: id, Listener: listener, TLS: o.TLS, Dial: o.Dial, Clock: o.Clock,
+		Logf: o.Logf})
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
