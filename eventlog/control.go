@@ -31,13 +31,27 @@ const (
 	_ // 12 was of earlier programs
 	// entry AtSeq of a cluster's log, which no reader can use, has no effect; Data is the hash of its bytes
 	VoidEntry
+	_ // 14 and 15 were of earlier programs
+	_
+	// A move of a model to another server has the number Digest in both logs. The acts of the server where it was: Depart
+	// closes the model, Stay opens it again, Gone drops it; Data is the address of the other server. Those of the server
+	// where it goes: Arrive begins a model whose parcel follows in Pieces, and Data is the sum of the parcel; after Turn that
+	// move cannot arrive any more.
+	Depart
+	Stay
+	Gone
+	Arrive
+	Turn
 )
 
 var actNames = [...]string{1: "create", "configure", "pause", "resume", "clone", "rollback", "delete", "raise-version",
-	"import", "trim", "members", 13: "void"}
+	"import", "trim", "members", 13: "void", 16: "depart", "stay", "gone", "arrive", "turn"}
 
 // ofLog says that an act is about the log and not about a model.
 func (a Act) ofLog() bool { return a == RaiseVersion || a == Trim || a == Members || a == VoidEntry }
+
+// ofMove says that an act is a step of a move.
+func (a Act) ofMove() bool { return a >= Depart && a <= Turn }
 
 func (a Act) known() bool { return int(a) < len(actNames) && actNames[a] != "" }
 
@@ -60,7 +74,7 @@ type Control struct {
 	Config    []byte `json:"config,omitempty"`    // the model's configuration; its own form
 	From      ID     `json:"from,omitzero"`       // clone, rollback: the incarnation to start from
 	AtSeq     uint64 `json:"at_seq,omitzero"`     // clone, rollback: its state after this sequence
-	Digest    ID     `json:"digest,omitzero"`     // of the resulting state, as the proposing node computed it
+	Digest    ID     `json:"digest,omitzero"`     // of the resulting state, as the proposing node computed it; of a move its number
 	KeepLater bool   `json:"keep_later,omitzero"` // rollback: rewards of later decisions still count
 	Version   uint32 `json:"version,omitzero"`    // raise-version
 	Caller    string `json:"caller,omitzero"`
@@ -99,10 +113,29 @@ func (r *Control) checkNew() error {
 	case r.Act == VoidEntry && (len(r.Data) != len(Hash{}) || r.AtSeq == 0):
 		return fmt.Errorf("control: void of entry %d with %d bytes of data, want an entry and the %d bytes of its "+
 			"hash: %w", r.AtSeq, len(r.Data), len(Hash{}), ErrMalformed)
+	case r.Act.ofMove():
+		return r.checkMove()
 	case has && r.Act != Trim && r.Act != VoidEntry:
 		return fmt.Errorf("control: %v with %d bytes of data: %w", r.Act, len(r.Data), ErrMalformed)
 	}
 	return nil
+}
+
+// checkMove checks the fields of a step of a move.
+func (r *Control) checkMove() error {
+	switch {
+	case r.Digest == 0:
+		return fmt.Errorf("control: %v of move 0: %w", r.Act, ErrMalformed)
+	case r.Act == Arrive && len(r.Data) != sha256.Size:
+		return fmt.Errorf("control: arrive with %d bytes of data, want a SHA-256: %w", len(r.Data), ErrMalformed)
+	case (r.Act == Depart || r.Act == Gone) && len(r.Data) == 0:
+		return fmt.Errorf("control: %v without data, want an address: %w", r.Act, ErrMalformed)
+	case (r.Act == Stay || r.Act == Turn) && len(r.Data) > 0:
+		return fmt.Errorf("control: %v with %d bytes of data: %w", r.Act, len(r.Data), ErrMalformed)
+	case r.Act == Arrive:
+		return nil
+	}
+	return checkText("control: data", string(r.Data))
 }
 
 // checkMembers checks names of nodes, one a line, each once.

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -101,32 +102,47 @@ func (k IDKeys) Format(id EventID) string {
 		panic("eventlog: event id keys were not checked")
 	}
 	var room [idMax]byte
-	b := room[:2]
-	b[0] = k.Current
-	if id.Token {
-		b[1] = idToken
-	}
-	b = binary.LittleEndian.AppendUint64(b, uint64(id.Event.Epoch))
-	b = binary.AppendUvarint(b, uint64(id.Shard))
-	b = binary.AppendUvarint(b, id.Event.Batch)
-	b = binary.AppendUvarint(b, uint64(id.Event.Index))
-	b = binary.AppendUvarint(b, id.Hint)
+	b := appendBody(room[:0], k.Current, id)
 	sum := mac(key, b)
 	var text [2 * idMax]byte
 	return string(base32id.AppendEncode(text[:0], append(b, sum[:]...)))
 }
 
-// Parse returns the id of a text that Format made with one of the keys. A text that Format cannot have made is
-// ErrNotID, every other one ErrForged. The comparison takes the same time wherever the difference is.
-func (k IDKeys) Parse(text string) (EventID, error) {
-	if len(text) > idMax {
-		return EventID{}, ErrNotID
+// appendBody appends what the MAC of an id is of.
+func appendBody(b []byte, key byte, id EventID) []byte {
+	flags := byte(0)
+	if id.Token {
+		flags = idToken
 	}
-	var in, room, again [idMax]byte
+	b = append(b, key, flags)
+	b = binary.LittleEndian.AppendUint64(b, uint64(id.Event.Epoch))
+	b = binary.AppendUvarint(b, uint64(id.Shard))
+	b = binary.AppendUvarint(b, id.Event.Batch)
+	b = binary.AppendUvarint(b, uint64(id.Event.Index))
+	return binary.AppendUvarint(b, id.Hint)
+}
+
+// decodeID returns the bytes of the text of an id, in room.
+func decodeID(text string, room *[idMax]byte) ([]byte, error) {
+	if len(text) > idMax {
+		return nil, ErrNotID
+	}
+	var in, again [idMax]byte
 	n, err := base32id.Decode(room[:], in[:copy(in[:], text)])
 	b := room[:n]
 	if err != nil || n < 2+8+4+macSize || string(base32id.AppendEncode(again[:0], b)) != text {
-		return EventID{}, ErrNotID
+		return nil, ErrNotID
+	}
+	return b, nil
+}
+
+// Parse returns the id of a text that Format made with one of the keys. A text that Format cannot have made is
+// ErrNotID, every other one ErrForged. The comparison takes the same time wherever the difference is.
+func (k IDKeys) Parse(text string) (EventID, error) {
+	var room [idMax]byte
+	b, err := decodeID(text, &room)
+	if err != nil {
+		return EventID{}, err
 	}
 	body, sum := b[:len(b)-macSize], b[len(b)-macSize:]
 	id, err := parseBody(body)
@@ -166,6 +182,43 @@ func parseBody(body []byte) (EventID, error) {
 		return EventID{}, ErrNotID
 	}
 	return id, nil
+}
+
+// Mark vouches for one text of an event id without the key that made it: the number of the key, and its MAC.
+type Mark [1 + macSize]byte
+
+// Marks returns the marks of an id under all keys that Parse accepts, first that of the current key. Who has them can tell the
+// texts of this id from all others, and make them (Text), and cannot make other ids.
+func (k IDKeys) Marks(id EventID) (out []Mark) {
+	for _, n := range append([]byte{k.Current}, slices.Sorted(maps.Keys(k.Keys))...) {
+		if n == k.Current && len(out) > 0 {
+			continue
+		}
+		var m Mark
+		m[0] = n
+		sum := mac(k.Keys[n], appendBody(nil, n, id))
+		copy(m[1:], sum[:])
+		out = append(out, m)
+	}
+	return out
+}
+
+// Text returns the text that IDKeys.Format made of an id.
+func (m Mark) Text(id EventID) string {
+	return base32id.EncodeToString(append(appendBody(nil, m[0], id), m[1:]...))
+}
+
+// Peek reads the text of an id that was made with any key, and returns its mark. It proves nothing: compare the mark. A text
+// that no IDKeys can have made is ErrNotID.
+func Peek(text string) (EventID, Mark, error) {
+	var room [idMax]byte
+	b, err := decodeID(text, &room)
+	if err != nil {
+		return EventID{}, Mark{}, err
+	}
+	n := len(b) - macSize
+	id, err := parseBody(b[:n])
+	return id, Mark(append([]byte{b[0]}, b[n:]...)), err
 }
 
 // Clone returns keys that do not share memory with k.

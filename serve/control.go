@@ -120,6 +120,10 @@ func (s *control) CreateModelFrom(ctx context.Context, name string, saved []byte
 
 // free refuses a name that is taken, and one model too many.
 func (s *control) free(field, name string) error {
+	if m := s.away.of(name); m != nil && m.Gone {
+		return &Error{Code: Conflict, Field: field, Value: name, Want: "the model of this name went to " + m.To + ", and calls for it " +
+			"are sent there; delete it here to use the name again"}
+	}
 	if s.names.entry(name) != nil {
 		return &Error{Code: Conflict, Field: field, Value: name, Want: "there is a model with this name"}
 	}
@@ -197,6 +201,12 @@ func (s *control) configure(name string, version uint64, config ModelConfig, cal
 // DeleteModel implements Service.
 func (s *control) DeleteModel(ctx context.Context, name, caller string) error {
 	return s.change(ctx, func() (*eventlog.Control, error) {
+		s.mu.RLock()
+		gone := s.fold.Moves.GoneModel(name)
+		s.mu.RUnlock()
+		if gone != nil {
+			return &eventlog.Control{Act: eventlog.Delete, Model: gone.ID, Name: name, Caller: caller}, nil
+		}
 		_, v, err := s.model(name)
 		if err != nil {
 			return nil, err
@@ -315,7 +325,18 @@ func (s *control) recast(r *CloneRequest) (*model.Compiled, eventlog.ID, error) 
 	m := s.fold.Named(r.From)
 	if m == nil {
 		s.mu.RUnlock()
-		return nil, 0, noModel(r.From)
+		return nil, 0, s.missing(r.From)
+	}
+	if m.Moving != nil {
+		s.mu.RUnlock()
+		return nil, 0, leaving(r.From, m.Moving)
+	}
+	for x := range s.fold.Models() {
+		if x.Came != nil && x.Root == m.Root {
+			s.mu.RUnlock()
+			return nil, 0, &Error{Code: Gone, Field: "policy", Want: "another policy learns from the log since the model began, and " +
+				"the model came from another server, which has that log"}
+		}
 	}
 	chain, own, seed, began := s.fold.Lineage(m), m.Compiled, m.Seed, m.Created.Seq
 	lo, hi := m.Range()

@@ -58,6 +58,7 @@ type deciding struct {
 	recent *recent.Decisions
 
 	control *control
+	keys    eventlog.IDKeys
 }
 
 // Ready implements decide.Versions.
@@ -119,8 +120,30 @@ func (d deciding) Declare(ctx context.Context, name string, list []numbers.Range
 
 // Append implements decide.Log.
 func (d deciding) Append(ctx context.Context, records ...eventlog.Record) (eventlog.Receipt, error) {
-	return d.append(ctx, records...)
+	receipt, err := d.append(ctx, records...)
+	if err == nil && d.away.doubtful(records) {
+		err = d.counts(ctx, receipt, records)
+	}
+	return receipt, err
 }
+
+// counts waits until decisions are applied, and returns why they do not count: their model was closed before them in the log.
+// Nobody has their answers.
+func (d deciding) counts(ctx context.Context, at eventlog.Receipt, records []eventlog.Record) error {
+	out, err := d.applied(ctx, at, len(records))
+	if err != nil {
+		return err
+	}
+	for i, r := range records {
+		if x, ok := r.(*eventlog.Decision); ok && out[i] == fold.Conflict {
+			return d.closedModel(x.Model)
+		}
+	}
+	return nil
+}
+
+// EventID implements decide.Log.
+func (d deciding) EventID(use fold.KeyUse) string { return eventIDOf(d.recent, d.keys, use) }
 
 // Applied implements decide.Log.
 func (d deciding) Applied(seq uint64) error {

@@ -22,6 +22,8 @@ const (
 	ModelFailed = fault.ModelFailed
 	Needed      = fault.Needed
 	Changing    = fault.Changing
+	Moved       = fault.Moved
+	Leaving     = fault.Leaving
 	Gone        = fault.Gone
 	TooBusy     = fault.TooBusy
 	Unavailable = fault.Unavailable

@@ -12,6 +12,7 @@ import (
 	"troupe/serve/choose"
 	"troupe/serve/decide"
 	"troupe/serve/fold"
+	"troupe/serve/recent"
 )
 
 // Event implements Service.
@@ -91,7 +92,15 @@ func (s *reading) EventOfKey(ctx context.Context, model, key string) (eventID st
 	if !ok {
 		return "", errorf(NotFound, "no decision with this key is remembered")
 	}
-	return s.keys.Format(eventlog.EventID{Event: use.Event, Hint: use.Seq}), nil
+	return eventIDOf(s.recent, s.keys, use), nil
+}
+
+// eventIDOf returns the id of the decision with an idempotency key, as its caller got it: also where another server has made it.
+func eventIDOf(of *recent.Decisions, keys eventlog.IDKeys, use fold.KeyUse) string {
+	if c, seq, _ := of.Carried(use.Event); c != nil && seq == use.Seq {
+		return c.ID()
+	}
+	return keys.Format(eventlog.EventID{Event: use.Event, Hint: use.Seq})
 }
 
 // Owner implements Service.
@@ -127,6 +136,9 @@ func (s *reading) Replay(ctx context.Context, eventID string) (Replayed, error) 
 	id, d, err := s.recent.Whole(ctx, eventID)
 	if err != nil {
 		return Replayed{}, err
+	}
+	if len(s.placesOf(id.Event)) > 0 {
+		return Replayed{}, errorf(Gone, "the decision was made at another server, which has the state of that time")
 	}
 	return s.replay(id.Event, id.Hint, d)
 }

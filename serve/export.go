@@ -79,7 +79,7 @@ func (s *exports) Log(ctx context.Context, model string, from uint64, entries in
 	}
 	s.mu.RUnlock()
 	if m == nil {
-		return none, noModel(model)
+		return none, s.missing(model)
 	}
 	p := LogPage{From: from, Next: from, Applied: applied}
 	if from <= applied {

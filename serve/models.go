@@ -77,7 +77,7 @@ func (s *reading) State(ctx context.Context, name string) (StateView, error) {
 	m := s.fold.Named(name)
 	if m == nil {
 		s.mu.RUnlock()
-		return StateView{}, noModel(name)
+		return StateView{}, s.missing(name)
 	}
 	v := s.entries[m.ID].version.Load()
 	out := StateView{
@@ -124,7 +124,7 @@ func (s *reading) SaveModel(ctx context.Context, name string, seq uint64) ([]byt
 	m := s.fold.Named(name)
 	if m == nil {
 		s.mu.RUnlock()
-		return nil, noModel(name)
+		return nil, s.missing(name)
 	}
 	v := s.entries[m.ID].version.Load()
 	saved := fold.Saved{Compiled: v.Compiled, Seed: v.Seed, Learned: m.Counts.Learned, Memory: m.Memory}

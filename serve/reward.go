@@ -30,6 +30,9 @@ func (s *rewards) Reward(ctx context.Context, r RewardRequest) (RewardResult, er
 	if err == nil {
 		out, err = s.applied(ctx, receipt, len(p.records))
 	}
+	if err == nil {
+		err = s.counted(&p, out)
+	}
 	if err != nil {
 		return RewardResult{}, adviseReward(err, r.Key)
 	}
@@ -64,7 +67,9 @@ func (s *rewards) RewardBatch(ctx context.Context, rs []RewardRequest) ([]Reward
 		for k, i := range at {
 			if out[i].Err = adviseReward(err, rs[i].Key); err == nil {
 				n := len(ready[k].records)
-				out[i].Result = ready[k].answer(os[:n], receipt.Seq)
+				if out[i].Err = s.counted(&ready[k], os[:n]); out[i].Err == nil {
+					out[i].Result = ready[k].answer(os[:n], receipt.Seq)
+				}
 				os = os[n:]
 			}
 		}
@@ -132,6 +137,16 @@ func (w *batchWork) left(i int) error {
 		RetryAfter: time.Second}
 }
 
+// counted returns why the records of a reward do not count: their model was closed before them in the log.
+func (s *rewards) counted(p *prepared, out []fold.Outcome) error {
+	for i, o := range out {
+		if r, ok := p.records[i].(*eventlog.Reward); ok && o == fold.Conflict {
+			return s.closedModel(r.Model)
+		}
+	}
+	return nil
+}
+
 // prepareReward checks a reward.
 func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (p prepared, err error) {
 	if r.OnlyCost && r.Rewards == nil {
@@ -160,8 +175,12 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (p prepar
 	seq, known := s.fold.Seq(), false
 	total, several, learning := r.Value, false, time.Duration(0)
 	var cfg *model.Compiled
+	var gone error
 	if m := s.fold.Model(d.Model); m != nil {
 		now := s.fold.Current(m)
+		if now.Moving != nil {
+			gone = leaving(now.Name(), now.Moving)
+		}
 		cfg, known = now.Compiled, s.fold.Known(id.Event, key)
 		if !r.OnlyCost && cfg.Config.Reward.Rule.Settles() {
 			learning = now.EventCost()
@@ -180,6 +199,9 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (p prepar
 		if err := r.Allow(name); err != nil {
 			return p, err
 		}
+	}
+	if gone != nil {
+		return p, gone
 	}
 	var of model.Rewards
 	if cfg != nil {
@@ -252,9 +274,15 @@ func (s *rewards) Activate(ctx context.Context, eventID, caller string) (Activat
 	if !d.Deferred {
 		return ActivateResult{Duplicate, d.Seq}, nil
 	}
+	if err := s.leavingModel(d.Model); err != nil {
+		return ActivateResult{}, err
+	}
 	out, seq, err := s.write(ctx, &eventlog.Activate{Event: id.Event, Time: s.opt.Clock.Now().UnixNano(), Model: d.Model})
 	if err != nil {
 		return ActivateResult{}, fault.Advise(err, againReward)
+	}
+	if out == fold.Conflict {
+		return ActivateResult{}, s.closedModel(d.Model)
 	}
 	return ActivateResult{statuses[out], seq}, nil
 }

@@ -34,6 +34,7 @@ type state struct {
 	lagging lagging
 	windows windows
 	shown   shown // the newest requests
+	away    away  // models that go to other servers
 }
 
 // entry is a model as Decide sees it.
@@ -89,6 +90,7 @@ func (s *state) publish() error {
 	}
 	if s.fold.TakeRenamed() {
 		s.names.follow(s.fold, s.entries)
+		s.away.follow(s.fold)
 	}
 	s.open.Store(s.fold.Waiting())
 	s.known.Store(int64(s.fold.Keys()))
@@ -115,11 +117,49 @@ func (s *state) settle() {
 
 // model returns the version of a model by name.
 func (s *state) model(name string) (*entry, *choose.Version, error) {
+	if m := s.away.of(name); m != nil {
+		return nil, nil, leaving(name, m)
+	}
 	e := s.names.entry(name)
 	if e == nil {
 		return nil, nil, noModel(name)
 	}
 	return e, e.version.Load(), nil
+}
+
+// placesOf returns the entries in which a decision of another server may stand.
+func (s *state) placesOf(key eventlog.Event) []uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.fold.Moves.Places(key)
+}
+
+// leavingModel returns why nothing is recorded for the events of a model: it is closed, or gone.
+func (s *state) leavingModel(id eventlog.ID) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if m := s.fold.Model(id); m != nil {
+		if m = s.fold.Current(m); m.Moving != nil {
+			return leaving(m.Name(), m.Moving)
+		}
+	}
+	return nil
+}
+
+// closedModel is the error of a record that the fold refused, because its model was closed then.
+func (s *state) closedModel(id eventlog.ID) error {
+	if err := s.leavingModel(id); err != nil {
+		return err
+	}
+	return &Error{Code: Leaving, Field: "model", Want: "the model was about to move to another server, and is open again; repeat the call"}
+}
+
+// missing is the error of a call for a model that is not here.
+func (s *state) missing(name string) *Error {
+	if m := s.away.of(name); m != nil && m.Gone {
+		return leaving(name, m)
+	}
+	return noModel(name)
 }
 
 // noteBase takes the newest base of the fold, and reports whether it is another one. The caller holds mu, or is alone.

@@ -149,7 +149,7 @@ func (a *API) Server() *http.Server {
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	one := &exchange{response: response{ResponseWriter: w}, r: r, start: a.opts.Clock.Mark()}
+	one := &exchange{response: response{ResponseWriter: w, from: r.URL}, r: r, start: a.opts.Clock.Mark()}
 	if r.ProtoMajor == 1 {
 		one.response.ended = r.Context()
 	}

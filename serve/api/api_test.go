@@ -776,7 +776,7 @@ func TestConnections(t *testing.T) {
 func TestVerbs(t *testing.T) {
 	e := newEdge(t, newFake("news"), Options{})
 	e.do("POST", "/v1/models/news:decid", "{}").want(t, "a slip", 404, "not_found", `did you mean \"decide\"?`)
-	e.do("POST", "/v1/models/news:explode", "").want(t, "no verb", 404, "expected one of activate, batch, clone")
+	e.do("POST", "/v1/models/news:explode", "").want(t, "no verb", 404, "expected one of activate, arrive, batch, clone")
 	e.do("GET", "/v1/models/news:decide", "").want(t, "another method", 405)
 	e.do("PUT", "/v1/models", "").want(t, "another method", 405)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -68,6 +69,7 @@ type response struct {
 	http.ResponseWriter
 	status int
 	ended  context.Context // the request's own of HTTP/1.1, nil otherwise
+	from   *url.URL        // of the request
 }
 
 // lastOf ends the connection behind this answer where net/http has ended its context: the time to read passed while the
@@ -87,6 +89,9 @@ func (w *response) WriteHeader(status int) {
 	}
 	w.status = status
 	w.lastOf()
+	if at := w.Header().Get("Location"); status == http.StatusTemporaryRedirect && at != "" && w.from != nil {
+		w.Header().Set("Location", strings.TrimSuffix(at, "/")+w.from.RequestURI())
+	}
 	w.ResponseWriter.WriteHeader(status)
 }
 

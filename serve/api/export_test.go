@@ -245,7 +245,7 @@ func TestExamples(t *testing.T) {
 			all[o.OperationID] = route{strings.ToUpper(method), path, o}
 		}
 	}
-	event, action := "", "b"
+	event, action, move, parcel := "", "b", "", ""
 	call := func(id string) answer {
 		t.Helper()
 		o, ok := all[id]
@@ -253,13 +253,17 @@ func TestExamples(t *testing.T) {
 			t.Fatalf("there is no operation %s", id)
 		}
 		delete(all, id)
-		body := strings.NewReplacer("0402frnxfjrs0y001g00r5rdx6r4apmbsg", event, "12\n", "3\n").Replace(string(o.RequestBody.Content["application/json"].Example))
-		if len(o.RequestBody.Content) > 0 && body == "" && id != "createModelFrom" {
+		body := strings.NewReplacer("0402frnxfjrs0y001g00r5rdx6r4apmbsg", event, "12\n", "3\n",
+			"0402a1b2c3d4e5f6", move).Replace(string(o.RequestBody.Content["application/json"].Example))
+		if len(o.RequestBody.Content) > 0 && body == "" && id != "createModelFrom" && id != "arriveModel" {
 			t.Errorf("%s has no example", id)
 		}
 		path := strings.NewReplacer("{model}", "news", "{event}", event, "{action}", action).Replace(o.path)
 		if id == "createModelFrom" {
 			body, path = e.do("GET", "/v1/models/news/state?format=model", "").body, strings.Replace(path, "news", "warm", 1)
+		}
+		if id == "arriveModel" {
+			body = parcel
 		}
 		a := e.do(o.method, path, body, "If-Match", "*")
 		if a.status >= 300 {
@@ -273,8 +277,7 @@ func TestExamples(t *testing.T) {
 	e.do("DELETE", "/v1/models/news/actions/a", "").want(t, "catalogue", 200)
 	event = field[string](t, call("decide"), "event_id")
 	for _, id := range strings.Fields("decideBatch activate reward rewardBatch getEvent replay changeModel replaceModel putActions listActions deleteAction enterAction leaveAction " +
-		"listModels getModel getState getCoin getControl pauseModel resumeModel cloneModel rollbackModel createModelFrom exportLog exportDecisions exportEntries livez readyz metrics " +
-		"deleteModel") {
+		"listModels getModel getState getCoin getControl pauseModel resumeModel cloneModel rollbackModel createModelFrom exportLog exportDecisions exportEntries livez readyz metrics") {
 		var out struct{ Results []struct{ Problem *Problem } }
 		a := call(id)
 		if strings.HasSuffix(id, "Batch") {
@@ -283,6 +286,29 @@ func TestExamples(t *testing.T) {
 			}
 		}
 	}
+	move = strings.Repeat("7", 16)
+	call("turnModel")
+	move = field[string](t, call("departModel"), "move")
+	call("stayModel")
+	move = field[string](t, e.do("POST", "/v1/models/news:depart", `{"to": "https://b.example:8080"}`), "move")
+	parcel = call("getParcel").body
+	call("goneModel")
+	a := e.do("GET", "/v1/models/news", "")
+	a.want(t, "a model that has gone", 307, `"code":"moved"`, `"moved_to":"https://b.example:8080"`)
+	if at := a.header.Get("Location"); at != "https://b.example:8080/v1/models/news" {
+		t.Errorf("Location: %q", at)
+	}
+	a = e.do("POST", "/v1/events/"+event+":reward", `{"value": 1}`)
+	a.want(t, "a reward of a model that has gone", 307, `"code":"moved"`)
+	if at := a.header.Get("Location"); at != "https://b.example:8080/v1/events/"+event+":reward" {
+		t.Errorf("Location: %q", at)
+	}
+	e.do("POST", "/v1/rewards:batch", `{"rewards": [{"event_id": "`+event+`", "value": 1}]}`).want(t, "in a batch", 200, `"moved_to":"https://b.example:8080"`)
+	call("arriveModel")
+	if state := field[string](t, call("getMove"), "state"); state != "here" {
+		t.Errorf("the model is %s", state)
+	}
+	call("deleteModel")
 	e.do("POST", "/v1/cluster:drain", "").want(t, "drain of a single machine", 409, "conflict")
 	delete(all, "drain")
 	e.do("DELETE", "/v1/cluster/nodes/b", "").want(t, "a node of a single machine", 409, "conflict")

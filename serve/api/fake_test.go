@@ -466,3 +466,11 @@ func (a answer) want(t *testing.T, what string, status int, parts ...string) {
 		t.Errorf("%s: content type %q of an error", what, a.header.Get("Content-Type"))
 	}
 }
+
+// Mover is that of the service behind, where it has one.
+func (s *swap) Mover() serve.MoveService {
+	if m, ok := s.Service.(interface{ Mover() serve.MoveService }); ok {
+		return m.Mover()
+	}
+	return nil
+}

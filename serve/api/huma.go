@@ -92,7 +92,7 @@ func on[I, O any](handle func(context.Context, *I) (*O, error)) func(*document, 
 }
 
 // failures are the answers to a call that fails, in the OpenAPI document.
-var failures = map[string]string{"4XX": "the request is refused", "default": "the server cannot answer now"}
+var failures = map[string]string{"307": "the model is at another server, Location", "4XX": "the request is refused", "default": "the server cannot answer now"}
 
 // register adds a route. Errors of handle become problems.
 func register[I, O any](d *document, o op, handle func(context.Context, *I) (*O, error)) {

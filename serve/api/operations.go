@@ -20,19 +20,20 @@ type calls struct {
 	nodes     *nodeCalls
 	coins     *coinCalls
 	controls  *controlCalls
+	moves     *moveCalls
 }
 
 func newCalls(svc serve.Service, most int, m *metrics, f *faults, exports chan struct{}, drained *atomic.Bool) *calls {
 	models := &modelCalls{svc, make(chan struct{}, maxImports)}
 	return &calls{models, &catalogueCalls{models, svc}, &decisionCalls{svc, most, f}, &rewardCalls{svc, m, f},
 		&eventCalls{svc}, &recordCalls{svc, exports, f}, &copyCalls{svc}, &nodeCalls{svc, drained}, &coinCalls{svc, exports},
-		&controlCalls{svc, exports}}
+		&controlCalls{svc, exports}, newMoveCalls(svc, models.imports)}
 }
 
 // operations are those under /v1.
 func (c *calls) operations() []op {
 	return slices.Concat(c.modelOperations(), c.catalogueOperations(), c.decisionOperations(), c.serverOperations(),
-		c.recordOperations())
+		c.recordOperations(), c.moves.operations())
 }
 
 // modelOperations make, change and read models.

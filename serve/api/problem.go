@@ -29,6 +29,8 @@ type Problem struct {
 	// Unknown outcome: the call may have happened. Repeat it as it was.
 	Unknown bool `json:"unknown_outcome,omitempty" doc:"the call may have been recorded: repeat it, with the same Idempotency-Key"`
 	// RequestID repeats the header. Problems of the entries of a batch leave it out.
+	// MovedTo repeats the header Location without the path.
+	MovedTo   string `json:"moved_to,omitempty" doc:"of moved: address of the server that has the model"`
 	RequestID string `json:"request_id,omitempty" doc:"the header X-Request-Id of this answer, by which the server's log names the request"`
 
 	header http.Header
@@ -41,6 +43,7 @@ var problems = []struct {
 	title  string
 	advice string
 }{
+	{"moved", 307, "The model is at another server", "Repeat the call there: Location has the address. Clients of troupe do."},
 	{"malformed", 400, "The request cannot be read", "Not JSON, a member twice, not UTF-8. Correct the request."},
 	{"bad_event_id", 400, "Not an event id of this server",
 		"Event ids are signed. Send the id that decide answered, unchanged."},
@@ -75,6 +78,7 @@ var problems = []struct {
 	{"unavailable", 503, "Not available now",
 		"Repeat after Retry-After. With unknown_outcome the call may have happened: detail says what a repetition " +
 			"does."},
+	{"leaving", 503, "The model is about to go to another server", "Repeat at once; the move takes about a second."},
 	{"full", 507, "The log is full", "Nothing is lost. Make room; the server goes on by itself."},
 }
 
@@ -141,7 +145,10 @@ func problemOf(err error) *Problem {
 		p = problem(string(e.Code), requestField(e.Field), detail)
 		p.Unknown = e.Unknown
 		wait := e.RetryAfter
-		if wait == 0 && (p.Status == 429 || p.Status == 503 || p.Status == 507) {
+		if e.To != "" {
+			p.MovedTo, p.header = e.To, http.Header{"Location": {e.To}}
+		}
+		if wait == 0 && e.Code != serve.Leaving && (p.Status == 429 || p.Status == 503 || p.Status == 507) {
 			wait = time.Second
 		}
 		return p.After(wait)

@@ -48,7 +48,7 @@ func describeConfig(doc *huma.OpenAPI) {
 			}
 		}
 	}
-	for _, path := range []string{"/v1/models/{model}/state", "/v1/log/entries"} { // in another form, by the query
+	for _, path := range []string{"/v1/models/{model}/state", "/v1/models/{model}/parcel", "/v1/log/entries"} { // in another form, by the query
 		for status, r := range doc.Paths[path].Get.Responses {
 			if failures[status] == "" {
 				if r.Content == nil {

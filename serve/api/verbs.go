@@ -9,7 +9,7 @@ import (
 
 // verbs are the words after the colon in paths like /v1/models/news:decide.
 var verbs = []string{"decide", "decideBatch", "reward", "activate", "pause", "resume", "clone", "createFrom",
-	"rollback", "batch", "replay"}
+	"rollback", "batch", "replay", "depart", "arrive", "gone", "turn", "stay"}
 
 // splitVerb writes …/news:decide as …/news/:decide, because a ServeMux knows whole segments only.
 func splitVerb(path string) string {

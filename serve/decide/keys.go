@@ -187,7 +187,7 @@ func (k *keys) again(use fold.KeyUse) (*Decision, error) {
 		return nil, &fault.Error{Code: fault.Internal, Want: "the decision cannot be read", Err: err}
 	}
 	out := &Decision{
-		EventID:    k.ids.Format(eventlog.EventID{Event: use.Event, Hint: use.Seq}),
+		EventID:    k.log.EventID(use),
 		Action:     choose.Chosen{ID: r.Action, Index: at},
 		Propensity: choose.Fraction{Num: r.Num, Den: r.Den}, Mode: model.Mode(r.Mode.String()), Seq: use.Seq,
 		BasisSeq: r.BasisSeq, Durable: true, Repeated: true,

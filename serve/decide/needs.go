@@ -47,6 +47,8 @@ type Log interface {
 	// Key returns the use of an idempotency key, Decision the record of a decision.
 	Key(key [16]byte) (fold.KeyUse, bool)
 	Decision(key eventlog.Event, seq uint64) (*eventlog.Decision, error)
+	// EventID returns the id that the caller of the first decision with a key got.
+	EventID(use fold.KeyUse) string
 	// Enter counts a call that goes on after its caller has left, Leave ends one.
 	Enter()
 	Leave()

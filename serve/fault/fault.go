@@ -24,6 +24,8 @@ const (
 	ModelFailed Code = "model_failed" // 409: the policy of the model cannot decide, and repeating does not help
 	Needed      Code = "needed"       // 409: the node may not be stopped now
 	Changing    Code = "changing"     // 409: a change of the nodes is under way
+	Moved       Code = "moved"        // 307: the model is at another server, To
+	Leaving     Code = "leaving"      // 503: the model is about to go to another server; repeat soon
 	Gone        Code = "gone"         // 410: the decision is no longer in the log
 	TooBusy     Code = "too_busy"     // 429: RetryAfter
 	Unavailable Code = "unavailable"  // 503: RetryAfter
@@ -46,6 +48,8 @@ type Error struct {
 	Want string
 	// RetryAfter is when to try again, 0 when there is nothing to wait for.
 	RetryAfter time.Duration
+	// To is the address of the server that has the model, of code Moved.
+	To string
 	// Unknown: the record may or may not be in the log.
 	Unknown bool
 	// Err is the cause, for the server's own log.

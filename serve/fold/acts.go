@@ -12,6 +12,7 @@ type acts struct {
 	*cluster
 	*trims
 	*imports
+	moves *Moves
 	copies
 }
 
@@ -23,12 +24,17 @@ var actTable = [...]func(*acts, *act) (Outcome, error){
 	eventlog.Resume:       ofModel((*acts).resume),
 	eventlog.Clone:        (*acts).clone,
 	eventlog.Rollback:     (*acts).rollback,
-	eventlog.Delete:       ofModel((*acts).remove),
+	eventlog.Delete:       (*acts).delete,
 	eventlog.RaiseVersion: accepted,
 	eventlog.Import:       (*acts).importing,
 	eventlog.Trim:         (*acts).trim,
 	eventlog.Members:      (*acts).members,
 	eventlog.VoidEntry:    accepted, // readers have looked for it where they could not use the entry
+	eventlog.Depart:       func(a *acts, x *act) (Outcome, error) { return a.moves.depart(x) },
+	eventlog.Stay:         func(a *acts, x *act) (Outcome, error) { return a.moves.stay(x) },
+	eventlog.Gone:         func(a *acts, x *act) (Outcome, error) { return a.moves.leave(x) },
+	eventlog.Arrive:       func(a *acts, x *act) (Outcome, error) { return a.moves.arrive(x) },
+	eventlog.Turn:         func(a *acts, x *act) (Outcome, error) { return a.moves.turn(x) },
 }
 
 // control folds a control record. An act on a model that is gone, or whose name is taken, is a Conflict:
@@ -48,7 +54,7 @@ func accepted(*acts, *act) (Outcome, error) { return Accepted, nil }
 func ofModel(do func(*acts, *Model, *act) (Outcome, error)) func(*acts, *act) (Outcome, error) {
 	return func(a *acts, x *act) (Outcome, error) {
 		m := a.models.byID[x.r.Model]
-		if m == nil || m.Deleted || !m.present() {
+		if m == nil || m.Deleted || !m.present() || m.Moving != nil {
 			return Conflict, nil
 		}
 		return do(a, m, x)
@@ -110,6 +116,14 @@ func (a *acts) pause(m *Model, x *act) (Outcome, error) {
 func (a *acts) resume(m *Model, x *act) (Outcome, error) {
 	m.Paused = false
 	return a.changed(m, x)
+}
+
+// delete removes a model, or what the log remembers of one that has gone.
+func (a *acts) delete(x *act) (Outcome, error) {
+	if a.moves.forget(x.r) {
+		return Accepted, nil
+	}
+	return ofModel((*acts).remove)(a, x)
 }
 
 func (a *acts) remove(m *Model, x *act) (Outcome, error) {

@@ -34,6 +34,12 @@ import (
 //	flag 2, with a base of a log that was trimmed in agreement: its entry | its SHA-256 | the entry of its record
 //	flag 4, while a model is imported: its id u64 | its configuration | writer u64 | clock i64 | pieces | that came |
 //	    their bytes
+//	flag 8, where a model has moved: models: count, each: id u64 | goes: 0, or 1, move u64 | entry | address | gone | has the name |
+//	    came: 0, or 1, move u64 | entry | sum [32]
+//	    moves that were turned away, and that have arrived: count, each u64 | places of decisions of other servers: count, each: model u64 |
+//	    first and last event: epoch u64 | number | index | entry
+//	    a parcel that comes: 0, or 1, model u64 | name | move u64 | sum [32] | writer u64 | pieces | that came |
+//	    their sums | their state | places
 //	position of the chain: bytes
 //	SHA-256 of all before
 //
@@ -47,7 +53,8 @@ const (
 	ofNodes = 1 << iota
 	withBase
 	withImport
-	stateFlags = ofNodes | withBase | withImport
+	withMoves
+	stateFlags = ofNodes | withBase | withImport | withMoves
 )
 
 // Image returns the bytes of the fold and of the chain that stands behind it. The caller writes or releases it. Memory:
@@ -62,6 +69,9 @@ func (f *Fold) Image(chain *eventlog.Chain) (*Image, error) {
 	}
 	if f.incoming != nil {
 		flags |= withImport
+	}
+	if !f.Moves.empty() {
+		flags |= withMoves
 	}
 	w := imager{writer: writer{append([]byte(stateMagic), flags)}, on: f.shelf}
 	w.uint(f.seq)
@@ -96,6 +106,9 @@ func (f *Fold) Image(chain *eventlog.Chain) (*Image, error) {
 	}
 	if flags&withImport != 0 {
 		w.incoming(f.incoming)
+	}
+	if flags&withMoves != 0 {
+		w.moves(&f.Moves)
 	}
 	w.bytes(chain.AppendPosition(nil))
 	w.push(nil)
@@ -216,6 +229,9 @@ func readState(b []byte, f *Fold) (*eventlog.Chain, error) {
 	}
 	if flags&withImport != 0 {
 		f.incoming = r.incoming()
+	}
+	if flags&withMoves != 0 {
+		r.moves(&f.Moves)
 	}
 	position := r.bytes()
 	if r.err == nil && len(r.b) > 0 {

@@ -20,7 +20,7 @@ type copies struct {
 func (c *copies) clone(a *act) (Outcome, error) {
 	r, cfg := a.r, a.cfg
 	from := c.models.byID[r.From]
-	if c.models.taken(r) || cfg == nil || from == nil || r.AtSeq >= c.at.seq {
+	if c.models.taken(r) || cfg == nil || from == nil || from.Moving != nil || r.AtSeq >= c.at.seq {
 		return Conflict, nil
 	}
 	if behind, err := c.trims.behind(from, r.AtSeq, cfg); behind || err != nil {
@@ -44,7 +44,7 @@ func (c *copies) clone(a *act) (Outcome, error) {
 func (c *copies) rollback(a *act) (Outcome, error) {
 	r := a.r
 	from := c.models.byID[r.From]
-	if from == nil || c.models.byID[r.Model] != nil || c.models.byName[r.Name] != from || r.AtSeq >= c.at.seq {
+	if from == nil || from.Moving != nil || c.models.byID[r.Model] != nil || c.models.byName[r.Name] != from || r.AtSeq >= c.at.seq {
 		return Conflict, nil
 	}
 	if behind, err := c.trims.behind(from, r.AtSeq, nil); behind || err != nil {

@@ -19,6 +19,7 @@ type events struct {
 	past    past // nil: no window of the rules sum and last closes
 	ledger  ledger
 	guards  guards
+	places  *places // of decisions of other servers
 }
 
 // Expiry returns the record that closes the windows of a model's open events in an entry, and how many they
@@ -29,6 +30,9 @@ func (e *events) Expiry(x Window, now int64) (r *eventlog.Expire, events int) {
 		return nil, 0
 	}
 	m := e.models.byPlace[x.Model]
+	if e.models.Current(m).Moving != nil {
+		return nil, 0
+	}
 	for _, o := range e.windows.events(b) {
 		if o.model != x.Model {
 			continue
@@ -79,6 +83,9 @@ func (e *events) decision(r *eventlog.Decision) (Outcome, error) {
 		}
 	}
 	h := e.models.Current(m)
+	if h.Moving != nil { // it came behind the act that closed the model: its caller gets no answer
+		return Conflict, nil
+	}
 	if h.decided(r) {
 		e.models.markChanged(h)
 	}
@@ -125,8 +132,11 @@ func (e *events) reward(r *eventlog.Reward) (Outcome, error) {
 		return Ignored, nil
 	}
 	h := e.models.Current(m)
+	if h.Moving != nil {
+		return Conflict, nil
+	}
 	b, o := e.windows.lookup(r.Event)
-	if o == nil || o.model != m.place {
+	if o == nil || e.models.Current(e.models.byPlace[o.model]) != h {
 		h.Counts.Late++
 		return Late, nil
 	}
@@ -289,6 +299,8 @@ func (e *events) activate(r *eventlog.Activate) (Outcome, error) {
 	switch {
 	case o == nil:
 		return Late, nil
+	case e.models.Current(e.models.byPlace[o.model]).Moving != nil:
+		return Conflict, nil
 	case o.state&inactive == 0:
 		return Duplicate, nil
 	}
@@ -332,6 +344,7 @@ type closing struct {
 func (c *closing) ends(o *openEvent) bool {
 	first, index := c.r.Event.Index, uint32(o.index)
 	return index >= first && index < first+c.r.Count && c.models.byPlace[o.model].ID == c.r.Model &&
+		c.models.Current(c.models.byPlace[o.model]).Moving == nil &&
 		(c.cluster.nodes == nil || o.deadline <= c.cluster.clock)
 }
 
@@ -428,6 +441,14 @@ func (c *closing) endList(o openEvent, l *openList, p *Model, key eventlog.Event
 // features returns what the log has of the action that was chosen.
 func (c *closing) features(o *openEvent) (x Features, err error) {
 	seq := c.entry.seq
+	if c.entry.hash == (eventlog.Hash{}) { // it is of another server
+		m := c.models.byPlace[o.model]
+		d, err := c.places.decision(c.past, m.ID, c.batch.event(uint32(o.index)))
+		if err != nil {
+			return x, err
+		}
+		return Features{X: d.X, Atoms: d.Atoms}, nil
+	}
 	if c.decisions == nil {
 		if c.decisions, err = c.past.decisions(c.batch, seq, c.entry.hash); err != nil {
 			return x, err

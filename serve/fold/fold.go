@@ -26,6 +26,8 @@ type Fold struct {
 	imports  // models that come in pieces
 	acts     // control records
 	checks   // digests of the writers
+
+	Moves Moves // of models to other servers and from them
 }
 
 // recordTable has a row for each kind of record.
@@ -49,19 +51,21 @@ func row[R eventlog.Record](do func(*Fold, R) (Outcome, error)) func(*Fold, even
 func newFold(p past, on *shelf.Shelf) *Fold {
 	f := &Fold{}
 	at, models, policies, cluster := &f.position, &f.registry, &f.policies, &f.cluster
-	models.byID, models.byName = map[eventlog.ID]*Model{}, map[string]*Model{}
+	models.byID, models.byName, models.gone = map[eventlog.ID]*Model{}, map[string]*Model{}, map[string]*Model{}
 	f.windows.epochs = &epochs{places: map[eventlog.ID]uint32{}}
 	f.usedKeys.epochs = f.windows.epochs
 	f.open = compact.NewIndex(func(at uint32) uint64 { return f.batch(f.entries.At(at)).hash() })
 	f.usedKeys.keys = compact.NewIndex(func(at uint32) uint64 { return hashKey(f.used.At(at).key) })
 	policies.models, policies.shelf = models, on
 	f.teacher.at, f.teacher.models, f.teacher.policies = at, models, policies
+	f.Moves = Moves{at: at, models: models, windows: &f.windows, keys: &f.usedKeys, policies: policies, cluster: cluster,
+		places: &places{}}
 	f.events = events{at: at, models: models, windows: &f.windows, keys: &f.usedKeys, cluster: cluster,
-		teacher: &f.teacher, past: p, ledger: ledger{at, models}, guards: guards{models}}
+		teacher: &f.teacher, past: p, ledger: ledger{at, models}, guards: guards{models}, places: f.Moves.places}
 	f.trims = trims{at: at, models: models, cluster: cluster, needs: &f.events}
-	f.imports = imports{at: at, models: models, policies: policies, cluster: cluster}
+	f.imports = imports{at: at, models: models, policies: policies, cluster: cluster, moves: &f.Moves}
 	f.acts = acts{at: at, models: models, policies: policies, teacher: &f.teacher, cluster: cluster, trims: &f.trims,
-		imports: &f.imports, copies: copies{at, models, policies, &f.trims, p}}
+		imports: &f.imports, moves: &f.Moves, copies: copies{at, models, policies, &f.trims, p}}
 	f.checks = checks{at, models, policies, cluster}
 	return f
 }
@@ -78,6 +82,7 @@ func (f *Fold) Apply(d eventlog.Delivery) ([]Outcome, error) {
 	}
 	f.position.entry = entry{batchKey: batchKey{d.Epoch, d.No}, hash: d.Hash, time: d.Time, now: f.tick(d.Time)}
 	f.imports.end()
+	f.Moves.end()
 	out := make([]Outcome, 0, d.Count)
 	for i, r := range d.Events() {
 		f.record = i

@@ -161,6 +161,9 @@ func (h *History) Decision(key eventlog.Event, seq uint64) (*eventlog.Decision, 
 		return nil, err
 	}
 	header, r, err := eventlog.ParseRecord(e.Data, key.Index)
+	if header.Epoch != key.Epoch || header.No != key.Batch {
+		return carriedDecision(e.Data, key, seq)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("entry %d: %w", seq, err)
 	}

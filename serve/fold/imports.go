@@ -27,6 +27,7 @@ type imports struct {
 	policies *policies
 	cluster  *cluster
 	incoming *incoming // nil: no import is under way
+	moves    *Moves    // whose parcels come in pieces too
 }
 
 // Importing reports whether pieces of a model are awaited.
@@ -61,6 +62,9 @@ func (i *imports) importing(a *act) (Outcome, error) {
 
 // piece adds a piece; the last one makes the model. What cannot be made is a Conflict and leaves nothing behind.
 func (i *imports) piece(r *eventlog.Piece) (Outcome, error) {
+	if i.moves.awaits(r) {
+		return i.moves.piece(r)
+	}
 	in := i.incoming
 	if in == nil || in.model != r.Model || in.epoch != i.at.epoch || r.Part != in.next || in.parts != 0 &&
 		in.parts != r.Parts || len(in.data)+len(r.Data) > MaxSaved {

@@ -31,6 +31,9 @@ type Model struct {
 	Spending *Spending // the state of its budget, nil for a model without one
 	Guard    *Guard    // the state of its guard, nil for a model without one
 
+	Moving *Moving // to another server, nil for a model that is here
+	Came   *Came   // from another server, nil for a model that was made here
+
 	keeper // its policy
 	lag    // what the policy has not learned yet
 

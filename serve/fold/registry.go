@@ -18,8 +18,9 @@ type registry struct {
 	byID    map[eventlog.ID]*Model
 	byPlace []*Model // the same, each at its place
 	byName  map[string]*Model
-	changed []*Model // models whose published versions are old, since the caller took them
-	renamed bool     // byName has changed since then
+	gone    map[string]*Model // models that went to other servers, by the names that they had
+	changed []*Model          // models whose published versions are old, since the caller took them
+	renamed bool              // byName has changed since then
 }
 
 // Model returns an incarnation, nil when there is none.
@@ -38,7 +39,7 @@ func (g *registry) add(m *Model) {
 
 // taken reports whether a new model has the name or the id of another one.
 func (g *registry) taken(r *eventlog.Control) bool {
-	return g.byName[r.Name] != nil || g.byID[r.Model] != nil
+	return g.byName[r.Name] != nil || g.byID[r.Model] != nil || g.gone[r.Name] != nil
 }
 
 // Named returns the model that has a name now, nil when there is none.

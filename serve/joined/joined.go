@@ -222,6 +222,8 @@ func (j *Joiner) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision, o
 	switch {
 	case m == nil && (j.o.All || j.o.Model == ""):
 		j.Skipped["of a model that the log does not have"]++
+	case m != nil && outcome == fold.Conflict && j.wants(m.Name()):
+		j.Skipped["refused: the model was closed, about to move to another server"]++
 	case m != nil && outcome != fold.Accepted && j.wants(m.Name()):
 		j.Skipped["repeated: another node decided first"]++
 	}

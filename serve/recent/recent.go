@@ -62,7 +62,9 @@ type Options struct {
 	Log  eventlog.Log
 	Past *fold.History // reads a decision from the log
 	// Here waits until an entry that another node has answered is applied.
-	Here   func(ctx context.Context, seq uint64) error
+	Here func(ctx context.Context, seq uint64) error
+	// Places returns the entries in which a decision of another server may stand; nil: none has come.
+	Places func(key eventlog.Event) []uint64
 	Logger *slog.Logger
 }
 
@@ -73,6 +75,8 @@ type Decisions struct {
 	reread memory // decisions of entries that were read again
 	turns  turns
 	wanted wanted
+
+	carried carried
 
 	forged    atomic.Uint64
 	malformed atomic.Uint64
@@ -139,9 +143,16 @@ func (d *Decisions) Turn(ctx context.Context, seq uint64) (done func(), err erro
 
 // Find returns what is known of the decision of an event id, from memory or from the log.
 func (d *Decisions) Find(ctx context.Context, text string) (eventlog.EventID, Known, error) {
-	id, err := d.parse(text)
+	id, other, err := d.read(ctx, text)
 	if err != nil {
 		return id, Known{}, err
+	}
+	if other != nil {
+		r, err := decided(other)
+		if err != nil {
+			return id, Known{}, err
+		}
+		return id, Of(id.Hint, r), nil
 	}
 	if k, ok := d.newest.get(id.Event); ok {
 		return id, k, nil
@@ -179,9 +190,13 @@ func (d *Decisions) Find(ctx context.Context, text string) (eventlog.EventID, Kn
 
 // Whole returns the decision of an event id, with its candidates, from the log.
 func (d *Decisions) Whole(ctx context.Context, text string) (eventlog.EventID, *eventlog.Decision, error) {
-	id, err := d.parse(text)
+	id, other, err := d.read(ctx, text)
 	if err != nil {
 		return id, nil, err
+	}
+	if other != nil {
+		r, err := decided(other)
+		return id, r, err
 	}
 	if err := d.opt.Here(ctx, id.Hint); err != nil {
 		return id, nil, err
@@ -191,6 +206,55 @@ func (d *Decisions) Whole(ctx context.Context, text string) (eventlog.EventID, *
 		return id, nil, d.lost(ctx, id, err)
 	}
 	return id, r, nil
+}
+
+// read returns what an event id says, and the decision where it came here from another server; Hint is then its entry here.
+func (d *Decisions) read(ctx context.Context, text string) (eventlog.EventID, *fold.Carried, error) {
+	id, err := d.opt.Keys.Parse(text)
+	if d.opt.Places != nil && (err != nil || len(d.opt.Places(id.Event)) > 0) && err != eventlog.ErrNotID {
+		if id, c, err := d.foreign(ctx, text); err != nil || c != nil {
+			return id, c, err
+		}
+	}
+	id, err = d.parse(text)
+	return id, nil, err
+}
+
+// Carried returns the decision of another server with a key, which came here with its model, and its entry; nil for every other
+// one.
+func (d *Decisions) Carried(key eventlog.Event) (c *fold.Carried, seq uint64, err error) {
+	if d.opt.Places == nil {
+		return nil, 0, nil
+	}
+	for _, seq := range d.opt.Places(key) {
+		all, e := d.carried.in(d.opt.Past, seq)
+		if e != nil {
+			err = e
+			continue
+		}
+		if c := fold.FindCarried(all, key); c != nil {
+			return c, seq, nil
+		}
+	}
+	return nil, 0, err
+}
+
+// foreign returns the decision of another server whose event id this is, nil where the text is not the id of one. Its mark vouches
+// for the text.
+func (d *Decisions) foreign(ctx context.Context, text string) (id eventlog.EventID, c *fold.Carried, err error) {
+	id, mark, err := eventlog.Peek(text)
+	if err != nil || id.Shard != 0 || id.Token {
+		return id, nil, nil
+	}
+	c, seq, err := d.Carried(id.Event)
+	switch {
+	case err != nil:
+		return id, nil, d.lost(ctx, eventlog.EventID{Event: id.Event, Hint: seq}, err)
+	case c == nil || c.Hint != id.Hint || !c.Vouches(mark):
+		return id, nil, nil
+	}
+	id.Hint = seq
+	return id, c, nil
 }
 
 func (d *Decisions) parse(text string) (eventlog.EventID, error) {
