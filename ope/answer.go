@@ -104,7 +104,7 @@ func (t *targetSums) presented(p *plan, a *accumulator) float64 {
 }
 
 // logOnly is the answer without a target: what ran.
-func (e evidence) logOnly() *Evaluated {
+func (e *evidence) logOnly() *Evaluated {
 	m := &e.total.logger
 	v, se, _, _ := m.plainEstimate("logged")
 	if u := e.total.loggerUnits; u != nil && u.full {
@@ -119,7 +119,7 @@ func (e evidence) logOnly() *Evaluated {
 		Diagnostics: Diagnostics{ESS: float64(e.total.n), ESSRewarded: float64(e.total.n), WeightMean: 1, WeightMax: 1}}
 }
 
-func (e evidence) assumptions() Assumptions {
+func (e *evidence) assumptions() Assumptions {
 	one := "an event's reward does not depend on the choices made for later events"
 	if e.p.lists {
 		one = "a list's rewards do not depend on the choices made for later lists"
@@ -140,7 +140,7 @@ func (e evidence) assumptions() Assumptions {
 }
 
 // atEndNeeds is what the interval for a fixed n rests on, "" where it was not asked for.
-func (e evidence) atEndNeeds() string {
+func (e *evidence) atEndNeeds() string {
 	if !e.p.o.AtEnd {
 		return ""
 	}
@@ -266,7 +266,7 @@ func overlap(ess, ten float64, n int) string {
 	return "good"
 }
 
-func (e evidence) diagnostics(ta *targetSums, r *Result) Diagnostics {
+func (e *evidence) diagnostics(ta *targetSums, r *Result) Diagnostics {
 	d := Diagnostics{WeightMean: ta.w1.value() / ta.v.value(), WeightMax: ta.wMax,
 		WeightZero: float64(ta.wZero) / float64(max(ta.seen, 1))}
 	d.ESS, d.ESSRewarded = effective(ta.w1.value(), ta.w2.value()), effective(ta.wr1.value(), ta.wr2.value())
@@ -329,7 +329,7 @@ func (p *plan) sequence(s *twoSided) (*Pair, error) {
 const unboundedValue = 1 << 50
 
 // noSequence says why no sequence may be given, "" when it may.
-func (e evidence) noSequence() string {
+func (e *evidence) noSequence() string {
 	switch {
 	case e.p.o.NoSequence != "":
 		return e.p.o.NoSequence
@@ -530,7 +530,7 @@ func (e *evaluation) estimates(ta *targetSums, key string, d *Diagnostics, learn
 }
 
 // unfitted says why no event has a prediction of the reward model.
-func (e evidence) unfitted() string {
+func (e *evidence) unfitted() string {
 	if n := e.total.n; n <= firstFit {
 		return fmt.Sprintf("the reward model is fitted on earlier events only, first on %d, and the log has %d "+
 			"(--crossfit 5 fits on the others, for independent events)", firstFit, n)
@@ -711,7 +711,7 @@ func (e *evaluation) oneSided(key string, out *Estimate, ta *targetSums, why fun
 const crossReason = "q was fitted on later events too (--crossfit)"
 
 // differenceKey is the plain estimate of the difference: with the reward model where the logger's law is known.
-func (e evidence) differenceKey() string {
+func (e *evidence) differenceKey() string {
 	if e.total.noLaw > 0 || e.p.lists {
 		return "uplift-ips"
 	}
@@ -719,7 +719,7 @@ func (e evidence) differenceKey() string {
 }
 
 // lawAdvice says how a log without laws may have them.
-func (e evidence) lawAdvice() string {
+func (e *evidence) lawAdvice() string {
 	switch {
 	case e.total.even < e.total.n:
 		return " (--logger gives it where it is known, and the interval becomes narrower)"
@@ -729,7 +729,7 @@ func (e evidence) lawAdvice() string {
 }
 
 // plainDifference is the plain paired mean: exactly 0 where the target has the law of the logger.
-func (e evidence) plainDifference(ta *targetSums) float64 {
+func (e *evidence) plainDifference(ta *targetSums) float64 {
 	if e.same(ta) == 0 {
 		return 0
 	}
@@ -872,7 +872,7 @@ func (e *evaluation) compare(r *Result) {
 }
 
 // pair is the difference of two targets at a level.
-func (e evidence) pair(x *duel, level float64) Difference {
+func (e *evidence) pair(x *duel, level float64) Difference {
 	p := e.p
 	d := Difference{First: p.o.Targets[x.first].Name(), Second: p.o.Targets[x.second].Name(),
 		Verdict: "cannot be told apart"}

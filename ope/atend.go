@@ -238,7 +238,7 @@ const changes = "no interval for this n: its two sides contradict each other, so
 	"propensities, the range or q are wrong"
 
 // noEnd says why a target has no interval for a fixed n, "" where it has one.
-func (e evidence) noEnd(learns bool) string {
+func (e *evidence) noEnd(learns bool) string {
 	switch no := e.noSequence(); {
 	case no != "":
 		return no
@@ -266,7 +266,7 @@ func (p *plan) valueAtEnd(s *twoEnd) (*Pair, error) {
 }
 
 // differenceAtEnd is the interval of the difference.
-func (e evidence) differenceAtEnd(ta *targetSums) (*Pair, error) {
+func (e *evidence) differenceAtEnd(ta *targetSums) (*Pair, error) {
 	s := &ta.end.uplift
 	if e.total.noLaw > 0 || e.cross != nil {
 		s = &ta.end.plain

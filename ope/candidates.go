@@ -124,7 +124,7 @@ func (e *engine) choose() {
 
 // byValue orders the targets by the value of their difference to what ran, the largest first, and those with one value
 // as they were given: the one order of Result.Ranking and of the candidates.
-func (e evidence) byValue() (order []int) {
+func (e *evidence) byValue() (order []int) {
 	values := make([]float64, len(e.p.o.Targets))
 	for t := range values {
 		values[t] = e.differenceValue(t)
@@ -136,7 +136,7 @@ func (e evidence) byValue() (order []int) {
 
 // differenceValue is the value of the difference of a target to what ran: the plain paired mean, moved to the nearest
 // end of its interval where it lies outside.
-func (e evidence) differenceValue(t int) float64 {
+func (e *evidence) differenceValue(t int) float64 {
 	ta := &e.total.targets[t]
 	v := e.plainDifference(ta)
 	if p, err := e.differenceOf(ta).at(e.p.level); err == nil {
@@ -146,7 +146,7 @@ func (e evidence) differenceValue(t int) float64 {
 }
 
 // candidates makes the set of the targets that may be best.
-func (e evidence) candidates() *Candidates {
+func (e *evidence) candidates() *Candidates {
 	p, T, scale := e.p, len(e.p.o.Targets), e.pairScale()
 	level := 1 - (1-p.level)/float64(T-1)
 	type met struct {
@@ -199,7 +199,7 @@ func (e evidence) candidates() *Candidates {
 func one(p *Pair, scale float64) bool { return p[1]-p[0] <= 2*sameLaw*scale }
 
 // pairScale is what the difference of two targets in [−1, 1] is a multiple of.
-func (e evidence) pairScale() float64 {
+func (e *evidence) pairScale() float64 {
 	if e.p.lists {
 		return e.p.scale * float64(e.total.targets[0].lists.logged.slots)
 	}
@@ -207,7 +207,7 @@ func (e evidence) pairScale() float64 {
 }
 
 // amountOver says a difference to target t, per cent of its own value.
-func (e evidence) amountOver(lo, hi float64, t int) string {
+func (e *evidence) amountOver(lo, hi float64, t int) string {
 	ta, p := &e.total.targets[t], e.p
 	if p.lists {
 		v, _ := ta.lists.terms[ta.basis].mean.estimate()
@@ -225,7 +225,7 @@ func (e evidence) amountOver(lo, hi float64, t int) string {
 }
 
 // noPairs says why targets are not compared with each other, "" when they are.
-func (e evidence) noPairs() string {
+func (e *evidence) noPairs() string {
 	switch no := e.noSequence(); {
 	case e.p.lists && len(e.p.o.Targets) > allPairs:
 		return fmt.Sprintf("those of lists are compared where there are at most %d", allPairs)

@@ -89,7 +89,7 @@ func (w *worker) expect(ta *targetSums, ev *logged.Event) (two float64) {
 // doubt says why a normal interval covers less than it says, "" where nothing speaks against it. The rule uses the laws
 // and how rewards vary, and no weight that was drawn: an action that is played too seldom to be seen leaves no trace in
 // the weights.
-func (e evidence) doubt(ta *targetSums, key string) string {
+func (e *evidence) doubt(ta *targetSums, key string) string {
 	if few := e.doubtUnits(); few != "" {
 		return few
 	}
@@ -255,7 +255,7 @@ const mostGrowth = 1000
 // that is far from 0, to, if it is the near end. The distance from the plain mean to the end of the sequence on the side
 // of 0 falls as 1/√n. nil where the normal interval contains 0, and where something says that it covers less than it
 // says: an equal policy is promised nothing in at least the share Level of all logs.
-func (e evidence) forecast(u *Uplift) *[2]int {
+func (e *evidence) forecast(u *Uplift) *[2]int {
 	if u.Plain == nil || u.Normal == nil || u.Doubt != nil {
 		return nil
 	}
@@ -415,7 +415,7 @@ type difference struct {
 	far           float64 // V is at most so far from shift, whatever the rewards are
 }
 
-func (e evidence) differenceOf(ta *targetSums) *difference {
+func (e *evidence) differenceOf(ta *targetSums) *difference {
 	p := e.p
 	switch {
 	case p.lists:

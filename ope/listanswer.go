@@ -100,7 +100,7 @@ func (e *evaluation) sumSequence(t *listTally) (*Pair, string) {
 }
 
 // basisWords says what the difference of lists is of, and how many lists are not in it.
-func (e evidence) basisWords(ta *targetSums) string {
+func (e *evidence) basisWords(ta *targetSums) string {
 	text := map[int]string{
 		sips:        "of sips: the weights of whole lists",
 		rips:        "of rips: the reward of a position may depend on the entries above it",
@@ -118,7 +118,7 @@ func (e evidence) basisWords(ta *targetSums) string {
 
 // listMoments is what the weights of an estimator of lists are expected to be: Σ E w² and Σ E w³. few says why the normal
 // interval is in doubt already.
-func (e evidence) listMoments(ta *targetSums, key string) (second, third float64, few string) {
+func (e *evidence) listMoments(ta *targetSums, key string) (second, third float64, few string) {
 	k := slices.Index(listNames[:], key)
 	switch key {
 	case "pbm":
@@ -141,7 +141,7 @@ func (e evidence) listMoments(ta *targetSums, key string) (second, third float64
 }
 
 // influence says that positions influence one another, "" where nothing shows it beyond chance.
-func (e evidence) influence(ta *targetSums) string {
+func (e *evidence) influence(ta *targetSums) string {
 	x := &ta.lists.apart
 	alpha := (1 - e.p.level) / 2
 	if x.n == 0 || e.noSequence() != "" || !e.p.rewards.whole() ||

@@ -472,7 +472,7 @@ const NoSequence = "the propensities are estimated, and an interval that holds n
 const ifChosen = ", if the logger chose by what is in the log"
 
 // estimatedDoubt is why normal intervals from estimated propensities stand in brackets, "" where nothing speaks against them.
-func (e evidence) estimatedDoubt() string {
+func (e *evidence) estimatedDoubt() string {
 	f := e.p.o.Estimated
 	if f == nil || f.Fits {
 		return ""
@@ -497,7 +497,7 @@ func (w *worker) thin(ta *targetSums, ev *logged.Event) {
 }
 
 // noOverlap says why estimated propensities say nothing about a target, "" where they may.
-func (e evidence) noOverlap(ta *targetSums, actions []ActionSeen) string {
+func (e *evidence) noOverlap(ta *targetSums, actions []ActionSeen) string {
 	if e.p.o.Estimated == nil {
 		return ""
 	}
@@ -533,7 +533,7 @@ const mostGamma = 1000
 
 // sensitivity finds Γ. The weights π_e(a)(1 + λ(1/p − 1)), λ in [1/Γ, Γ], that make Σ w r/Σ w as small or as large as possible
 // have λ = Γ on one side of a threshold of the rewards and 1/Γ on the other.
-func (e evidence) sensitivity(ta *targetSums) *Sensitivity {
+func (e *evidence) sensitivity(ta *targetSums) *Sensitivity {
 	terms := ta.sens
 	if len(terms) == 0 || len(terms) >= mostStored {
 		return nil

@@ -346,7 +346,7 @@ func (a *accumulator) mergeSegments(o *accumulator) {
 
 // addSegments makes the products of the whole from those of its segments, in the order of their first events: each
 // event is in one of them.
-func (e evidence) addSegments() {
+func (e *evidence) addSegments() {
 	if e.p.o.By == nil || e.p.lists {
 		return
 	}
@@ -396,7 +396,7 @@ const chooseAfter = "segments hold together at one level if --by was fixed witho
 	"look at other segments of the same log they do not"
 
 // unnamed says how values of which only hashes are kept get their names, "" where they have them.
-func (e evidence) unnamed() string {
+func (e *evidence) unnamed() string {
 	for key := range e.total.segments {
 		if key[0] == '~' {
 			path := e.p.o.By.Path
@@ -471,7 +471,7 @@ func (e *engine) suggestion() string {
 
 // parts are the rows that all targets share: segments with leastEvents and more, mostShown of them at most, the largest
 // first, and one for all others.
-func (e evidence) parts() []Segment {
+func (e *evidence) parts() []Segment {
 	var rows []Segment
 	for key, s := range e.total.segments {
 		rows = append(rows, Segment{Name: e.p.o.By.name(key), Values: 1, Events: s.n, sums: s})

@@ -41,7 +41,7 @@ func truth(s, variance float64) float64 {
 // untrue says which logged propensities cannot be true, "" where none is contradicted: an action was played far more or
 // far less often than its propensities promise. All actions and both sides share half of falseAlarm; the other half is
 // for the weights. Decisions of one unit share a draw, so their counts say nothing.
-func (e evidence) untrue(actions []ActionSeen) string {
+func (e *evidence) untrue(actions []ActionSeen) string {
 	a := e.total
 	if a.noLaw > 0 || e.p.lists || len(a.actions) == 0 || a.dependent() {
 		return ""
@@ -65,7 +65,7 @@ func (e evidence) untrue(actions []ActionSeen) string {
 
 // heavy says that the weights of a target cannot have a mean of at most 1, as they have where the propensities are true,
 // "" where they may.
-func (e evidence) heavy(ta *targetSums) string {
+func (e *evidence) heavy(ta *targetSums) string {
 	if e.total.dropped > 0 || e.p.lists || e.total.dependent() {
 		return ""
 	}

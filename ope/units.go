@@ -54,7 +54,7 @@ func hashUnit(unit string) uint64 {
 func (a *accumulator) once() int { return a.n - a.again }
 
 // same is how far apart the values of a target and of the logger are at most, over all events: likeness.most.
-func (e evidence) same(ta *targetSums) float64 {
+func (e *evidence) same(ta *targetSums) float64 {
 	if ta.unlike {
 		return math.Inf(1)
 	}
@@ -236,7 +236,7 @@ func mergeUnits(at **units, next *units) {
 
 // byUnit replaces the moments that errors are computed from by those of units. What needs those of events keeps them in
 // single.
-func (e evidence) byUnit() {
+func (e *evidence) byUnit() {
 	a := e.total
 	for t := range a.targets {
 		ta := &a.targets[t]
@@ -251,7 +251,7 @@ func (e evidence) byUnit() {
 }
 
 // doubtUnits says why too few units carry a normal interval, "" where they are enough.
-func (e evidence) doubtUnits() string {
+func (e *evidence) doubtUnits() string {
 	u := e.total.unitsOf()
 	if u == nil || !u.shared() || u.full {
 		return ""

@@ -21,9 +21,14 @@ const (
 // hubs are the types with a larger method set, and its size. A number may only fall: write the new one when it has. The list
 // becomes empty; a type that is added to it needs a reason.
 var hubs = map[string]int{
+	"cli.raftEngine":        45, // a Node is embedded: engine is an interface of the methods that two engines share
 	"effects.Model":         86,
 	"eventlog.Node":         67,
 	"eventlog.Stream":       45,
+	"eventlog/raftlog.core": 41,
+	// A facade: eventlog.Log, and a method for each ability that a log of several nodes has (eventlog.Voter and so on).
+	"eventlog/raftlog/raftnode.Node": 45,
+
 	"internal/gen.isa":      71, // an instruction is a method
 	"internal/gen.product":  80, // isa is embedded: a kernel is written in its instructions
 	"internal/linalg.Ridge": 52,
@@ -39,7 +44,6 @@ var hubs = map[string]int{
 	"serve/fold.Fold":       121,
 	"serve/fold.Model":      43,
 	"sim.Experiment":        49,
-	"sim.runner":            58,
 }
 
 // TestHubs: a type has few methods, so that what calls it can see what it needs. The methods of embedded types count: a type that

@@ -139,8 +139,8 @@ func (o *Outcome) complete() int {
 // left in the journal.
 func (r *runner) allow(wanted map[string]bool) error {
 	n := r.x.Replications
-	if r.old != nil {
-		n = max(n, r.old.Replications)
+	if r.past.old != nil {
+		n = max(n, r.past.old.Replications)
 	}
 	keys := make([]string, 4*n+64)
 	for e := range r.x.Environments {

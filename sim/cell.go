@@ -25,8 +25,17 @@ type finished struct {
 // errAbandoned ends a cell that was under way when the grace was over.
 var errAbandoned = errors.New("abandoned")
 
+// player plays cells. Workers share it.
+type player struct {
+	x      *Experiment
+	facts  *rehearsal
+	states *states
+	rounds atomic.Int64   // played in this session
+	lost   []atomic.Int32 // policy: cells that failed, where it is a program
+}
+
 // build makes the environment and the policy of a cell, which takes turns with others unless that is nil.
-func (r *runner) build(c cell, others policy.Turns) (bandit.Environment, bandit.Policy, rng.Key, error) {
+func (r *player) build(c cell, others policy.Turns) (bandit.Environment, bandit.Policy, rng.Key, error) {
 	key := r.x.KeyOf(c.e, c.r+1)
 	world, err := r.x.Environments[c.e].Options.Build(key, r.facts.data)
 	if err != nil {
@@ -43,12 +52,12 @@ func (r *runner) build(c cell, others policy.Turns) (bandit.Environment, bandit.
 
 // play plays one cell, from the start that is known for it or from round 1. It runs on a worker and only reads
 // the runner.
-func (r *runner) play(hard context.Context, c cell) (entry, error) {
+func (r *player) play(hard context.Context, c cell) (entry, error) {
 	return r.playTurn(hard, c, nil)
 }
 
 // playTurn is play of a cell that takes turns, unless others is nil.
-func (r *runner) playTurn(hard context.Context, c cell, others *turn) (entry, error) {
+func (r *player) playTurn(hard context.Context, c cell, others *turn) (entry, error) {
 	x := r.x
 	if x.Episodic() {
 		return r.playEpisodes(hard, c)
@@ -65,7 +74,7 @@ func (r *runner) playTurn(hard context.Context, c cell, others *turn) (entry, er
 	}
 	defer leave(world)
 	defer leave(pol)
-	start := r.start(c)
+	start := r.states.start(c)
 	if start.At > 0 {
 		if restore(pol, start) != nil { // whatever it is, it is no state of this policy
 			start = new(entry)
@@ -94,7 +103,7 @@ func (r *runner) playTurn(hard context.Context, c cell, others *turn) (entry, er
 	}
 	r.rounds.Add(int64(x.HorizonOf(c.e) - w.look.counted))
 	w.entry.Seconds = start.Seconds + seconds()
-	w.entry.State = r.state(c, pol, w.entry.Seconds)
+	w.entry.State = r.states.state(c, pol, w.entry.Seconds)
 	if notes != nil {
 		w.entry.Also = notes.values
 	}
@@ -102,7 +111,7 @@ func (r *runner) playTurn(hard context.Context, c cell, others *turn) (entry, er
 }
 
 // recorder makes the recorder of a cell that goes on from start; seconds says how long it has been played.
-func (r *runner) recorder(hard context.Context, c cell, pol bandit.Policy, start *entry,
+func (r *player) recorder(hard context.Context, c cell, pol bandit.Policy, start *entry,
 	seconds func() float64) *recorder {
 	w := &recorder{
 		at:     r.x.CheckpointsOf(c.e),
@@ -116,11 +125,11 @@ func (r *runner) recorder(hard context.Context, c cell, pol bandit.Policy, start
 			Reward: append(make([]float64, 0, len(r.x.CheckpointsOf(c.e))), start.Reward...),
 		},
 	}
-	if r.saves(c) {
+	if r.states.saves(c) {
 		w.save = func(at int) error {
 			done := w.entry
 			done.Seconds = start.Seconds + seconds()
-			return r.save(c, pol, done, at, w.regret, w.reward)
+			return r.states.save(c, pol, done, at, w.regret, w.reward)
 		}
 	}
 	return w

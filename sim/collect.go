@@ -40,10 +40,10 @@ func Collect(dir string, kinds Catalogue) error {
 	if err := r.recall(); err != nil {
 		return err
 	}
-	if r.done <= m.Done {
+	if r.table.done <= m.Done {
 		return nil
 	}
-	r.started = time.Now()
+	r.clock.started = time.Now()
 	r.facts.notes, r.facts.rounding = m.Notes, m.Rounding
 	_, err = r.publish(Interrupted)
 	return err

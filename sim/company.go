@@ -27,7 +27,7 @@ const (
 func (l company) first() int { return l[0].r }
 
 // play implements job. Where one of the cells fails they are all played one by one.
-func (l company) play(r *runner, s *session) { playOr(r, s, l, r.playShared) }
+func (l company) play(p *player, s *session) { playOr(p, s, l, p.playShared) }
 
 // shared reports whether policies can share the rounds of an environment, and whether that saves anything.
 func (x *Experiment) shared(world bandit.Environment) bool {
@@ -38,8 +38,8 @@ func (x *Experiment) shared(world bandit.Environment) bool {
 // companies cuts the open cells of an environment into jobs: the policies of a replication together, as long as every
 // worker has something to do.
 func (r *runner) companies(e int) (jobs []job) {
-	most := min(mostCompany, (r.want-r.done+r.o.Workers-1)/r.o.Workers)
-	at := func(c cell) int { return r.start(c).At }
+	most := min(mostCompany, (r.part.want-r.table.done+r.o.Workers-1)/r.o.Workers)
+	at := func(c cell) int { return r.states.start(c).At }
 	for rep := range r.x.Replications {
 		var open []cell
 		for p := range r.x.Policies {
@@ -93,13 +93,13 @@ func split(last []job, workers int) (parts []job) {
 // playShared plays cells of one environment and one replication side by side. An error means that they must be played
 // one by one: one of them fails, or does not go on from where the others do. Cells that were abandoned say so in their
 // own error. It runs on a worker and only reads the runner.
-func (r *runner) playShared(hard context.Context, cells []cell) ([]finished, error) {
+func (r *player) playShared(hard context.Context, cells []cell) ([]finished, error) {
 	started := time.Now()
 	world, _, key, err := r.build(cells[0], nil)
 	if err != nil {
 		return nil, err
 	}
-	from, horizon := r.start(cells[0]).At, r.x.HorizonOf(cells[0].e)
+	from, horizon := r.states.start(cells[0]).At, r.x.HorizonOf(cells[0].e)
 	spent := make([]time.Duration, 1+len(cells)) // in some rounds: of the environment, of each policy
 	seconds := func(i int) float64 {
 		var all time.Duration
@@ -120,7 +120,7 @@ func (r *runner) playShared(hard context.Context, cells []cell) ([]finished, err
 			return nil, err
 		}
 		defer leave(pol)
-		start := r.start(c)
+		start := r.states.start(c)
 		if start.At > 0 {
 			if err := restore(pol, start); err != nil {
 				return nil, err
@@ -146,8 +146,8 @@ func (r *runner) playShared(hard context.Context, cells []cell) ([]finished, err
 		}
 		w := recorders[i]
 		r.rounds.Add(int64(horizon - w.look.counted))
-		w.entry.Seconds = r.start(cells[i]).Seconds + seconds(i)
-		w.entry.State = r.state(cells[i], policies[i], w.entry.Seconds)
+		w.entry.Seconds = r.states.start(cells[i]).Seconds + seconds(i)
+		w.entry.State = r.states.state(cells[i], policies[i], w.entry.Seconds)
 		done[i].entry = w.entry
 	}
 	return done, nil
@@ -155,7 +155,7 @@ func (r *runner) playShared(hard context.Context, cells []cell) ([]finished, err
 
 // playSeats plays the rounds after the first of rounds, to the second, and adds to spent what some of them take. When
 // one seat is told to stop, the others stop after the same round.
-func (r *runner) playSeats(g *game, seats []seat, recorders []*recorder, rounds [2]int, spent []time.Duration) ([]finished,
+func (r *player) playSeats(g *game, seats []seat, recorders []*recorder, rounds [2]int, spent []time.Duration) ([]finished,
 	error) {
 	done := make([]finished, len(seats))
 	for t := rounds[0] + 1; t <= rounds[1]; t++ {

@@ -97,7 +97,8 @@ func TestOneOffer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{x: x, facts: rehearsal{x: x, worlds: []worldFacts{{dim: 4, arms: 10}}}}
+	r := newRunner(x, Options{})
+	r.facts.worlds = []worldFacts{{dim: 4, arms: 10}}
 	for i, want := range []bool{true, true, false} {
 		world, err := x.Environments[i].Options.Build(key, nil)
 		if err != nil || r.x.shared(world) != want {
@@ -113,7 +114,7 @@ func TestOneOffer(t *testing.T) {
 		}
 		seats[i] = seat{player: pol, observer: &sums[i]}
 	}
-	if _, err := r.playSeats(newGame(counted, key), seats, nil, [2]int{0, x.Horizon}, make([]time.Duration, 1+len(seats))); err != nil {
+	if _, err := r.player.playSeats(newGame(counted, key), seats, nil, [2]int{0, x.Horizon}, make([]time.Duration, 1+len(seats))); err != nil {
 		t.Fatal(err)
 	}
 	if counted.n != x.Horizon {
@@ -157,7 +158,8 @@ func TestCompanies(t *testing.T) {
 			policies += fmt.Sprintf("[[policy]]\nkind = 'greedy'\nname = '%d'\n", i)
 		}
 		x := parseReal(t, fmt.Sprintf("replications = %d\n[[environment]]\nkind = 'sphere-contexts'\n%s", c.replications, policies))
-		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), want: x.Cells(), facts: rehearsal{x: x, shares: []bool{true}, bytes: make([]float64, c.policies)}}
+		r := newRunner(x, Options{Workers: c.workers})
+		r.facts = rehearsal{x: x, shares: []bool{true}, bytes: make([]float64, c.policies)}
 		for p := range r.facts.bytes {
 			r.facts.bytes[p] = c.bytes
 		}

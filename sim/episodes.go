@@ -140,7 +140,7 @@ func (x *Experiment) buildEpisodes(c cell) (episode.Environment, episode.Agent, 
 }
 
 // playEpisodes plays one cell of an episodic experiment.
-func (r *runner) playEpisodes(hard context.Context, c cell) (entry, error) {
+func (r *player) playEpisodes(hard context.Context, c cell) (entry, error) {
 	started := time.Now()
 	world, agent, key, err := r.x.buildEpisodes(c)
 	if err != nil {

@@ -54,7 +54,7 @@ func TestPart(t *testing.T) {
 	}
 	all := len(x.Checkpoints)
 	good := func(at, marks int) entry {
-		return entry{Cell: r.keys[0], At: at, Regret: make([]float64, marks), Reward: make([]float64, marks), State: []byte{1}}
+		return entry{Cell: r.table.keys[0], At: at, Regret: make([]float64, marks), Reward: make([]float64, marks), State: []byte{1}}
 	}
 	for name, c := range map[string]struct {
 		change func(*entry)
@@ -62,7 +62,7 @@ func TestPart(t *testing.T) {
 	}{
 		"whole":          {func(e *entry) {}, true},
 		"last round":     {func(e *entry) { *e = good(x.Horizon-1, all-1) }, true},
-		"another cell":   {func(e *entry) { e.Cell = r.keys[1] }, false},
+		"another cell":   {func(e *entry) { e.Cell = r.table.keys[1] }, false},
 		"no round":       {func(e *entry) { *e = good(0, 0) }, false},
 		"finished":       {func(e *entry) { *e = good(x.Horizon, all) }, false},
 		"regret missing": {func(e *entry) { e.Regret = nil }, false},
@@ -75,10 +75,10 @@ func TestPart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(os.MkdirAll(filepath.Join(r.o.Dir, partDir), 0o755), os.WriteFile(filepath.Join(r.o.Dir, partDir, r.keys[0]), line, 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Join(r.o.Dir, partDir), 0o755), os.WriteFile(filepath.Join(r.o.Dir, partDir, r.table.keys[0]), line, 0o644)); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.part(0); (got != nil) != c.taken {
+		if got := r.states.pending(0); (got != nil) != c.taken {
 			t.Errorf("%s: taken is %v, want %v", name, got != nil, c.taken)
 		}
 	}
@@ -133,7 +133,7 @@ func TestErrorStops(t *testing.T) {
 	}
 	for p, breaks := range []bool{false, false, false, true} {
 		out, stopped := make(chan finished, 1), false
-		cell{0, p, 0}.play(r, &session{soft: context.Background(), hard: context.Background(), stop: func() { stopped = true }, out: out})
+		cell{0, p, 0}.play(r.player, &session{soft: context.Background(), hard: context.Background(), stop: func() { stopped = true }, out: out})
 		if f := <-out; (f.err != nil) != breaks || stopped != breaks {
 			t.Errorf("policy %d: error %v, stopped %v, want %v", p, f.err, stopped, breaks)
 		}
@@ -203,7 +203,7 @@ func TestMembers(t *testing.T) {
 	const decision = 7
 	for kind, m := range map[string]int{"atoms": 5, "lazy": 5, "auto": 6, "ensemble": 5} {
 		x := parseReal(t, fmt.Sprintf("horizon = 20\nreplications = 1\n[[environment]]\nkind = 'linear'\nd = 3\nset = { kind = 'random-sphere', arms = 4 }\n[[policy]]\nkind = '%s'\nm = %d\n", kind, m))
-		world, pol, key, err := newRunnerOf(t, x).build(cell{}, nil)
+		world, pol, key, err := newRunnerOf(t, x).player.build(cell{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

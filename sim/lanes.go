@@ -21,10 +21,10 @@ type lanes []cell
 func (l lanes) first() int { return l[0].r }
 
 // play implements job. Cells that cannot be played together are played one by one.
-func (l lanes) play(r *runner, s *session) { playOr(r, s, l, r.playTogether) }
+func (l lanes) play(p *player, s *session) { playOr(p, s, l, p.playTogether) }
 
 // playOr hands in what together plays, and plays the cells one by one where that is an error.
-func playOr(r *runner, s *session, cells []cell, together func(context.Context, []cell) ([]finished, error)) {
+func playOr(p *player, s *session, cells []cell, together func(context.Context, []cell) ([]finished, error)) {
 	done, err := together(s.hard, cells)
 	if err == nil {
 		for _, f := range done {
@@ -36,7 +36,7 @@ func playOr(r *runner, s *session, cells []cell, together func(context.Context, 
 		if s.soft.Err() != nil {
 			return
 		}
-		c.play(r, s)
+		c.play(p, s)
 	}
 }
 
@@ -52,9 +52,9 @@ func (r *runner) group(open []cell) (jobs []job) {
 	if len(open) == 0 {
 		return nil
 	}
-	at := func(c cell) int { return r.start(c).At }
+	at := func(c cell) int { return r.states.start(c).At }
 	slices.SortStableFunc(open, func(a, b cell) int { return at(a) - at(b) })
-	width, fair := 1, (r.want-r.done+r.o.Workers-1)/r.o.Workers
+	width, fair := 1, (r.part.want-r.table.done+r.o.Workers-1)/r.o.Workers
 	turn := r.x.byTurns(open[0].e, open[0].p)
 	switch {
 	case turn:
@@ -115,8 +115,8 @@ func (r *runner) spread(jobs []job) []job {
 // playTogether plays cells of one environment and one policy in lock-step. An error means that they
 // must be played one by one: they cannot be put side by side, or one of them fails. Cells that were
 // abandoned say so in their own error. It runs on a worker and only reads the runner.
-func (r *runner) playTogether(hard context.Context, cells []cell) ([]finished, error) {
-	p := &together{r: r, hard: hard, started: time.Now(), done: make([]finished, len(cells)),
+func (r *player) playTogether(hard context.Context, cells []cell) ([]finished, error) {
+	p := &together{player: r, hard: hard, started: time.Now(), done: make([]finished, len(cells)),
 		checkpoints: r.x.CheckpointsOf(cells[0].e)}
 	var batch *lockstep.Batch
 	var err error
@@ -142,7 +142,7 @@ func (r *runner) playTogether(hard context.Context, cells []cell) ([]finished, e
 
 // together is how far cells in lock-step are.
 type together struct {
-	r        *runner
+	player   *player
 	hard     context.Context
 	started  time.Time
 	batch    *lockstep.Batch
@@ -159,14 +159,14 @@ type together struct {
 // begin takes the cells up where they were left, and returns the round.
 func (p *together) begin(cells []cell) (from int) {
 	for i, c := range cells {
-		start := p.r.start(c)
+		start := p.player.states.start(c)
 		p.regrets[i], p.rewards[i] = start.Sums[0], start.Sums[1]
 		p.done[i] = finished{cell: c, entry: entry{
 			Regret: append(make([]float64, 0, len(p.checkpoints)), start.Regret...),
 			Reward: append(make([]float64, 0, len(p.checkpoints)), start.Reward...),
 		}}
 	}
-	from = p.r.start(cells[0]).At
+	from = p.player.states.start(cells[0]).At
 	p.next, p.look = len(p.done[0].entry.Regret), newLook(from)
 	return from
 }
@@ -200,9 +200,9 @@ func (p *together) glance(played int) error {
 	rounds, due := p.look.due(played)
 	n := int64(rounds) * int64(len(p.done))
 	p.counted += n
-	p.r.rounds.Add(n)
+	p.player.rounds.Add(n)
 	stopped := p.hard.Err() != nil
-	if (due || stopped) && p.r.saves(p.done[0].cell) {
+	if (due || stopped) && p.player.states.saves(p.done[0].cell) {
 		began := time.Now()
 		if err := p.save(played); err != nil {
 			return err
@@ -223,8 +223,8 @@ func (p *together) save(at int) error {
 	p.batch.Part()
 	seconds := p.share()
 	for i, f := range p.done {
-		f.entry.Seconds = p.r.start(f.cell).Seconds + seconds
-		if err := p.r.save(f.cell, p.policies[i], f.entry, at, p.regrets[i], p.rewards[i]); err != nil {
+		f.entry.Seconds = p.player.states.start(f.cell).Seconds + seconds
+		if err := p.player.states.save(f.cell, p.policies[i], f.entry, at, p.regrets[i], p.rewards[i]); err != nil {
 			return err
 		}
 	}
@@ -237,14 +237,14 @@ func (p *together) end() {
 	p.batch.Part()
 	for i := range p.done {
 		f := &p.done[i]
-		f.entry.Seconds = p.r.start(f.cell).Seconds + share
-		f.entry.State = p.r.state(f.cell, p.policies[i], f.entry.Seconds)
+		f.entry.Seconds = p.player.states.start(f.cell).Seconds + share
+		f.entry.State = p.player.states.state(f.cell, p.policies[i], f.entry.Seconds)
 	}
 }
 
 // batch builds the environments and the policies of cells, in the state they go on from, and puts them side by
 // side.
-func (r *runner) batch(cells []cell) (*lockstep.Batch, []bandit.Policy, error) {
+func (r *player) batch(cells []cell) (*lockstep.Batch, []bandit.Policy, error) {
 	var worlds []bandit.Environment
 	var policies []bandit.Policy
 	var keys []rng.Key
@@ -253,7 +253,7 @@ func (r *runner) batch(cells []cell) (*lockstep.Batch, []bandit.Policy, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if start := r.start(c); start.At > 0 {
+		if start := r.states.start(c); start.At > 0 {
 			if err := restore(pol, start); err != nil {
 				return nil, nil, err
 			}

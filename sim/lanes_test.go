@@ -153,10 +153,11 @@ func TestJobs(t *testing.T) {
 		{103, nil, "[2 2 2 2 2 2 2 2 2 2]"}, {200, nil, "[1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1]"},
 		{2, []int{0, 3, 4, 5, 9, 19}, "[8 6]"},
 	} {
-		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), want: x.Cells(), facts: rehearsal{together: make([]bool, 6)}, finishedIn: make([]int, x.Replications)}
+		r := newRunner(x, Options{Workers: c.workers})
+		r.facts = rehearsal{together: make([]bool, 6)}
 		r.facts.together[0] = true
 		for _, i := range c.done {
-			r.set(i, entry{Regret: []float64{1}})
+			r.table.set(i, entry{Regret: []float64{1}})
 		}
 		var widths []int
 		seen := map[cell]bool{}
@@ -168,7 +169,7 @@ func TestJobs(t *testing.T) {
 			}
 			last = job[0].r
 			for _, cell := range job {
-				if seen[cell] || len(r.cells[x.index(cell.e, cell.p, cell.r)].Regret) > 0 {
+				if seen[cell] || len(r.table.cells[x.index(cell.e, cell.p, cell.r)].Regret) > 0 {
 					t.Errorf("%d workers: %v is played twice", c.workers, cell)
 				}
 				seen[cell] = true
@@ -195,7 +196,8 @@ func TestLastJobs(t *testing.T) {
 		{41, 4, "[8 8 8 8 8 1]"},
 	} {
 		x := parseReal(t, fmt.Sprintf("replications = %d\n[[environment]]\nkind = 'linear'\nd = 3\nset = { kind = 'random-sphere', arms = 4 }\n[[policy]]\nkind = 'ensemble'", c.replications))
-		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), want: x.Cells(), facts: rehearsal{together: []bool{true}}}
+		r := newRunner(x, Options{Workers: c.workers})
+		r.facts = rehearsal{together: []bool{true}}
 		var widths []int
 		next := 0
 		for _, j := range r.jobs() {

@@ -104,12 +104,12 @@ func Merge(ctx context.Context, o MergeOptions) (*Merged, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Merged{Experiment: r.x, Cells: len(r.cells), r: r, owners: make(map[int][]int32)}
+	out := &Merged{Experiment: r.x, Cells: len(r.table.cells), r: r, owners: make(map[int][]int32)}
 	if o.Dir == "" {
 		if err := out.read(ctx, sources, nil); err != nil {
 			return nil, err
 		}
-		out.Done = r.done
+		out.Done = r.table.done
 		return out, nil
 	}
 	if err := openDir(o.Dir, false); err != nil {
@@ -139,20 +139,20 @@ func (m *Merged) write(ctx context.Context, sources []source, o MergeOptions) er
 	if err = errors.Join(err, lines.Flush(), temp.Chmod(0o644), temp.Close()); err != nil {
 		return err
 	}
-	m.Done = r.done
+	m.Done = r.table.done
 	status := Complete
-	if r.done < len(r.cells) {
+	if r.table.done < len(r.table.cells) {
 		if status = Interrupted; !o.Partial {
 			return ErrMissing
 		}
 	}
 	if old, err := ReadManifest(o.Dir); err == nil && old.Identity == r.x.Identity() {
-		r.old = old
+		r.past.old = old
 		csv, also := r.files()
-		if old.Done == r.done && old.Cells == len(r.cells) && r.unchanged(ResultsFile, csv, old.ResultsSHA) &&
+		if old.Done == r.table.done && old.Cells == len(r.table.cells) && r.unchanged(ResultsFile, csv, old.ResultsSHA) &&
 			(also == nil || r.unchanged(DiagnosticsFile, also, old.Diagnostics)) {
 			m.Unchanged = true
-			m.Outcome = &Outcome{Manifest: *old, Results: csv, Also: also, Reused: r.done, x: r.x, cells: r.cells}
+			m.Outcome = &Outcome{Manifest: *old, Results: csv, Also: also, Reused: r.table.done, x: r.x, cells: r.table.cells}
 			if old.Values != "" {
 				m.Outcome.Values, err = r.values()
 			}
@@ -164,14 +164,14 @@ func (m *Merged) write(ctx context.Context, sources []source, o MergeOptions) er
 				plural(old.Replications, "replication"), r.x.Replications)
 		}
 	}
-	r.reused = r.done
+	r.reused = r.table.done
 	r.staged = func() error { return os.Rename(temp.Name(), filepath.Join(o.Dir, JournalFile)) }
 	files, err := r.publish(status)
 	if err != nil {
 		return err
 	}
 	m.Outcome = &Outcome{Manifest: r.manifest, Results: files[ResultsFile], Also: files[DiagnosticsFile],
-		Values: files[ValuesFile], Reused: r.done, x: r.x, cells: r.cells}
+		Values: files[ValuesFile], Reused: r.table.done, x: r.x, cells: r.table.cells}
 	return nil
 }
 
@@ -277,8 +277,8 @@ func mergeRunner(sources []source, o MergeOptions) (*runner, error) {
 		}
 		r.o.Workers = max(r.o.Workers, s.m.Workers)
 	}
-	r.before = before
-	r.started = time.Now()
+	r.past.before = before
+	r.clock.started = time.Now()
 	return r, nil
 }
 
@@ -370,11 +370,11 @@ func apartBy(sources []source, property func(*Manifest) string) string {
 // read reads the journals of the sources and writes the line of each cell to lines, where that is not nil.
 func (m *Merged) read(ctx context.Context, sources []source, lines io.Writer) error {
 	r := m.r
-	places := make(map[string]int32, len(r.keys))
-	for i, key := range r.keys {
+	places := make(map[string]int32, len(r.table.keys))
+	for i, key := range r.table.keys {
 		places[key] = int32(i)
 	}
-	from := make([]int32, len(r.cells)) // the source that a cell is of, from 1
+	from := make([]int32, len(r.table.cells)) // the source that a cell is of, from 1
 	for k, s := range sources {
 		if err := ctx.Err(); err != nil {
 			return ErrInterrupted
@@ -384,7 +384,7 @@ func (m *Merged) read(ctx context.Context, sources []source, lines io.Writer) er
 		strange := 0
 		err := scanJournal(s.journal(), func(line []byte, e entry) error {
 			i, known := places[e.Cell]
-			if !known || !e.whole(r.marks(int(i))) {
+			if !known || !e.whole(r.table.marks(int(i))) {
 				strange++
 				if lines != nil && s.dir == m.r.o.Dir { // a longer run may go on from it
 					_, err := lines.Write(line)
@@ -393,12 +393,12 @@ func (m *Merged) read(ctx context.Context, sources []source, lines io.Writer) er
 				return nil
 			}
 			e.State, e.Cell, e.Stem, e.Checkpoints = nil, "", "", nil
-			if was := &r.cells[i]; len(was.Regret) > 0 {
+			if was := &r.table.cells[i]; len(was.Regret) > 0 {
 				if e.digest() != was.digest() {
-					return r.contradiction(int(i), sources[from[i]-1].journal(), s.journal())
+					return r.table.contradiction(int(i), sources[from[i]-1].journal(), s.journal())
 				}
 			} else {
-				r.set(int(i), e)
+				r.table.set(int(i), e)
 				from[i] = int32(k + 1)
 				if lines != nil {
 					if _, err := lines.Write(line); err != nil {
@@ -408,7 +408,7 @@ func (m *Merged) read(ctx context.Context, sources []source, lines io.Writer) er
 			}
 			if s.m.Shard != nil && s.m.Shard.Digest != "" && !mine[i] {
 				mine[i] = true
-				sums = append(sums, r.keys[i]+e.digest())
+				sums = append(sums, r.table.keys[i]+e.digest())
 			}
 			return nil
 		}, r.remark)
@@ -431,12 +431,12 @@ func (m *Merged) read(ctx context.Context, sources []source, lines io.Writer) er
 }
 
 // contradiction is the error for a cell that two journals have with different numbers.
-func (r *runner) contradiction(i int, a, b string) error {
+func (t *cellTable) contradiction(i int, a, b string) error {
 	where := a + " and " + b
 	if a == b {
 		where = a + ", which has it twice,"
 	}
-	x := r.x
+	x := t.x
 	e, p, rep := i/x.Replications/len(x.Policies), i/x.Replications%len(x.Policies), i%x.Replications
 	return notOne("environment %q, policy %q, replication %d has different numbers in %s: one of the machines or builds "+
 		"is broken, or a file was changed", x.Environments[e].Name, x.Policies[p].Name, rep+1, where)
@@ -455,9 +455,9 @@ func (m *Merged) layout(n int) []int32 {
 func (m *Merged) count() {
 	var total float64
 	have := 0
-	for i := range m.r.cells {
-		if len(m.r.cells[i].Regret) > 0 {
-			total += m.r.cells[i].Seconds
+	for i := range m.r.table.cells {
+		if len(m.r.table.cells[i].Regret) > 0 {
+			total += m.r.table.cells[i].Seconds
 			have++
 		}
 	}
@@ -479,7 +479,7 @@ func (m *Merged) count() {
 			t := tally{make([]int, n+1), make([]int, n+1)}
 			for i, part := range m.layout(n) {
 				t.cells[part]++
-				if len(m.r.cells[i].Regret) > 0 {
+				if len(m.r.table.cells[i].Regret) > 0 {
 					t.done[part]++
 				}
 			}
@@ -506,7 +506,7 @@ func (m *Merged) Missing(n int) []int {
 	var all []int
 	lacks := make([]bool, n+1)
 	for i, part := range m.layout(n) {
-		lacks[part] = lacks[part] || len(m.r.cells[i].Regret) == 0
+		lacks[part] = lacks[part] || len(m.r.table.cells[i].Regret) == 0
 	}
 	for part, yes := range lacks {
 		if yes {

@@ -14,9 +14,9 @@ import (
 
 // files prints the cells that are done; also is nil when the spec asks for nothing but results.
 func (r *runner) files() (results, also []byte) {
-	results = resultsCSV(r.x, r.cells)
+	results = resultsCSV(r.x, r.table.cells)
 	if len(r.x.Record) > 0 {
-		also = diagnosticsCSV(r.x, r.cells)
+		also = diagnosticsCSV(r.x, r.table.cells)
 	}
 	return results, also
 }
@@ -31,7 +31,7 @@ func (r *runner) unchanged(name string, want []byte, sum string) bool {
 // that are done, and returns the bytes of the first two by name.
 func (r *runner) publish(status string) (map[string][]byte, error) {
 	x := r.x
-	if r.owner != nil {
+	if r.part.owner != nil {
 		return nil, r.publishPart(status)
 	}
 	csv, also := r.files()
@@ -52,11 +52,11 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 		}
 	}
 	r.manifest = m
-	if r.o.Dir == "" || status != Complete && r.finished {
+	if r.o.Dir == "" || status != Complete && r.past.finished {
 		return out, nil // finished results stay until all that replaces them is there
 	}
 	staged := r.staged
-	if staged == nil && status == Complete && r.untidy && (!r.o.grow || r.o.last) {
+	if staged == nil && status == Complete && r.past.untidy && (!r.o.grow || r.o.last) {
 		staged = r.tidy
 	}
 	files := maps.Clone(out)
@@ -104,22 +104,22 @@ func (r *runner) describe(status string) Manifest {
 	m.Experiment, m.Spec, m.SpecSHA256, m.Identity = x.Name, x.Text, hash([]byte(x.Text)), x.Identity()
 	m.Hypothesis, m.Episodic = x.Hypothesis, x.Episodic()
 	m.Seed, m.Horizon, m.Replications, m.Workers = x.Seed, x.Horizon, x.Replications, r.o.Workers
-	m.Started = r.started.UTC().Format(time.RFC3339)
-	m.Seconds = time.Since(r.started).Seconds()
-	if r.before != nil && r.reused > 0 {
-		m.Started = r.before.Started
-		m.Seconds += r.before.Seconds
+	m.Started = r.clock.started.UTC().Format(time.RFC3339)
+	m.Seconds = time.Since(r.clock.started).Seconds()
+	if r.past.before != nil && r.reused > 0 {
+		m.Started = r.past.before.Started
+		m.Seconds += r.past.before.Seconds
 	}
-	m.Status, m.Cells, m.Done = status, len(r.cells), r.done
+	m.Status, m.Cells, m.Done = status, len(r.table.cells), r.table.done
 	m.Record, m.Recorders, m.Reference, m.Diagnostics = x.Record, x.recorded(), x.Reference, ""
 	m.Values = ""
-	if m.Until = x.Until; m.Until == "" && r.before != nil {
-		m.Until = r.before.Until
+	if m.Until = x.Until; m.Until == "" && r.past.before != nil {
+		m.Until = r.past.before.Until
 	}
-	m.LateReference = x.Reference != "" && r.old != nil && r.old.Done > 0 &&
-		(r.old.Reference != x.Reference || r.old.LateReference)
+	m.LateReference = x.Reference != "" && r.past.old != nil && r.past.old.Done > 0 &&
+		(r.past.old.Reference != x.Reference || r.past.old.LateReference)
 	m.Estimand, m.Claims = x.Estimand, x.Claims
-	m.Restated = r.old != nil && r.old.Done > 0 && (!x.sameQuestion(r.old) || r.old.Restated)
+	m.Restated = r.past.old != nil && r.past.old.Done > 0 && (!x.sameQuestion(r.past.old) || r.past.old.Restated)
 	m.Environments, m.Policies = nil, nil
 	for e, c := range x.Environments {
 		m.Environments = append(m.Environments, EnvironmentRow{c.Name, c.Kind, c.Table, c.Swept, c.LateRaw,
@@ -130,7 +130,7 @@ func (r *runner) describe(status string) Manifest {
 			Tuned: c.Tuned}
 		for e := range x.Environments {
 			for rep := range x.Replications {
-				if done := r.cells[x.index(e, p, rep)]; len(done.Regret) > 0 {
+				if done := r.table.cells[x.index(e, p, rep)]; len(done.Regret) > 0 {
 					mp.Rounds += x.HorizonOf(e)
 					mp.Seconds += done.Seconds
 				}
@@ -187,7 +187,7 @@ func sweepUp(dir string) error {
 // tidy rewrites the journal of a complete run without the lines that are not its own.
 func (r *runner) tidy() error {
 	var b []byte
-	for _, c := range r.cells {
+	for _, c := range r.table.cells {
 		line, err := c.line()
 		if err != nil {
 			return err

@@ -21,12 +21,12 @@ func (r *runner) recall() error {
 		return nil
 	}
 	if m, err := ReadManifest(r.o.Dir); err == nil {
-		r.old = m
+		r.past.old = m
 		if m.Identity == r.x.Identity() {
-			r.before = m
+			r.past.before = m
 		}
 		csv, err := os.ReadFile(filepath.Join(r.o.Dir, ResultsFile))
-		r.finished = err == nil && m.Status == Complete && hash(csv) == m.ResultsSHA
+		r.past.finished = err == nil && m.Status == Complete && hash(csv) == m.ResultsSHA
 	}
 	known, remarks, err := readJournal(filepath.Join(r.o.Dir, JournalFile))
 	if err != nil {
@@ -35,13 +35,13 @@ func (r *runner) recall() error {
 	for _, text := range remarks {
 		r.remark(text)
 	}
-	for i, key := range r.keys {
-		if c, ok := known[key]; ok && r.wants(i) && c.whole(r.marks(i)) {
-			r.set(i, c)
+	for i, key := range r.table.keys {
+		if c, ok := known[key]; ok && r.part.has(i) && c.whole(r.table.marks(i)) {
+			r.table.set(i, c)
 			r.reused++
 		}
 	}
-	r.untidy = len(known) > r.reused || len(remarks) > 0
+	r.past.untidy = len(known) > r.reused || len(remarks) > 0
 	if err := r.dropped(known); err != nil {
 		return err
 	}
@@ -55,10 +55,10 @@ func (r *runner) recall() error {
 // nameCells computes the keys and the stems of the cells.
 func (r *runner) nameCells() error {
 	x := r.x
-	if r.keys != nil {
+	if r.table.keys != nil {
 		return nil
 	}
-	r.keys, r.stems = make([]string, len(r.cells)), make([]string, len(r.cells))
+	r.table.keys, r.table.stems = make([]string, len(r.table.cells)), make([]string, len(r.table.cells))
 	for e := range x.Environments {
 		for p := range x.Policies {
 			if len(r.programs) <= e*len(x.Policies)+p { // Merge has them of the parts
@@ -74,10 +74,10 @@ func (r *runner) nameCells() error {
 			}
 			at := x.index(e, p, 0)
 			data := r.facts.worlds[e].file.SHA256
-			if err := x.cellKeys(r.keys[at:][:x.Replications], e, p, program, data); err != nil {
+			if err := x.cellKeys(r.table.keys[at:][:x.Replications], e, p, program, data); err != nil {
 				return err
 			}
-			if err := x.cellStems(r.stems[at:][:x.Replications], e, p, program, data); err != nil {
+			if err := x.cellStems(r.table.stems[at:][:x.Replications], e, p, program, data); err != nil {
 				return err
 			}
 		}
@@ -98,9 +98,9 @@ func (r *runner) difference(m *Manifest) string {
 			cmp.Or(m.Estimand, infer.Mean.String()), cmp.Or(r.x.Estimand, infer.Mean.String()),
 			plural(len(m.Claims), "claim"), len(r.x.Claims))
 	}
-	old := r.old
-	defer func() { r.old = old }()
-	r.old = m
+	old := r.past.old
+	defer func() { r.past.old = old }()
+	r.past.old = m
 	return r.change()
 }
 
@@ -108,8 +108,8 @@ func (r *runner) difference(m *Manifest) string {
 // cell is among them when it is continued to a later round.
 func (r *runner) dropped(known map[string]entry) error {
 	wanted, longer := make(map[string]bool), make(map[string]bool)
-	for i := range r.keys {
-		wanted[r.keys[i]], longer[r.stems[i]] = true, true
+	for i := range r.table.keys {
+		wanted[r.table.keys[i]], longer[r.table.stems[i]] = true, true
 	}
 	if r.o.grow {
 		if err := r.allow(wanted); err != nil {
@@ -122,12 +122,12 @@ func (r *runner) dropped(known map[string]entry) error {
 			gone++
 		}
 	}
-	done := r.old != nil && r.old.Done > 0
-	restated, asked := done && r.old.Hypothesis != r.x.Hypothesis, done && !r.x.sameQuestion(r.old)
+	done := r.past.old != nil && r.past.old.Done > 0
+	restated, asked := done && r.past.old.Hypothesis != r.x.Hypothesis, done && !r.x.sameQuestion(r.past.old)
 	if gone == 0 && !restated && !asked {
-		if r.old != nil && r.before == nil {
+		if r.past.old != nil && r.past.before == nil {
 			r.remark(fmt.Sprintf("%s is extended: %d cells are there, %d are new", r.o.Dir, r.reused,
-				len(r.cells)-r.reused))
+				len(r.table.cells)-r.reused))
 		}
 		return nil
 	}
@@ -148,7 +148,7 @@ func (r *runner) dropped(known map[string]entry) error {
 
 // change says in what the directory's experiment differs from this one.
 func (r *runner) change() string {
-	m, x := r.old, r.x
+	m, x := r.past.old, r.x
 	if m == nil {
 		return ": they are of another experiment or another version of troupe"
 	}

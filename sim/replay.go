@@ -17,7 +17,7 @@ func Replay(ctx context.Context, x *Experiment, e, p, rep int, o Options) ([]Row
 	if err := r.facts.play(); err != nil {
 		return nil, err
 	}
-	done, err := r.play(ctx, cell{0, 0, rep})
+	done, err := r.player.play(ctx, cell{0, 0, rep})
 	if err == errAbandoned || ctx.Err() != nil {
 		return nil, ErrInterrupted
 	}

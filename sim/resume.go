@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -81,19 +82,31 @@ func (x *Experiment) resumable(e int, world bandit.Environment, pol bandit.Polic
 	return ""
 }
 
+// states are what cells of an earlier call left off at, and what cells of this one leave. Workers share it.
+type states struct {
+	x       *Experiment
+	o       *Options
+	facts   *rehearsal
+	table   *cellTable
+	clock   *runClock
+	sizes   []atomic.Int64 // environment × policy: bytes of the last state, 0 where none was taken
+	starts  []*entry       // by Experiment.index: what a cell goes on from, nil for round 1
+	skipped int64          // rounds that starts spare
+}
+
 // share returns which part of their time the workers were on a processor so far: what a cell took on a busy machine
 // says less of its work. An answer above 1 is the collector's and the writer's.
-func (r *runner) share() float64 {
-	wall := float64(r.o.Workers) * time.Since(r.started).Seconds()
+func (c *runClock) share(workers int) float64 {
+	wall := float64(workers) * time.Since(c.started).Seconds()
 	if wall <= 0 {
 		return 1
 	}
-	return min(1, (ProcessorTime()-r.processor).Seconds()/wall)
+	return min(1, (ProcessorTime()-c.processor).Seconds()/wall)
 }
 
 // state returns the snapshot of a policy after the last round of a finished cell, which took seconds; nil where it is
 // not kept. A policy that does not know its costs is taken to need what a replication before it needed.
-func (r *runner) state(c cell, pol bandit.Policy, seconds float64) []byte {
+func (r *states) state(c cell, pol bandit.Policy, seconds float64) []byte {
 	if !r.saves(c) {
 		return nil
 	}
@@ -105,8 +118,8 @@ func (r *runner) state(c cell, pol bandit.Policy, seconds float64) []byte {
 	if size == 0 {
 		size = int(seen.Load())
 	}
-	seconds *= r.share()
-	if !worth(size, work, seconds, len(r.cells)) {
+	seconds *= r.clock.share(r.o.Workers)
+	if !worth(size, work, seconds, len(r.table.cells)) {
 		return nil
 	}
 	b, err := pol.(bandit.Snapshotter).AppendSnapshot(nil)
@@ -114,19 +127,19 @@ func (r *runner) state(c cell, pol bandit.Policy, seconds float64) []byte {
 		return nil
 	}
 	seen.Store(int64(len(b)))
-	if !worth(len(b), 0, seconds, len(r.cells)) {
+	if !worth(len(b), 0, seconds, len(r.table.cells)) {
 		return nil
 	}
 	return b
 }
 
 // saves reports whether a cell is written while it is under way.
-func (r *runner) saves(c cell) bool {
+func (r *states) saves(c cell) bool {
 	return r.o.Dir != "" && r.facts.stuck[c.e*len(r.x.Policies)+c.p] == ""
 }
 
 // start returns what a cell goes on from; its At is 0 for a cell that is played from round 1.
-func (r *runner) start(c cell) *entry {
+func (r *states) start(c cell) *entry {
 	if r.starts != nil {
 		if s := r.starts[r.x.index(c.e, c.p, c.r)]; s != nil {
 			return s
@@ -145,12 +158,12 @@ func restore(pol bandit.Policy, start *entry) error {
 }
 
 // save writes a cell under way after at rounds.
-func (r *runner) save(c cell, pol bandit.Policy, done entry, at int, regret, reward float64) error {
+func (r *states) save(c cell, pol bandit.Policy, done entry, at int, regret, reward float64) error {
 	b, err := pol.(bandit.Snapshotter).AppendSnapshot(nil)
 	if err != nil {
 		return err
 	}
-	done.Cell, done.T, done.At, done.Sums, done.State = r.keys[r.x.index(c.e, c.p, c.r)], r.x.HorizonOf(c.e), at,
+	done.Cell, done.T, done.At, done.Sums, done.State = r.table.keys[r.x.index(c.e, c.p, c.r)], r.x.HorizonOf(c.e), at,
 		[2]float64{regret, reward}, b
 	line, err := done.line()
 	if err != nil {
@@ -164,8 +177,8 @@ func (r *runner) save(c cell, pol bandit.Policy, done entry, at int, regret, rew
 }
 
 // unsave removes what save wrote.
-func (r *runner) unsave(i int) error {
-	err := os.Remove(filepath.Join(r.o.Dir, partDir, r.keys[i]))
+func (r *states) unsave(i int) error {
+	err := os.Remove(filepath.Join(r.o.Dir, partDir, r.table.keys[i]))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -197,18 +210,18 @@ func (r *runner) findStarts(known map[string]entry) {
 				if !r.open(cell{e, p, rep}) {
 					continue
 				}
-				if start := r.part(i); start != nil && r.facts.stuck[e*len(x.Policies)+p] == "" {
-					r.starts[i] = start
-					r.skipped += int64(start.At)
+				if start := r.states.pending(i); start != nil && r.facts.stuck[e*len(x.Policies)+p] == "" {
+					r.states.starts[i] = start
+					r.states.skipped += int64(start.At)
 					halves++
 					continue
 				}
-				old := longest(shorter[r.stems[i]], x.HorizonOf(e))
+				old := longest(shorter[r.table.stems[i]], x.HorizonOf(e))
 				if old.T == 0 {
 					continue
 				}
 				if _, asked := same[old.T]; !asked {
-					same[old.T] = r.indifferent(e, p, old.T)
+					same[old.T] = r.states.indifferent(e, p, old.T)
 				}
 				start := old.continued(x.CheckpointsOf(e))
 				switch {
@@ -221,8 +234,8 @@ func (r *runner) findStarts(known map[string]entry) {
 				case start == nil:
 					why = "the checkpoints are others"
 				default:
-					r.starts[i] = start
-					r.skipped += int64(start.At)
+					r.states.starts[i] = start
+					r.states.skipped += int64(start.At)
 					going[start.At]++
 				}
 			}
@@ -253,14 +266,14 @@ func longest(all []entry, horizon int) (best entry) {
 }
 
 // part reads the file of a cell under way; nil where there is none that is whole.
-func (r *runner) part(i int) *entry {
-	b, err := os.ReadFile(filepath.Join(r.o.Dir, partDir, r.keys[i]))
+func (r *states) pending(i int) *entry {
+	b, err := os.ReadFile(filepath.Join(r.o.Dir, partDir, r.table.keys[i]))
 	if err != nil {
 		return nil
 	}
 	c, err := parseEntry(bytes.TrimSuffix(b, []byte("\n")))
-	marks := sort.SearchInts(r.x.CheckpointsOf(r.envOf(i)), c.At+1)
-	if err != nil || c.Cell != r.keys[i] || c.At < 1 || c.At >= r.x.HorizonOf(r.envOf(i)) || len(c.Regret) != marks ||
+	marks := sort.SearchInts(r.x.CheckpointsOf(r.table.envOf(i)), c.At+1)
+	if err != nil || c.Cell != r.table.keys[i] || c.At < 1 || c.At >= r.x.HorizonOf(r.table.envOf(i)) || len(c.Regret) != marks ||
 		len(c.Reward) != marks || c.State == nil {
 		return nil
 	}
@@ -294,7 +307,7 @@ func (c entry) continued(checkpoints []int) *entry {
 
 // indifferent reports whether policy p is the same with another horizon: two that are built with one and with the
 // other are equal in everything they hold.
-func (r *runner) indifferent(e, p, horizon int) bool {
+func (r *states) indifferent(e, p, horizon int) bool {
 	key := r.x.KeyOf(e, 1)
 	world, err := r.x.Environments[e].Options.Build(key, r.facts.data)
 	if err != nil {

@@ -130,7 +130,7 @@ func TestLazyState(t *testing.T) {
 	if err := r.facts.play(); err != nil {
 		t.Fatal(err)
 	}
-	world, pol, key, err := r.build(cell{}, nil)
+	world, pol, key, err := r.player.build(cell{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestLazyState(t *testing.T) {
 	if work < 30_000*100*6 || bytes < 8*30_000*6 {
 		t.Fatalf("a snapshot of the lazy ensemble is said to be %d bytes and %d multiply-adds", bytes, work)
 	}
-	if b := r.state(cell{}, pol, 0.05); b != nil {
+	if b := r.states.state(cell{}, pol, 0.05); b != nil {
 		t.Errorf("a state of %d bytes is kept", len(b))
 	}
 	if _, after := pol.(bandit.Weighed).SnapshotCost(); after != work {
@@ -350,7 +350,7 @@ func TestIndifferent(t *testing.T) {
 		if err := r.facts.play(); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.indifferent(0, 0, 100); got != (preset == "practical") {
+		if got := r.states.indifferent(0, 0, 100); got != (preset == "practical") {
 			t.Errorf("the ensemble with preset %s inside a wrapper is indifferent: %v", preset, got)
 		}
 	}

@@ -97,7 +97,7 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 	r.playing = true
 	runErr := r.playAll(ctx)
 	status := Complete
-	if r.done < r.want {
+	if r.table.done < r.part.want {
 		status = Interrupted
 	}
 	out, err := r.publish(status)
@@ -105,25 +105,25 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 		return nil, errors.Join(runErr, err)
 	}
 	return &Outcome{Manifest: r.manifest, Results: out[ResultsFile], Also: out[DiagnosticsFile],
-		Values: out[ValuesFile], Reused: r.reused, Played: r.done - r.reused, Rounds: r.rounds.Load(),
-		UnderWay: r.underWay, x: x, cells: r.cells}, runErr
+		Values: out[ValuesFile], Reused: r.reused, Played: r.table.done - r.reused, Rounds: r.player.rounds.Load(),
+		UnderWay: r.underWay, x: x, cells: r.table.cells}, runErr
 }
 
 // unplayed returns the outcome of a directory in which nothing is to do or to tidy: its files are those of this run. It
 // is nil for others.
 func (r *runner) unplayed() (*Outcome, error) {
-	if r.owner != nil || r.before == nil || r.reused < len(r.cells) || r.before.Status != Complete ||
-		r.o.last && r.untidy {
+	if r.part.owner != nil || r.past.before == nil || r.reused < len(r.table.cells) || r.past.before.Status != Complete ||
+		r.o.last && r.past.untidy {
 		return nil, nil
 	}
 	csv, also := r.files()
-	if !r.unchanged(ResultsFile, csv, r.before.ResultsSHA) ||
-		also != nil && !r.unchanged(DiagnosticsFile, also, r.before.Diagnostics) {
+	if !r.unchanged(ResultsFile, csv, r.past.before.ResultsSHA) ||
+		also != nil && !r.unchanged(DiagnosticsFile, also, r.past.before.Diagnostics) {
 		return nil, nil
 	}
-	out := &Outcome{Manifest: *r.before, Results: csv, Also: also, Reused: r.reused, x: r.x, cells: r.cells}
+	out := &Outcome{Manifest: *r.past.before, Results: csv, Also: also, Reused: r.reused, x: r.x, cells: r.table.cells}
 	var err error
-	if r.before.Values != "" {
+	if r.past.before.Values != "" {
 		out.Values, err = r.values()
 	}
 	return out, err
@@ -131,17 +131,17 @@ func (r *runner) unplayed() (*Outcome, error) {
 
 // enter opens the directory of the run, or of its part, and locks it. A part that is being played is not played twice.
 func (r *runner) enter(ctx context.Context) (release func(), err error) {
-	if err := openDir(r.base, r.o.Force); err != nil {
+	if err := openDir(r.part.base, r.o.Force); err != nil {
 		return nil, err
 	}
 	command := cmp.Or(r.o.Manifest.Command, strings.Join(os.Args, " "))
-	if r.owner == nil {
-		_, err := ReadManifest(r.base)
-		if parts, _ := PartDirs(r.base); len(parts) > 0 && errors.Is(err, fs.ErrNotExist) {
-			return nil, &DirError{Dir: r.base, Why: fmt.Sprintf("holds %s and no results: merge them first (Merge, "+
+	if r.part.owner == nil {
+		_, err := ReadManifest(r.part.base)
+		if parts, _ := PartDirs(r.part.base); len(parts) > 0 && errors.Is(err, fs.ErrNotExist) {
+			return nil, &DirError{Dir: r.part.base, Why: fmt.Sprintf("holds %s and no results: merge them first (Merge, "+
 				"troupe merge --partial), then what is missing is played", plural(len(parts), "part"))}
 		}
-		return lock(ctx, r.base, command, r.remark)
+		return lock(ctx, r.part.base, command, r.remark)
 	}
 	if err := r.nameCells(); err != nil {
 		return nil, err

@@ -10,44 +10,50 @@ import (
 	"troupe/rng"
 )
 
-// runner is the state of one call of Run. Only the goroutine that called Run touches it, but for
-// rounds.
+// runner is one call of Run. Only the goroutine that called Run touches it, but for player, which workers share.
 type runner struct {
-	x           *Experiment
-	o           Options
-	facts       rehearsal
-	base        string       // the directory that the caller named: o.Dir is that of a part inside it
-	owner       []int32      // by Experiment.index: the part that has a cell; nil for the whole experiment
-	want        int          // cells that are to be there in the end: all, or those of the part
-	others      []string     // directories whose journals may have cells of the part
-	borrowed    map[int]bool // cells of the part that they had
-	paceRounds  int          // rounds that other parts, and this one before, have played
-	paceSeconds float64      // what they took, of one worker
-	programs    []string     // environment × policy: what computes its cells
-	playing     bool         // the first look is over
-	staged      func() error // called by publish when its files are written, before they get their names
-	started     time.Time
-	processor   time.Duration // of the process, then
-	cells       []entry       // by Experiment.index; not yet done where Regret is empty
-	keys        []string      // by Experiment.index
-	stems       []string
-	sizes       []atomic.Int64 // environment × policy: bytes of the last state, 0 where none was taken
-	starts      []*entry       // by Experiment.index: what a cell goes on from, nil for round 1
-	skipped     int64          // rounds that starts spare
-	underWay    int            // cells that were abandoned after their state was written
-	old         *Manifest      // what the directory held, nil for nothing
-	before      *Manifest      // the same, if it is of this experiment
-	finished    bool           // old is complete, and results.csv is what it says
-	untidy      bool           // the journal has lines that are not of this run
-	program     string         // what computes the cells, one a line
-	journal     *journal
-	manifest    Manifest
+	x        *Experiment
+	o        Options
+	facts    rehearsal
+	clock    *runClock
+	table    *cellTable
+	part     *shardPart
+	past     past
+	states   *states
+	player   *player
+	programs []string     // environment × policy: what computes its cells
+	program  string       // the same, one a line
+	playing  bool         // the first look is over
+	staged   func() error // called by publish when its files are written, before they get their names
+	underWay int          // cells that were abandoned after their state was written
+	journal  *journal
+	manifest Manifest
+	reused   int // cells that were there
+}
 
-	reused, done int
-	finishedIn   []int          // cells done, by replication
-	complete     int            // replications with every cell done
-	rounds       atomic.Int64   // played in this session
-	lost         []atomic.Int32 // policy: cells that failed, where it is a program
+// runClock is the time that a run has taken.
+type runClock struct {
+	started   time.Time
+	processor time.Duration // of the process, then
+}
+
+// cellTable has the cells of an experiment, by Experiment.index.
+type cellTable struct {
+	x          *Experiment
+	cells      []entry // not yet done where Regret is empty
+	keys       []string
+	stems      []string
+	done       int
+	finishedIn []int // cells done, by replication
+	complete   int   // replications with every cell done
+}
+
+// past is what the directory held.
+type past struct {
+	old      *Manifest // nil for nothing
+	before   *Manifest // the same, if it is of this experiment
+	finished bool      // old is complete, and results.csv is what it says
+	untidy   bool      // the journal has lines that are not of this run
 }
 
 // newRunner fills in the defaults of the options.
@@ -61,12 +67,13 @@ func newRunner(x *Experiment, o Options) *runner {
 	if o.Data == nil {
 		o.Data = new(dataset.Source)
 	}
-	r := &runner{x: x, base: o.Dir, want: x.Cells(), o: o,
-		started: time.Now(), processor: ProcessorTime(),
-		cells: make([]entry, x.Cells()), finishedIn: make([]int, x.Replications), starts: make([]*entry, x.Cells()),
-		lost:  make([]atomic.Int32, len(x.Policies)),
-		sizes: make([]atomic.Int64, len(x.Environments)*len(x.Policies))}
+	r := &runner{x: x, o: o, clock: &runClock{time.Now(), ProcessorTime()}}
 	r.facts = rehearsal{x: x, o: &r.o, data: dataFiles{o.Data, filepath.Dir(x.src.Name)}}
+	r.table = &cellTable{x: x, cells: make([]entry, x.Cells()), finishedIn: make([]int, x.Replications)}
+	r.part = &shardPart{o: &r.o, base: o.Dir, want: x.Cells()}
+	r.states = &states{x: x, o: &r.o, facts: &r.facts, table: r.table, clock: r.clock, starts: make([]*entry, x.Cells()),
+		sizes: make([]atomic.Int64, len(x.Environments)*len(x.Policies))}
+	r.player = &player{x: x, facts: &r.facts, states: r.states, lost: make([]atomic.Int32, len(x.Policies))}
 	if !o.Shard.Whole() {
 		if o.Dir != "" {
 			r.o.Dir = filepath.Join(o.Dir, ShardsDir, o.Shard.Dir())

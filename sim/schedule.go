@@ -17,7 +17,7 @@ type job interface {
 	// first returns the replication of its first cell, from 0.
 	first() int
 	// play plays the cells on a worker, which only reads the runner, but for its counts, and hands over each.
-	play(r *runner, s *session)
+	play(p *player, s *session)
 }
 
 // session is one call of playAll as its workers see it.
@@ -32,17 +32,17 @@ type session struct {
 func (c cell) first() int { return c.r }
 
 // play implements job.
-func (c cell) play(r *runner, s *session) {
-	alone := r.alone(c)
-	if alone && r.lost[c.p].Load() >= lostMost {
+func (c cell) play(p *player, s *session) {
+	alone := p.alone(c)
+	if alone && p.lost[c.p].Load() >= lostMost {
 		return
 	}
 	f := finished{cell: c}
-	f.entry, f.err = r.play(s.hard, c)
+	f.entry, f.err = p.play(s.hard, c)
 	switch {
 	case f.err == nil || errors.Is(f.err, errAbandoned):
 	case alone:
-		r.lost[c.p].Add(1)
+		p.lost[c.p].Add(1)
 	default:
 		s.stop()
 	}
@@ -53,7 +53,7 @@ func (c cell) play(r *runner, s *session) {
 const lostMost = 3
 
 // alone reports whether an error of a cell is that of a program, which leaves the other cells as they are.
-func (r *runner) alone(c cell) bool { return len(r.x.Commands(c.e, c.p)) > 0 }
+func (r *player) alone(c cell) bool { return len(r.x.Commands(c.e, c.p)) > 0 }
 
 // jobs returns what is to do. Replications come first, then environments, then policies: complete
 // replications, which a leader board may use, come early then.
@@ -85,7 +85,7 @@ func (r *runner) jobs() []job {
 // open reports whether a cell is still to be played.
 func (r *runner) open(c cell) bool {
 	i := r.x.index(c.e, c.p, c.r)
-	return len(r.cells[i].Regret) == 0 && r.wants(i)
+	return len(r.table.cells[i].Regret) == 0 && r.part.has(i)
 }
 
 // playAll plays the cells that are not done.
@@ -130,7 +130,7 @@ func (r *runner) startWorkers(s *session, todo []job, ended func()) {
 				if n >= len(todo) {
 					return
 				}
-				todo[n].play(r, s)
+				todo[n].play(r.player, s)
 				if r.facts.cellBytes > largeCell {
 					runtime.GC() // a cell's garbage would take the room of the next
 				}
@@ -156,7 +156,7 @@ func (r *runner) collect(out <-chan finished, fail func()) error {
 				switch {
 				case failed == nil && len(lost) > 0:
 					return newLostError(lost)
-				case failed == nil && r.done < r.want:
+				case failed == nil && r.table.done < r.part.want:
 					return ErrInterrupted
 				}
 				return failed
@@ -166,12 +166,12 @@ func (r *runner) collect(out <-chan finished, fail func()) error {
 			case err == nil:
 				err = r.keep(f)
 			case errors.Is(err, errAbandoned):
-				if err = nil; r.saves(f.cell) {
+				if err = nil; r.states.saves(f.cell) {
 					r.underWay++
 				}
 			default:
 				cell := &CellError{r.x.Environments[f.e].Name, r.x.Policies[f.p].Name, f.r + 1, err}
-				if err = cell; r.alone(f.cell) {
+				if err = cell; r.player.alone(f.cell) {
 					lost[r.x.index(f.e, f.p, f.r)], err = cell, nil
 				}
 			}
@@ -187,27 +187,27 @@ func (r *runner) collect(out <-chan finished, fail func()) error {
 // keep records a finished cell.
 func (r *runner) keep(f finished) error {
 	i := r.x.index(f.e, f.p, f.r)
-	f.entry.Cell, f.entry.Stem, f.entry.T = r.keys[i], r.stems[i], r.x.HorizonOf(f.e)
+	f.entry.Cell, f.entry.Stem, f.entry.T = r.table.keys[i], r.table.stems[i], r.x.HorizonOf(f.e)
 	if at := r.x.CheckpointsOf(f.e); !slices.Equal(at, Checkpoints(f.entry.T)) {
 		f.entry.Checkpoints = at
 	}
-	r.set(i, f.entry)
-	r.starts[i] = nil
+	r.table.set(i, f.entry)
+	r.states.starts[i] = nil
 	if r.journal == nil {
 		return nil
 	}
 	if err := r.journal.append(f.entry); err != nil {
 		return err
 	}
-	return r.unsave(i)
+	return r.states.unsave(i)
 }
 
-func (r *runner) set(i int, c entry) {
-	r.cells[i] = c
-	r.done++
-	rep := i % r.x.Replications
-	r.finishedIn[rep]++
-	if r.finishedIn[rep] == len(r.cells)/r.x.Replications {
-		r.complete++
+func (t *cellTable) set(i int, c entry) {
+	t.cells[i] = c
+	t.done++
+	rep := i % t.x.Replications
+	t.finishedIn[rep]++
+	if t.finishedIn[rep] == len(t.cells)/t.x.Replications {
+		t.complete++
 	}
 }

@@ -57,28 +57,40 @@ func PartDirs(dir string) (names []string, err error) {
 	return names, err
 }
 
-// wants reports whether a cell is one of this run: every one, or those of the part.
-func (r *runner) wants(i int) bool { return r.owner == nil || r.owner[i] == int32(r.o.Shard.Index) }
+// shardPart is the part of an experiment that a call of Run plays: all of it, without shards.
+type shardPart struct {
+	o           *Options
+	base        string       // the directory that the caller named: o.Dir is that of a part inside it
+	owner       []int32      // by Experiment.index: the part that has a cell; nil for the whole experiment
+	want        int          // cells that are to be there in the end: all, or those of the part
+	others      []string     // directories whose journals may have cells of the part
+	borrowed    map[int]bool // cells of the part that they had
+	paceRounds  int          // rounds that other parts, and this one before, have played
+	paceSeconds float64      // what they took, of one worker
+}
+
+// has reports whether a cell is one of this run: every one, or those of the part.
+func (p *shardPart) has(i int) bool { return p.owner == nil || p.owner[i] == int32(p.o.Shard.Index) }
 
 // divide finds the cells of the part.
 func (r *runner) divide() {
 	x, part := r.x, r.o.Shard
-	r.owner = shards.Layout(len(x.Environments), len(x.Policies), x.Replications, part.Of)
-	r.want = 0
-	for i := range r.owner {
-		if r.wants(i) {
-			r.want++
+	r.part.owner = shards.Layout(len(x.Environments), len(x.Policies), x.Replications, part.Of)
+	r.part.want = 0
+	for i := range r.part.owner {
+		if r.part.has(i) {
+			r.part.want++
 		}
 	}
 }
 
 // openPart makes the directory of the part, after a look at those of the others: they must be of the same experiment.
 func (r *runner) openPart() error {
-	dirs, err := PartDirs(r.base)
+	dirs, err := PartDirs(r.part.base)
 	if err != nil {
 		return err
 	}
-	for _, dir := range append([]string{r.base}, dirs...) {
+	for _, dir := range append([]string{r.part.base}, dirs...) {
 		m, err := ReadManifest(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -90,15 +102,15 @@ func (r *runner) openPart() error {
 			return &DirError{Dir: dir, Why: "holds cells of another experiment" + r.difference(m)}
 		}
 		for _, p := range m.Policies {
-			r.paceRounds += p.Rounds
-			r.paceSeconds += p.Seconds
+			r.part.paceRounds += p.Rounds
+			r.part.paceSeconds += p.Seconds
 		}
 		if m.Shard == nil || m.Shard.Of != r.o.Shard.Of || m.Replications != r.x.Replications {
-			r.others = append(r.others, dir)
+			r.part.others = append(r.part.others, dir)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(r.base, ShardsDir), 0o755); err != nil {
-		return &DirError{r.base, "cannot have a directory for parts: " + err.Error(), true}
+	if err := os.MkdirAll(filepath.Join(r.part.base, ShardsDir), 0o755); err != nil {
+		return &DirError{r.part.base, "cannot have a directory for parts: " + err.Error(), true}
 	}
 	return openDir(r.o.Dir, r.o.Force)
 }
@@ -106,8 +118,8 @@ func (r *runner) openPart() error {
 // borrow takes cells of the part from the journals of another division, and of the whole run: they need not be played
 // again.
 func (r *runner) borrow() error {
-	r.borrowed = make(map[int]bool)
-	for _, dir := range r.others {
+	r.part.borrowed = make(map[int]bool)
+	for _, dir := range r.part.others {
 		if dir == r.o.Dir {
 			continue
 		}
@@ -115,15 +127,15 @@ func (r *runner) borrow() error {
 		if err != nil {
 			return err
 		}
-		for i, key := range r.keys {
+		for i, key := range r.table.keys {
 			c, ok := known[key]
-			if !ok || !r.wants(i) || len(r.cells[i].Regret) > 0 || !c.whole(r.marks(i)) {
+			if !ok || !r.part.has(i) || len(r.table.cells[i].Regret) > 0 || !c.whole(r.table.marks(i)) {
 				continue
 			}
 			c.State = nil
-			r.set(i, c)
+			r.table.set(i, c)
 			r.reused++
-			r.borrowed[i] = true
+			r.part.borrowed[i] = true
 		}
 	}
 	return nil
@@ -131,15 +143,15 @@ func (r *runner) borrow() error {
 
 // row describes the part in its manifest.
 func (r *runner) row(ended bool) *ShardRow {
-	s := &ShardRow{Part: r.o.Shard.Index, Of: r.o.Shard.Of, Cells: r.want}
+	s := &ShardRow{Part: r.o.Shard.Index, Of: r.o.Shard.Of, Cells: r.part.want}
 	var sums []string
-	for i, c := range r.cells {
-		if len(c.Regret) == 0 || r.borrowed[i] {
+	for i, c := range r.table.cells {
+		if len(c.Regret) == 0 || r.part.borrowed[i] {
 			continue
 		}
 		s.Kept++
 		if ended {
-			sums = append(sums, r.keys[i]+c.digest())
+			sums = append(sums, r.table.keys[i]+c.digest())
 		}
 	}
 	if ended {

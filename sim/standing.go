@@ -26,16 +26,16 @@ func (r *runner) report() {
 		return
 	}
 	p := Progress{
-		Cells: r.want, Done: r.done, Reused: r.reused,
-		Rounds:       r.rounds.Load(),
-		AllRounds:    int64(float64(r.want-r.reused)*r.x.roundsOfCell()) - r.skipped,
-		Seconds:      time.Since(r.started).Seconds(),
-		Replications: r.complete,
+		Cells: r.part.want, Done: r.table.done, Reused: r.reused,
+		Rounds:       r.player.rounds.Load(),
+		AllRounds:    int64(float64(r.part.want-r.reused)*r.x.roundsOfCell()) - r.states.skipped,
+		Seconds:      time.Since(r.clock.started).Seconds(),
+		Replications: r.table.complete,
 		Workers:      r.o.Workers,
 		r:            r,
 	}
-	if r.paceRounds > 0 {
-		p.Pace = r.paceSeconds / float64(r.paceRounds)
+	if r.part.paceRounds > 0 {
+		p.Pace = r.part.paceSeconds / float64(r.part.paceRounds)
 	}
 	r.o.Progress(p)
 }
@@ -52,11 +52,11 @@ type Standing struct {
 // may be called only inside the Progress callback.
 func (p Progress) Board() []Standing {
 	x := p.r.x
-	if p.r.complete == 0 {
+	if p.r.table.complete == 0 {
 		return nil
 	}
 	var reps []int
-	for rep, n := range p.r.finishedIn {
+	for rep, n := range p.r.table.finishedIn {
 		if n == len(x.Environments)*len(x.Policies) {
 			reps = append(reps, rep)
 		}
@@ -69,7 +69,7 @@ func (p Progress) Board() []Standing {
 			s := Standing{Environment: x.Environments[e].Name, Policy: x.Policies[q].Name}
 			v := make([]float64, len(reps))
 			for i, rep := range reps {
-				c := p.r.cells[x.index(e, q, rep)]
+				c := p.r.table.cells[x.index(e, q, rep)]
 				v[i] = c.Regret[len(c.Regret)-1]
 			}
 			s.Mean, s.SE = meanSE(v)

@@ -51,10 +51,10 @@ func (x *Experiment) roundsOfCell() float64 {
 }
 
 // envOf is the environment of the cell at a place (Experiment.index).
-func (r *runner) envOf(i int) int { return i / (len(r.x.Policies) * r.x.Replications) }
+func (t *cellTable) envOf(i int) int { return i / (len(t.x.Policies) * t.x.Replications) }
 
 // marks is the number of checkpoints of the cell at a place.
-func (r *runner) marks(i int) int { return len(r.x.CheckpointsOf(r.envOf(i))) }
+func (r *cellTable) marks(i int) int { return len(r.x.CheckpointsOf(r.envOf(i))) }
 
 // zipKey describes the key zip for listings.
 var zipKey = spec.Option{Key: spec.ZipKey, Type: "[]string",

@@ -40,17 +40,17 @@ func (t *turn) Worker() any { return t.of }
 
 // play implements job. A program that fails takes all cells with it that it was playing: they are played once more, one
 // by one, so that an error is that of the cell that causes it.
-func (l turns) play(r *runner, s *session) {
-	var again []cell
+func (l turns) play(p *player, s *session) {
+	var failed []cell
 	var waiting []func() (struct{}, bool)
 	for _, c := range l {
 		next, stop := iter.Pull(func(yield func(struct{}) bool) {
 			f := finished{cell: c}
-			f.entry, f.err = r.playTurn(s.hard, c, &turn{of: &l, yield: yield})
+			f.entry, f.err = p.playTurn(s.hard, c, &turn{of: &l, yield: yield})
 			if f.err == nil || errors.Is(f.err, errAbandoned) {
 				s.out <- f
 			} else {
-				again = append(again, c)
+				failed = append(failed, c)
 			}
 		})
 		defer stop()
@@ -65,11 +65,11 @@ func (l turns) play(r *runner, s *session) {
 		}
 		waiting = under
 	}
-	for _, c := range again {
+	for _, c := range failed {
 		if s.soft.Err() != nil {
 			return
 		}
-		c.play(r, s)
+		c.play(p, s)
 	}
 }
 
