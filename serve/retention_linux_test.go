@@ -21,7 +21,7 @@ func TestTrimLosesPower(t *testing.T) {
 	clock := &fakeClock{}
 	edit := func(o *Options) {
 		o.Log, o.Dir, o.TrimEvery, o.Keep, o.SnapshotAfter, o.Disk.Reserve = nil, p.Dir+"/data", -1, time.Hour, -1, -1
-		o.Committer = eventlog.CommitterOptions{Try: 200 * time.Millisecond, Patience: 400 * time.Millisecond}
+		o.Committer = eventlog.CommitterOptions{Try: 5 * time.Second, Patience: time.Minute} // a busy machine syncs slowly
 	}
 	trimmed, whole := 0, 0
 	run := func(at int, fault powerfs.Fault) (calls int) {
