@@ -236,7 +236,8 @@ type shard struct {
 	goals    map[uint64]chan error
 	peers    []Member
 	status   atomic.Pointer[Status]
-	gone     atomic.Bool // the node was removed from it; it ends when it was from all
+	gone     atomic.Bool           // the node was removed from it; it ends when it was from all
+	blocked  atomic.Pointer[error] // why the write under way is tried again, nil when it is not
 
 	mu    sync.Mutex
 	queue []*write
@@ -449,6 +450,8 @@ func (s *shard) save() {
 		}
 		err := s.st.save(w)
 		for said := false; err != nil && passes(err); err = s.st.save(w) {
+			why := err
+			s.blocked.Store(&why)
 			if !said {
 				l.opt.Logf("shard %d: a write is tried again: %v", s.n, err)
 				said = true
@@ -459,6 +462,7 @@ func (s *shard) save() {
 				return
 			}
 		}
+		s.blocked.Store(nil)
 		if err != nil {
 			select {
 			case s.calls <- func(c *core) { c.fail(err) }:
@@ -604,10 +608,13 @@ func (l *Log) File(group uint16, first uint64, b []byte, at int64) error {
 
 // Status returns what this node knows of a shard.
 func (l *Log) Status(shard uint16) Status {
-	if now := l.shards[shard].status.Load(); now != nil {
-		return *now
+	now := l.shards[shard].status.Load()
+	if now == nil {
+		return Status{Node: l.opt.ID}
 	}
-	return Status{Node: l.opt.ID}
+	s := *now // whose lists belong to the caller
+	s.Voters, s.Learners, s.Members, s.Removed = slices.Clone(s.Voters), slices.Clone(s.Learners), slices.Clone(s.Members), slices.Clone(s.Removed)
+	return s
 }
 
 // Progress returns what this node knows of the members of a shard where it leads it; none where another one does.
@@ -687,6 +694,16 @@ func (l *Log) begin(shard uint16) (*shard, error) {
 func (l *Log) Err() error {
 	if err := l.broken.Load(); err != nil {
 		return *err
+	}
+	return nil
+}
+
+// Blocked returns why this node writes nothing at present and tries again: its disk has no room. It is nil otherwise.
+func (l *Log) Blocked() error {
+	for _, s := range l.shards {
+		if err := s.blocked.Load(); err != nil {
+			return *err
+		}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -318,8 +319,19 @@ func (n *Node) Info(ctx context.Context, shard uint16) (eventlog.Info, error) {
 	return n.log.Load().Info(ctx, shard)
 }
 
-// Err implements eventlog.Stops.
-func (n *Node) Err() error { return n.log.Load().Err() }
+// Err implements eventlog.Stops. A disk without room, or that has failed, is an *eventlog.ReplicaDownError.
+func (n *Node) Err() error {
+	l := n.log.Load()
+	if err := l.Blocked(); err != nil {
+		return &eventlog.ReplicaDownError{What: err.Error(), Full: true}
+	}
+	err := l.Err()
+	var system syscall.Errno
+	if sync := (*segment.SyncError)(nil); errors.As(err, &sync) || errors.As(err, &system) {
+		return &eventlog.ReplicaDownError{What: err.Error()}
+	}
+	return err
+}
 
 // TrimsOwn implements eventlog.TrimsOwn.
 func (n *Node) TrimsOwn() {}

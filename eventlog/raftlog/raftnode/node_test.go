@@ -300,6 +300,9 @@ func TestBases(t *testing.T) {
 	if err != nil || len(all) != 2 || all[0].Seq != 10 || all[0].Sum != b.Sum || all[0].Record != 12 {
 		t.Fatalf("%v, %v", all, err)
 	}
+	if m := r.nodes[2].members(); len(m) != 3 || slices.ContainsFunc(m, func(m raftlog.Member) bool { return m.ID == 0 }) {
+		t.Errorf("members %v after a look for bases", m)
+	}
 	if got, err := r.nodes[2].GetBase(t.Context(), all[0]); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
