@@ -238,11 +238,7 @@ func (d *listDraw) expects(m *Model, n, k int) {
 		p = &posterior{s2: m.s.h.s2}
 	}
 	for i := range n {
-		a := p.estimate(&d.vectors[i])
-		if len(d.vectors[i].tail) > 0 {
-			t, _ := tailEstimate(&m.s.main.tail, 0, &d.vectors[i], &m.s.h, p.s2)
-			a += t
-		}
+		a := d.attraction(m, p, i)
 		for l := range k {
 			v := float64(d.out.Scale[l] * a)
 			if j, ok := m.find.coords[positionKey(l)]; ok && int(j) < len(p.m) {
@@ -256,6 +252,16 @@ func (d *listDraw) expects(m *Model, n, k int) {
 			d.out.Value[i*k+l] = v
 		}
 	}
+}
+
+// attraction is the mean of what candidate i earns at a position with examination 1.
+func (d *listDraw) attraction(m *Model, p *posterior, i int) float64 {
+	a := p.estimate(&d.vectors[i])
+	if len(d.vectors[i].tail) > 0 {
+		t, _ := tailEstimate(&m.s.main.tail, 0, &d.vectors[i], &m.s.h, p.s2)
+		a += t
+	}
+	return a
 }
 
 // draw draws the coefficients of a request from the posterior of a copy, and the attractions of the candidates.

@@ -338,6 +338,14 @@ func (a *modelPages) viewOf(ctx context.Context, m *serve.Model, h *modelHistory
 	v.Rewards = rewardsOf(h, m, &t)
 	v.Actions, v.MoreActions = actionsOf(h, &t)
 	v.Numbers = numbersOf(h, m, &t)
+	if s := m.Foretell; s != nil {
+		for i := range v.Numbers {
+			v.Numbers[i].Curves = curvesOf(ctx, s, m, h, v.Numbers[i].Name)
+		}
+		if v.Lists != nil {
+			v.Lists.Best, v.Lists.BestText = bestLists(ctx, s, m, h)
+		}
+	}
 	v.Histogram = histogramOf(h)
 	v.Decisions = newestDecisions(h, m.Requests)
 	v.Requests = newestRequests(h, m.Requests)

@@ -45,7 +45,8 @@ type past struct {
 	time, deadline      int64 // ns since 1970
 	unit                eventlog.ID
 
-	numbers []played
+	numbers  []played
+	features []byte // what the model read, where a number was played and there is room
 
 	inactive bool // deferred, and neither activated nor rewarded
 	rewarded bool
@@ -72,6 +73,8 @@ type pastList struct {
 	slots  []string
 	one    *past // the list itself, where it has one reward
 	hidden int   // positions from here on were not on the screen
+
+	features []byte // what the model read of it, where there is room
 }
 
 // rewarded are the parts of a list that may have rewards.
@@ -212,6 +215,7 @@ type modelHistory struct {
 	contexts   bool // are kept
 	candidates bool
 	kept       int   // bytes of candidates, about
+	foretold   int   // bytes of features
 	read       int64 // bytes of entries, of all models
 	of         serve.Rewards
 	costs      bool // a decision says what its actions cost
@@ -364,7 +368,12 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 		h.controlled = h.controlled || x.Group != eventlog.NoGroup
 		at := serve.LogRecord{Seq: r.Seq, Event: r.Event}
 		if x.List != nil {
-			return step{at: at, list: listOf(d, x.List)}
+			l := listOf(d, x.List)
+			l.features = h.keepFeatures(x.Atoms)
+			return step{at: at, list: l}
+		}
+		if len(d.numbers) > 0 {
+			d.features = h.keepFeatures(x.Atoms)
 		}
 		h.keepCandidates(d, x)
 		return step{at: at, decision: d}
@@ -392,6 +401,17 @@ func listOf(d *past, l *eventlog.List) *pastList {
 		out.one = &one
 	}
 	return out
+}
+
+// foretoldBytes bounds the features that are kept of the newest decisions.
+const foretoldBytes = 8 << 20
+
+// keepFeatures keeps what the model read of a decision, while there is room.
+func (h *modelHistory) keepFeatures(b []byte) []byte {
+	if h.foretold += len(b) + 24; h.foretold > foretoldBytes {
+		return nil
+	}
+	return slices.Clone(b)
 }
 
 // candidateBytes bounds the candidates that are kept of the newest decisions.

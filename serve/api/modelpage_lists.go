@@ -15,6 +15,9 @@ type listsPage struct {
 	// Looked says whether the rows have Looked, and Notes what they are, and of what plays.
 	Looked bool
 	Notes  []string
+	// Best are the best lists of today, by context.
+	Best     []bestRow
+	BestText string
 }
 
 // placeRow is a position: how many lists had it on the screen, how many of them have a final reward there, and the action that

@@ -16,6 +16,7 @@ type numberPage struct {
 	Histogram               histogram
 	Rows                    []numberRow
 	Sentence                string
+	Curves                  []foretoldCurve
 }
 
 // numberRow is a tenth of the range.
@@ -73,14 +74,6 @@ func numbersOf(h *modelHistory, m *serve.Model, t *terms) (out []numberPage) {
 		out = append(out, p)
 	}
 	return out
-}
-
-// valueAt is the value at a place of a range.
-func valueAt(r *serve.NumberRange, u float64) float64 {
-	if r.Log {
-		return math.Exp(math.Log(r.Min) + u*(math.Log(r.Max)-math.Log(r.Min)))
-	}
-	return r.Min + u*(r.Max-r.Min)
 }
 
 // endsText says where decisions lie at an end of a range, so that a wider one may be better.

@@ -458,6 +458,52 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestForetoldPage: the page has the best list of the most frequent contexts, and of a number the learned curve with its band; the number that it names lies
+// near the best one.
+func TestForetoldPage(t *testing.T) {
+	s := must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), Wait: time.Minute}))
+	e := &edge{API: must(New(s, Options{})), t: t}
+	defer s.Close(context.Background())
+	decide := func(model, body string) (d struct {
+		ID      string `json:"event_id"`
+		List    []struct{ ID string }
+		Numbers map[string]float64
+	}) {
+		a := e.do("POST", "/v1/models/"+model+":decide", body)
+		a.want(t, "decide", 200)
+		if err := json.Unmarshal([]byte(a.body), &d); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	e.do("POST", "/v1/models", `{"id": "news"}`).want(t, "create", 201)
+	e.do("POST", "/v1/models", `{"id": "shop"}`).want(t, "create", 201)
+	for i := range 150 {
+		city := []string{"Oslo", "Bergen"}[min(i%3, 1)]
+		d := decide("news", fmt.Sprintf(`{"context": {"city": %q}, "slots": [{"id": "hero"}, {"id": "side"}], "actions": [{"id": "<a>"}, {"id": "b"}, {"id": "c"}]}`, city))
+		var y []string
+		for l, x := range d.List {
+			y = append(y, fmt.Sprint(map[string]float64{"<a>": .9, "b": .5, "c": .1}[x.ID]/float64(1+l)))
+		}
+		e.do("POST", "/v1/events/"+d.ID+":reward", "{\"values\": ["+strings.Join(y, ", ")+"]}").want(t, "reward", 200)
+		p := decide("shop", `{"numbers": [{"name": "price", "min": 1, "max": 21, "step": 0.5}]}`)
+		u := (p.Numbers["price"] - 1) / 20
+		e.do("POST", "/v1/events/"+p.ID+":reward", fmt.Sprintf(`{"value": %v}`, 1-3*(u-.7)*(u-.7))).want(t, "reward", 200)
+	}
+	e.do("GET", "/models/news", "").want(t, "page", 200, `<h3 id="best">The best lists of today</h3>`, `<th scope="row">{&#34;city&#34;: &#34;Bergen&#34;}</th><td data-name="Share of lists, %" class="r">66.7</td><td class="wide line">hero: &lt;a&gt; 0.`,
+		`, side: b 0.`, "Oslo")
+	page := e.do("GET", "/models/shop", "")
+	page.want(t, "page", 200, "<h4>What the model expects</h4>", "<b>100.0% of decisions: no context</b>", `<path class="mine-band" d="M0 `, `<span class="from">1</span><span class="to">21</span>`)
+	var best, mean, lo, hi float64
+	_, text, _ := strings.Cut(page.body, "The model expects most at ")
+	if _, err := fmt.Sscanf(text, "%f: %f (%f to %f).", &best, &mean, &lo, &hi); err != nil {
+		t.Fatal(err)
+	}
+	if best < 12 || best > 18 || mean < .8 || mean > 1.2 || lo > mean || hi < mean {
+		t.Errorf("it expects %v (%v to %v) at %v; the best is 1 at 15", mean, lo, hi, best)
+	}
+}
+
 // TestListsPage: of lists the page says what each earns, by position, by the model's rule, and not that of the first entries alone.
 func TestListsPage(t *testing.T) {
 	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})

@@ -1,0 +1,147 @@
+package serve
+
+import (
+	"context"
+	"slices"
+
+	"troupe/bandit"
+	"troupe/effects"
+	"troupe/feature"
+	"troupe/policy"
+	"troupe/serve/choose"
+)
+
+// Foretelling says what a model expects now, for decisions of its log. Nothing is written. It is safe for concurrent use.
+type Foretelling struct {
+	s     *reading
+	model string
+}
+
+// LearnedCurve is what a model expects of a number at some places of its range: means, and standard deviations under the variances
+// that it has learned.
+type LearnedCurve struct{ Mean, SD []float64 }
+
+// PlayedList is a list of the log: the features of its record, and the actions from the top.
+type PlayedList struct {
+	Features []byte
+	Actions  []string
+}
+
+// BestList is a list with what each position is expected to earn where none above is rewarded.
+type BestList struct {
+	Actions     []string
+	Expected    []float64
+	Approximate bool // categories repeat, and the search may have missed the best list
+}
+
+// with calls f with the policy of a model as it is now, and what makes vectors of its features.
+func (x *Foretelling) with(ctx context.Context, f func(p policy.Foreteller, v *choose.Version) error) error {
+	s := x.s
+	done, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	e, v, err := s.model(x.model)
+	if err != nil {
+		return err
+	}
+	w, err := e.workers.Take(v)
+	for err == choose.ErrOld {
+		v = s.publishedOf(e)
+		w, err = e.workers.Take(v)
+	}
+	if err != nil {
+		return nil // a model that cannot decide has nothing to say
+	}
+	defer e.workers.Put(w)
+	p, ok := bandit.Innermost(w.Policy()).(policy.Foreteller)
+	if !ok || v.Compiled.Atoms == nil {
+		return nil
+	}
+	return f(p, v)
+}
+
+// Curve says what is expected where a number of a decision is at the places u of its range, and all else is as in the decision,
+// whose features are those of its record. nil: the model does not say it.
+func (x *Foretelling) Curve(ctx context.Context, features []byte, number string, u []float64) (out *LearnedCurve, err error) {
+	err = x.with(ctx, func(p policy.Foreteller, v *choose.Version) error {
+		all, err := readAtoms(features)
+		if err != nil || len(all) != 2 {
+			return err
+		}
+		knob, field := 0, feature.PlayedField(number)
+		for _, a := range all[1][1:] { // behind its id
+			f, role := bandit.FieldOf(a.Hash >> 11)
+			if role != bandit.PlayedRole {
+				continue
+			}
+			if f == field {
+				break
+			}
+			knob++
+		}
+		at, values := v.Compiled.Atoms.AppendVector(nil, nil, all[0], all[1])
+		c := &LearnedCurve{Mean: make([]float64, len(u)), SD: make([]float64, len(u))}
+		ok, err := p.Curve(bandit.Action{At: at, X: values, Index: bandit.NoIndex}, knob, u, c.Mean, c.SD)
+		if ok {
+			out = c
+		}
+		return err
+	})
+	return out, err
+}
+
+// BestList says which list is expected to earn most of the actions that stood at each position in some lists of one context, the newest
+// first. nil: the model does not say it.
+func (x *Foretelling) BestList(ctx context.Context, lists []PlayedList) (out *BestList, err error) {
+	err = x.with(ctx, func(p policy.Foreteller, v *choose.Version) error {
+		var entries []bandit.Action
+		var ids []string
+		stood := map[[2]int]bool{}
+		k := 0
+		for _, l := range lists {
+			all, err := readAtoms(l.Features)
+			if err != nil || len(all) != 1+len(l.Actions) {
+				return err
+			}
+			k = max(k, len(l.Actions))
+			for pos, id := range l.Actions {
+				at := slices.Index(ids, id)
+				if at < 0 {
+					at = len(ids)
+					ids = append(ids, id)
+					i, values := v.Compiled.Atoms.AppendVector(nil, nil, all[0], all[1+pos])
+					entries = append(entries, bandit.Action{At: i, X: values, Index: bandit.NoIndex})
+				}
+				stood[[2]int{pos, at}] = true
+			}
+		}
+		if k == 0 {
+			return nil
+		}
+		shape := effects.ListShape{K: k, Allowed: func(l, i int) bool { return stood[[2]int{l, i}] }}
+		list, value, approximate, err := p.BestList(entries, shape)
+		if err != nil || list == nil {
+			return err
+		}
+		out = &BestList{Expected: value, Approximate: approximate}
+		for _, i := range list {
+			out.Actions = append(out.Actions, ids[i])
+		}
+		return nil
+	})
+	return out, err
+}
+
+// readAtoms reads the features of a record: those of the context, and of each action.
+func readAtoms(b []byte) (all [][]feature.Atom, err error) {
+	for len(b) > 0 {
+		var a []feature.Atom
+		if a, b, err = feature.ReadAtoms(nil, b); err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
