@@ -74,3 +74,57 @@ func TestModulePath(t *testing.T) {
 		t.Errorf("the copy imports only %d packages of its own", ours)
 	}
 }
+
+// TestRequirements: the table of CONTRIBUTING.md has every module that go.mod requires directly, and no package that a program may
+// import needs one that the table gives to tests.
+func TestRequirements(t *testing.T) {
+	text, err := os.ReadFile("CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(text), "| Module | Why |\n| --- | --- |\n")
+	table, _, closed := strings.Cut(table, "\n\n")
+	if !ok || !closed {
+		t.Fatal("CONTRIBUTING.md has no table of modules")
+	}
+	tests := map[string]bool{} // by module: it is for tests
+	for row := range strings.SplitSeq(table, "\n") {
+		cells := strings.Split(row, "|")
+		if len(cells) != 4 {
+			t.Fatalf("row %q", row)
+		}
+		for module := range strings.SplitSeq(cells[1], ",") {
+			tests[strings.TrimSpace(module)] = strings.HasPrefix(strings.TrimSpace(cells[2]), "tests: ")
+		}
+	}
+	file, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, direct, _ := strings.Cut(string(file), "require (\n")
+	direct, _, _ = strings.Cut(direct, "\n)")
+	required := strings.Split(direct, "\n")
+	for _, line := range required {
+		module, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if _, ok := tests[module]; !ok {
+			t.Errorf("go.mod requires %s, which the table does not have", module)
+		}
+	}
+	if len(tests) != len(required) {
+		t.Errorf("the table has %d modules, go.mod requires %d", len(tests), len(required))
+	}
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./policy", "./sim", "./ope", "./report", "./serve/api",
+		"./client", "./cmd/troupe").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	needed := map[string]bool{}
+	for module := range strings.SplitSeq(string(out), "\n") {
+		needed[module] = true
+	}
+	for module, only := range tests {
+		if only == needed[module] {
+			t.Errorf("%s: for tests only: %v; a program needs it: %v", module, only, needed[module])
+		}
+	}
+}
