@@ -427,7 +427,7 @@ func (a *accumulator) running(p *plan, t int) Point {
 		if key == "dr" && a.noLaw == 0 {
 			seq = &ta.dr
 		}
-		if i, err := p.sequence(seq); err == nil && i.whole() {
+		if i, err := p.sequence(seq); err == nil && i.known() {
 			x.Lo, x.Hi, x.HasSequence = i[0], i[1], true
 			x.Value = within(x.Value, *i)
 		}

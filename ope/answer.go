@@ -412,7 +412,7 @@ func (r *answerRow) sequence(s *twoSided) {
 	if r.Sequence, err = r.e.p.sequence(s); err != nil {
 		r.Contradicts = true
 		r.why("no sequence: " + err.Error())
-	} else if !r.e.p.rewards.whole() {
+	} else if !r.e.p.rewards.known() {
 		r.why(oneEnd)
 	} else {
 		r.Centre = ptr(r.e.p.min + r.e.p.scale*s.centre(1, 0, 1))
@@ -778,7 +778,7 @@ func (e *evaluation) uplift(ta *targetSums, d *Diagnostics, learns bool) *Uplift
 		why("the interval that holds is from propensities alone: " + crossReason)
 	}
 	no := e.sums.noSequence()
-	if no == "" && !p.rewards.whole() {
+	if no == "" && !p.rewards.known() {
 		no = bothEnds
 	}
 	if no != "" {

@@ -237,7 +237,7 @@ func (e *evidence) noPairs() string {
 		return no
 	case e.cross != nil:
 		return crossReason
-	case !e.p.rewards.whole():
+	case !e.p.rewards.known():
 		return bothEnds
 	}
 	return ""

@@ -98,7 +98,7 @@ func (o *Options) compile() (*plan, error) {
 	}
 	p.rewards = r
 	switch p.min, p.scale = r[0], r[1]-r[0]; {
-	case !(r[0] < r[1]) || !finite(r[0]) && !finite(r[1]) || r.whole() && !finite(p.scale):
+	case !(r[0] < r[1]) || !finite(r[0]) && !finite(r[1]) || r.known() && !finite(p.scale):
 		return nil, fmt.Errorf("rewards are in [%v, %v], expected a range with one known end at least", r[0], r[1])
 	case !finite(r[1]):
 		p.scale = 1

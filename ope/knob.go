@@ -141,7 +141,7 @@ func (o *KnobOptions) check() error {
 		return fmt.Errorf("no kernel %q; there are %v", o.Kernel, Kernels)
 	case !(o.Level > 0 && o.Level < 1):
 		return fmt.Errorf("level is %v, expected a number in (0, 1)", o.Level)
-	case !r.whole() || !(r[0] < r[1]) || !finite(r[1]-r[0]):
+	case !r.known() || !(r[0] < r[1]) || !finite(r[1]-r[0]):
 		return fmt.Errorf("rewards are in [%v, %v], expected a range with two ends: the sequence of a smoothed value "+
 			"needs both", r[0], r[1])
 	case len(o.Names) == 0:

@@ -70,7 +70,7 @@ func (e *evaluation) listEstimate(ta *targetSums, key string, out *Estimate, why
 		return
 	}
 	L := float64(t.mean.slots)
-	if out.Sequence = &(Pair{L * seq[0], L * seq[1]}); !p.rewards.whole() {
+	if out.Sequence = &(Pair{L * seq[0], L * seq[1]}); !p.rewards.known() {
 		why(oneEnd)
 	}
 }
@@ -88,7 +88,7 @@ func (x *examined) reasons() (all []string) {
 // sum, and Σ w(1 − r') the mean L − V'. Lengths are known before the draw.
 func (e *evaluation) sumSequence(t *listTally) (*Pair, string) {
 	p, alpha := e.p, (1-e.p.level)/2
-	if !p.rewards.whole() {
+	if !p.rewards.known() {
 		return nil, bothEnds
 	}
 	L, most := float64(t.mean.all)/float64(t.mean.n), float64(t.mean.slots)
@@ -144,7 +144,7 @@ func (e *evidence) listMoments(ta *targetSums, key string) (second, third float6
 func (e *evidence) influence(ta *targetSums) string {
 	x := &ta.lists.apart
 	alpha := (1 - e.p.level) / 2
-	if x.n == 0 || e.noSequence() != "" || !e.p.rewards.whole() ||
+	if x.n == 0 || e.noSequence() != "" || !e.p.rewards.known() ||
 		x.seq.lower.bound(alpha, -1, 1) <= 0 && x.seq.upper.bound(alpha, -1, 1) <= 0 {
 		return ""
 	}

@@ -86,7 +86,7 @@ func NewPlanner(o PlanOptions) (*Planner, error) {
 	if o.Rewards == (Pair{}) {
 		o.Rewards = Pair{0, 1}
 	}
-	if !(o.Rewards[0] < o.Rewards[1]) || !o.Rewards.whole() || !finite(o.Rewards[1]-o.Rewards[0]) {
+	if !(o.Rewards[0] < o.Rewards[1]) || !o.Rewards.known() || !finite(o.Rewards[1]-o.Rewards[0]) {
 		return nil, fmt.Errorf("rewards are in [%v, %v], expected both ends of a range", o.Rewards[0], o.Rewards[1])
 	}
 	return &Planner{o: o, every: 1}, nil

@@ -19,7 +19,7 @@ type Predictions struct {
 // NewPredictions returns the predictions of a policy that reads requests, for rewards in a range. The policy must score
 // actions.
 func NewPredictions(o policy.Options, rewards Pair) (*Predictions, error) {
-	if !(rewards[0] < rewards[1]) || !rewards.whole() {
+	if !(rewards[0] < rewards[1]) || !rewards.known() {
 		return nil, fmt.Errorf("ope: rewards are in [%v, %v], expected a range with two ends", rewards[0], rewards[1])
 	}
 	if _, ok := o.(policy.RequestReader); !ok {

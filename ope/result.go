@@ -29,8 +29,8 @@ func (p *Pair) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// whole reports whether both ends are known.
-func (p Pair) whole() bool { return finite(p[0]) && finite(p[1]) }
+// known reports whether both ends are.
+func (p Pair) known() bool { return finite(p[0]) && finite(p[1]) }
 
 // Result is the answer of an evaluation: the object of troupe evaluate --json. Keys never change meaning; what does
 // not apply is null, and why says so.

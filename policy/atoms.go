@@ -269,23 +269,23 @@ func (a *Atoms) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source
 func (a *Atoms) Update(x bandit.Action, y float64, _ rng.Source) error { return a.learn(x, y) }
 
 // reckon implements hypothesis.
-func (a *Atoms) reckon(x bandit.Action, y float64, _ rng.Source) (said, error) {
+func (a *Atoms) reckon(x bandit.Action, y float64, _ rng.Source) (predicted, error) {
 	if a.discount > 0 && a.discount < 1 {
 		if err := checkAction(x, y, a.root.Dim()); err != nil {
-			return said{}, err
+			return predicted{}, err
 		}
 		s := foretell(a.root, x.X, y)
 		return s, a.learn(x, y)
 	}
 	before := a.root.LogDetRatio()
 	if err := checkAction(x, y, a.root.Dim()); err != nil {
-		return said{}, err
+		return predicted{}, err
 	}
 	growth, ok := a.root.UpdateResidual(x.X, y)
 	if !ok {
-		return said{}, fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
+		return predicted{}, fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
 	}
-	return said{square: growth, spread: max(0, a.root.LogDetRatio()-before)}, nil
+	return predicted{square: growth, spread: max(0, a.root.LogDetRatio()-before)}, nil
 }
 
 // fade implements hypothesis.

@@ -286,25 +286,25 @@ func (a *Auto) Update(x bandit.Action, y float64, draw rng.Source) error {
 	return err
 }
 
-// reckon implements hypothesis. What is said is that of the linear model.
-func (a *Auto) reckon(x bandit.Action, y float64, _ rng.Source) (said, error) {
+// reckon implements hypothesis. The prediction is that of the linear model.
+func (a *Auto) reckon(x bandit.Action, y float64, _ rng.Source) (predicted, error) {
 	if err := checkAction(x, y, a.d); err != nil {
-		return said{}, err
+		return predicted{}, err
 	}
 	a.settle()
 	var e [2]float64
 	if a.logit != nil {
 		e[0], e[1] = y-linalg.Dot(x.X, a.root.Theta()), y-a.logit.mean(x.X)
 		if err := a.logit.learn(`link = "auto"`, x.X, y); err != nil {
-			return said{}, err
+			return predicted{}, err
 		}
 	}
 	before := a.root.LogDetRatio()
 	growth, ok := a.root.UpdateResidual(x.X, y)
 	if !ok {
-		return said{}, fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
+		return predicted{}, fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
 	}
-	s := said{square: growth, spread: max(0, a.root.LogDetRatio()-before)}
+	s := predicted{square: growth, spread: max(0, a.root.LogDetRatio()-before)}
 	a.rss += growth
 	a.square += float64(y * y)
 	for i, v := range e {

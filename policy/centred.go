@@ -365,13 +365,13 @@ func (c *Centred) lengths() []int {
 func (c *Centred) SnapshotCost() (bytes, work int) {
 	if bytes, work = costOf(c.base); bytes > 0 {
 		d := c.ridge.Dim()
-		bytes, work = bytes+c.own(), work+d*d
+		bytes, work = bytes+c.ownBytes(), work+d*d
 	}
 	return bytes, work
 }
 
-// own is the number of bytes of the own part of a snapshot.
-func (c *Centred) own() int {
+// ownBytes is the size of the part of a snapshot that is not the ensemble.
+func (c *Centred) ownBytes() int {
 	total := 0
 	for _, n := range c.lengths() {
 		total += n
@@ -385,7 +385,7 @@ func (c *Centred) Restore(b []byte) error {
 	if err != nil {
 		return err
 	}
-	own := c.own()
+	own := c.ownBytes()
 	if len(b) < own {
 		return fmt.Errorf("policy: centred: a snapshot of %d bytes is cut short", len(b))
 	}

@@ -299,13 +299,13 @@ const (
 )
 
 // reckon implements hypothesis.
-func (u *LinUCB) reckon(a bandit.Action, y float64, _ rng.Source) (said, error) {
+func (u *LinUCB) reckon(a bandit.Action, y float64, _ rng.Source) (predicted, error) {
 	if err := checkAction(a, y, u.ridge.Dim()); err != nil {
-		return said{}, err
+		return predicted{}, err
 	}
 	e := y - linalg.Dot(a.X, u.ridge.Theta())
 	q := max(0, u.ridge.Width2(a.X))
-	return said{square: float64(e*e) / (1 + q), spread: logs.Log1p(q)}, u.learn(a, y)
+	return predicted{square: float64(e*e) / (1 + q), spread: logs.Log1p(q)}, u.learn(a, y)
 }
 
 // fade implements hypothesis.

@@ -185,15 +185,15 @@ func (l *Logistic) Update(x bandit.Action, y float64, _ rng.Source) error {
 }
 
 // reckon implements hypothesis.
-func (l *Logistic) reckon(x bandit.Action, y float64, _ rng.Source) (said, error) {
+func (l *Logistic) reckon(x bandit.Action, y float64, _ rng.Source) (predicted, error) {
 	if err := checkAction(x, y, l.d); err != nil {
-		return said{}, err
+		return predicted{}, err
 	}
 	like := l.fold.likelihood(x.X, y)
 	if err := l.fold.learn("logistic", x.X, y); err != nil {
-		return said{}, err
+		return predicted{}, err
 	}
-	return said{like: like, knows: true}, nil
+	return predicted{like: like, knows: true}, nil
 }
 
 // fade implements hypothesis.

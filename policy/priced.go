@@ -29,7 +29,8 @@ type prices struct {
 	k     int
 }
 
-func (p *prices) whole(i int) int {
+// indexInSet is the number in the whole set of action i of those that are left.
+func (p *prices) indexInSet(i int) int {
 	if p.keep == nil {
 		return i
 	}
@@ -45,7 +46,7 @@ func (p *prices) Len() int {
 }
 
 // Price implements bandit.Priced.
-func (p *prices) Price(i int) float64 { return p.price[p.whole(i)] }
+func (p *prices) Price(i int) float64 { return p.price[p.indexInSet(i)] }
 
 type pricedDense struct {
 	prices
@@ -71,7 +72,7 @@ func newPricedDense(p prices, set bandit.Finite) *pricedDense {
 	room := make([]float64, (k+1)*(d+1))
 	s.rows, s.theta = room[:0:k*(d+1)], room[k*(d+1):]
 	for i := range k {
-		at := p.whole(i)
+		at := p.indexInSet(i)
 		s.rows = append(append(s.rows, set.At(at)...), p.price[at])
 	}
 	if !linalg.Within(s.rows, tame) {
@@ -82,7 +83,7 @@ func newPricedDense(p prices, set bandit.Finite) *pricedDense {
 }
 
 func (p *pricedDense) Dim() int           { return p.set.Dim() }
-func (p *pricedDense) At(i int) []float64 { return p.set.At(p.whole(i)) }
+func (p *pricedDense) At(i int) []float64 { return p.set.At(p.indexInSet(i)) }
 func (p *pricedDense) Check() error       { return checkNumbers(p.set) }
 
 // ArgMax implements bandit.ActionSet: the first action with the largest ⟨x, theta⟩ − price. One call at a time.
@@ -121,7 +122,7 @@ type pricedSparse struct {
 }
 
 func (p *pricedSparse) Dim() int                             { return p.set.Dim() }
-func (p *pricedSparse) Nonzeros(i int) ([]uint32, []float64) { return p.set.Nonzeros(p.whole(i)) }
+func (p *pricedSparse) Nonzeros(i int) ([]uint32, []float64) { return p.set.Nonzeros(p.indexInSet(i)) }
 
 // ArgMax implements bandit.ActionSet, as that of pricedDense.
 func (p *pricedSparse) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {

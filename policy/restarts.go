@@ -49,20 +49,20 @@ func (c changeOptions) resolve(timed bool) (changeOptions, error) {
 	return c, c.halfLife.check(c.change, timed, restartGap, ", or a discount")
 }
 
-// said is what a model says of a reward before it learns it.
-type said struct {
+// predicted is how a model predicted a reward, before it learns it.
+type predicted struct {
 	square float64 // e²/(1 + q), e = y − ⟨x, θ̂⟩, q = xᵀV⁻¹x, of a linear model
 	spread float64 // log(1 + q)
 	like   float64 // log likelihood of a model that knows its noise
 	knows  bool
 }
 
-// foretell returns what a regression says of a reward.
-func foretell(r *linalg.Root, x []float64, y float64) said {
+// foretell returns how a regression predicts a reward.
+func foretell(r *linalg.Root, x []float64, y float64) predicted {
 	u := slices.Clone(x)
 	r.Factor().SolveL(u)
 	q, e := linalg.Dot(u, u), y-linalg.Dot(x, r.Theta())
-	return said{square: float64(e*e) / (1 + q), spread: logs.Log1p(q)}
+	return predicted{square: float64(e*e) / (1 + q), spread: logs.Log1p(q)}
 }
 
 // hypothesis is a policy that Restarts can begin several times.
@@ -70,8 +70,8 @@ type hypothesis interface {
 	bandit.Policy
 	bandit.Prober
 	bandit.Snapshotter
-	// reckon is Update and returns what the model said of the reward.
-	reckon(a bandit.Action, y float64, draw rng.Source) (said, error)
+	// reckon is Update, and returns how the model predicted the reward.
+	reckon(a bandit.Action, y float64, draw rng.Source) (predicted, error)
 	// fade makes all events so far count gamma times less. It reports false, and changes nothing, where that is not
 	// possible to working precision.
 	fade(gamma float64) bool
@@ -337,7 +337,7 @@ func (r *Restarts) Update(a bandit.Action, y float64, draw rng.Source) error {
 }
 
 // likelihood returns that of a reward, and learns the noise.
-func (t *trial) likelihood(s said, sigma float64) float64 {
+func (t *trial) likelihood(s predicted, sigma float64) float64 {
 	t.seen++
 	if s.knows {
 		return s.like

@@ -152,7 +152,7 @@ func (c *choice) family(run *Run) *family {
 	return f
 }
 
-// whole is the analysis with all policies of the run; nil where this one has them.
+// beforeChoice is the analysis with all policies of the run; nil where this one has them.
 func (a *Analysis) beforeChoice() *Analysis {
 	c := a.Run.choice
 	if c == nil {

@@ -43,7 +43,6 @@ var hubs = map[string]int{
 	"serve.reading":         42,
 	"serve/fold.Fold":       121,
 	"serve/fold.Model":      43,
-	"sim.Experiment":        49,
 }
 
 // TestHubs: a type has few methods, so that what calls it can see what it needs. The methods of embedded types count: a type that

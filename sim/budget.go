@@ -46,7 +46,7 @@ func RunFor(ctx context.Context, x *Experiment, o Options, budget time.Duration,
 	timed, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
 	o.grow = true
-	most = min(cmp.Or(most, maxReplications), x.mostReplications())
+	most = min(cmp.Or(most, maxReplications), mostReplications(x))
 	done, held := 0, 0 // replications that are complete, that the directory had complete
 	if m, err := ReadManifest(o.Dir); err == nil && m.Status == Complete {
 		held = m.Replications
@@ -116,7 +116,7 @@ func (x *Experiment) fitting(done int, each, left float64) int {
 }
 
 // mostReplications is the number of replications that the limits of an experiment allow.
-func (x *Experiment) mostReplications() int {
+func mostReplications(x *Experiment) int {
 	one := len(x.Environments) * len(x.Policies) * len(x.Checkpoints) * (1 + len(x.diagnosticsColumns()))
 	return max(1, min(maxReplications, maxRows/one))
 }
@@ -149,7 +149,7 @@ func (r *runner) allow(wanted map[string]bool) error {
 			if err != nil {
 				return err
 			}
-			if err := r.x.cellKeys(keys, e, p, program, r.facts.worlds[e].file.SHA256); err != nil {
+			if err := cellKeys(r.x, keys, e, p, program, r.facts.worlds[e].file.SHA256); err != nil {
 				return err
 			}
 			for _, k := range keys {

@@ -77,7 +77,7 @@ func (c Catalogue) sorted(tree spec.Raw) error {
 }
 
 // decodeEpisodes decodes the tables of an episodic experiment.
-func (x *Experiment) decodeEpisodes(tree spec.Raw, kinds Catalogue) error {
+func (d decoder) episodes(tree spec.Raw, kinds Catalogue) error {
 	worlds, err := decodeCases(tree, "environment", kinds.Problems)
 	if err != nil {
 		return err
@@ -90,10 +90,10 @@ func (x *Experiment) decodeEpisodes(tree spec.Raw, kinds Catalogue) error {
 		if c.Late != nil {
 			return spec.Errorf(spec.Join(c.path, "feedback"), "is for environments that are played in rounds")
 		}
-		x.Environments = append(x.Environments, recast[episode.Options, env.Options](c, problemOf{c.Options}))
+		d.x.Environments = append(d.x.Environments, recast[episode.Options, env.Options](c, problemOf{c.Options}))
 	}
 	for _, c := range agents {
-		x.Policies = append(x.Policies, recast[episode.AgentOptions, policy.Options](c, agentOf{c.Options}))
+		d.x.Policies = append(d.x.Policies, recast[episode.AgentOptions, policy.Options](c, agentOf{c.Options}))
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func Parse(file, text string, kinds Catalogue) (*Experiment, error) {
 		x.Name = strings.TrimSuffix(path.Base(strings.ReplaceAll(file, `\`, "/")), ".toml")
 	}
 	x.Text, x.src, x.kinds, x.bound = text, src, kinds, bound
-	x.locate(file)
+	decoder{x}.locate(file)
 	return x, nil
 }
 
@@ -185,10 +185,10 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 		Replications: h.Replications, stated: stated}
 
 	var err error
-	if err := x.decodeTables(tree, kinds); err != nil {
+	if err := (decoder{x}).tables(tree, kinds); err != nil {
 		return nil, err
 	}
-	x.settleHorizons()
+	decoder{x}.settleHorizons()
 	given := tree["checkpoints"] != nil
 	if x.Checkpoints, err = checkpoints(h.Checkpoints, x.Horizon, given); err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 			x.Record = []string{"solved"}
 		}
 	}
-	x.ownCheckpoints(h.Checkpoints, given)
+	decoder{x}.ownCheckpoints(h.Checkpoints, given)
 	if x.Until = h.Until; tree["until"] != nil && x.Until != Settled {
 		return nil, spec.Errorf("until", "is %q, expected %q", x.Until, Settled)
 	}
@@ -218,7 +218,7 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 				spec.Suggest(x.Reference, names))
 		}
 	}
-	if err := x.decodeQuestion(h, tree); err != nil {
+	if err := (decoder{x}).question(h, tree); err != nil {
 		return nil, err
 	}
 	if rows := float64(x.Cells()) * float64(len(x.Checkpoints)) * float64(1+len(kinds.columns(x.Record))); rows > maxRows {
@@ -228,18 +228,21 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 	return x, nil
 }
 
+// decoder reads the tables of a spec into an experiment. No experiment that it has left changes.
+type decoder struct{ x *Experiment }
+
 // decodeTables decodes the environments and what plays in them.
-func (x *Experiment) decodeTables(tree spec.Raw, kinds Catalogue) (err error) {
+func (d decoder) tables(tree spec.Raw, kinds Catalogue) (err error) {
 	if err := kinds.sorted(tree); err != nil {
 		return err
 	}
 	if tree["agent"] != nil {
-		return x.decodeEpisodes(tree, kinds)
+		return d.episodes(tree, kinds)
 	}
-	if x.Environments, err = decodeCases(tree, "environment", kinds.Environments); err != nil {
+	if d.x.Environments, err = decodeCases(tree, "environment", kinds.Environments); err != nil {
 		return err
 	}
-	x.Policies, err = decodeCases(tree, "policy", kinds.Policies)
+	d.x.Policies, err = decodeCases(tree, "policy", kinds.Policies)
 	return err
 }
 

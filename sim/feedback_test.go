@@ -147,7 +147,7 @@ func TestFeedback(t *testing.T) {
 		}
 	}
 	a, b := make([]string, x.Replications), make([]string, x.Replications)
-	if x.cellKeys(a, 0, 0, "p", "") != nil || parseReal(t, text).cellKeys(b, 0, 0, "p", "") != nil || a[0] == b[0] || x.Identity() == parseReal(t, text).Identity() {
+	if cellKeys(x, a, 0, 0, "p", "") != nil || cellKeys(parseReal(t, text), b, 0, 0, "p", "") != nil || a[0] == b[0] || x.Identity() == parseReal(t, text).Identity() {
 		t.Error("cells with and without a delay have one key, or the experiments one identity")
 	}
 	for _, c := range []struct{ feedback, want string }{

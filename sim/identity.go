@@ -12,8 +12,8 @@ import (
 // cellKeys stores the keys of the replications of an environment and a policy. A key is a hash of everything
 // the numbers of a cell depend on: the two tables without their names, the bytes of the data file, seed,
 // replication, horizon, checkpoints, and the program.
-func (x *Experiment) cellKeys(keys []string, e, p int, program, data string) error {
-	head, err := x.keyHead(e, p, program, data)
+func cellKeys(x *Experiment, keys []string, e, p int, program, data string) error {
+	head, err := keyHead(x, e, p, program, data)
 	if err != nil {
 		return err
 	}
@@ -32,8 +32,8 @@ func (x *Experiment) cellKeys(keys []string, e, p int, program, data string) err
 
 // cellStems stores the stems of the cells: their keys without horizon and checkpoints. Cells of one
 // stem play the same rounds, as far as their policy does not know the horizon.
-func (x *Experiment) cellStems(stems []string, e, p int, program, data string) error {
-	head, err := x.keyHead(e, p, program, data)
+func cellStems(x *Experiment, stems []string, e, p int, program, data string) error {
+	head, err := keyHead(x, e, p, program, data)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (x *Experiment) cellStems(stems []string, e, p int, program, data string) e
 }
 
 // keyHead is the part of the keys that all replications share.
-func (x *Experiment) keyHead(e, p int, program, data string) ([]byte, error) {
+func keyHead(x *Experiment, e, p int, program, data string) ([]byte, error) {
 	type table struct {
 		Kind  string
 		Table spec.Raw

@@ -111,8 +111,8 @@ func parseEntry(line []byte) (entry, error) {
 	return e, nil
 }
 
-// whole reports whether an entry has a value for every checkpoint.
-func (e entry) whole(checkpoints int) bool {
+// complete reports whether an entry has a value for every checkpoint.
+func (e entry) complete(checkpoints int) bool {
 	for _, v := range e.Also {
 		if len(v) != checkpoints {
 			return false

@@ -384,7 +384,7 @@ func (m *Merged) read(ctx context.Context, sources []source, lines io.Writer) er
 		strange := 0
 		err := scanJournal(s.journal(), func(line []byte, e entry) error {
 			i, known := places[e.Cell]
-			if !known || !e.whole(r.table.marks(int(i))) {
+			if !known || !e.complete(r.table.marks(int(i))) {
 				strange++
 				if lines != nil && s.dir == m.r.o.Dir { // a longer run may go on from it
 					_, err := lines.Write(line)

@@ -65,12 +65,12 @@ func apartOf(v reflect.Value) (Apart, bool) {
 }
 
 // locate gives the options of a spec that need it the directory of its file.
-func (x *Experiment) locate(file string) {
+func (d decoder) locate(file string) {
 	dir := ""
 	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
 		dir = filepath.Dir(file)
 	}
-	for _, a := range x.apart() {
+	for _, a := range d.x.apart() {
 		a.Locate(dir)
 	}
 }

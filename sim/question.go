@@ -59,32 +59,32 @@ const maxClaims = 100
 
 // decodeQuestion decodes what the report is asked: the estimand and the claims. Policies, environments and checkpoints
 // are there already.
-func (x *Experiment) decodeQuestion(h *header, tree spec.Raw) error {
+func (d decoder) question(h *header, tree spec.Raw) error {
 	e, ok := infer.Named(h.Estimand)
 	if !ok || h.Estimand == "" {
 		return spec.Errorf("estimand", "is %q%s", h.Estimand, spec.Suggest(h.Estimand, infer.Names()))
 	}
 	if e != infer.Mean {
-		x.Estimand = h.Estimand
-		if x.Reference != "" {
+		d.x.Estimand = h.Estimand
+		if d.x.Reference != "" {
 			return spec.Errorf("reference", "reference compares means, and the estimand is %q; a [[claim]] "+
 				"compares two policies by it",
-				x.Estimand)
+				d.x.Estimand)
 		}
-		if x.Until != "" {
+		if d.x.Until != "" {
 			return spec.Errorf("until", "until is about means, and the estimand is %q; leave one of them out",
-				x.Estimand)
+				d.x.Estimand)
 		}
 	}
-	if e == infer.ShareLost && infer.Halfway(x.Checkpoints) < 0 {
+	if e == infer.ShareLost && infer.Halfway(d.x.Checkpoints) < 0 {
 		return spec.Errorf("estimand", "is %q, which needs a checkpoint near half the horizon, from %d to %d",
 			h.Estimand,
-			int(math.Ceil(float64(x.Horizon)/2.4)), int(float64(x.Horizon)/2*1.2))
+			int(math.Ceil(float64(d.x.Horizon)/2.4)), int(float64(d.x.Horizon)/2*1.2))
 	}
-	return x.decodeClaims(tree)
+	return d.claims(tree)
 }
 
-func (x *Experiment) decodeClaims(tree spec.Raw) error {
+func (d decoder) claims(tree spec.Raw) error {
 	v, ok := tree["claim"]
 	if !ok {
 		return nil
@@ -94,10 +94,10 @@ func (x *Experiment) decodeClaims(tree spec.Raw) error {
 		return spec.Errorf("claim", "is %s, expected 1 to %d tables [[claim]]", spec.Show(v), maxClaims)
 	}
 	var policies, environments []string
-	for _, c := range x.Policies {
+	for _, c := range d.x.Policies {
 		policies = append(policies, c.Name)
 	}
-	for _, c := range x.Environments {
+	for _, c := range d.x.Environments {
 		environments = append(environments, c.Name)
 	}
 	for i, t := range list {
@@ -117,10 +117,10 @@ func (x *Experiment) decodeClaims(tree spec.Raw) error {
 		if err := check(table, at, policies, environments); err != nil {
 			return err
 		}
-		if slices.Contains(x.Claims, c) {
+		if slices.Contains(d.x.Claims, c) {
 			return spec.Errorf(at, "is the same claim as one before")
 		}
-		x.Claims = append(x.Claims, c)
+		d.x.Claims = append(d.x.Claims, c)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (r *runner) recall() error {
 		r.remark(text)
 	}
 	for i, key := range r.table.keys {
-		if c, ok := known[key]; ok && r.part.has(i) && c.whole(r.table.marks(i)) {
+		if c, ok := known[key]; ok && r.part.has(i) && c.complete(r.table.marks(i)) {
 			r.table.set(i, c)
 			r.reused++
 		}
@@ -74,10 +74,10 @@ func (r *runner) nameCells() error {
 			}
 			at := x.index(e, p, 0)
 			data := r.facts.worlds[e].file.SHA256
-			if err := x.cellKeys(r.table.keys[at:][:x.Replications], e, p, program, data); err != nil {
+			if err := cellKeys(x, r.table.keys[at:][:x.Replications], e, p, program, data); err != nil {
 				return err
 			}
-			if err := x.cellStems(r.table.stems[at:][:x.Replications], e, p, program, data); err != nil {
+			if err := cellStems(x, r.table.stems[at:][:x.Replications], e, p, program, data); err != nil {
 				return err
 			}
 		}

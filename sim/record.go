@@ -412,7 +412,7 @@ func deltaOf(table spec.Raw) float64 {
 }
 
 // unmeasured says why a quantity that was asked for is not there.
-func (x *Experiment) unmeasured(name string) string {
+func unmeasured(x *Experiment, name string) string {
 	for _, q := range x.kinds.Quantities() {
 		if q.Name == name {
 			return fmt.Sprintf("is %q, which nothing in this experiment has: it is for %s", name, q.Who)

@@ -72,7 +72,7 @@ func (h *rehearsal) play() error {
 	}
 	for _, name := range x.Record {
 		if !recorded[name] {
-			return x.src.Locate(spec.Errorf("record", "%s", x.unmeasured(name)))
+			return x.src.Locate(spec.Errorf("record", "%s", unmeasured(x, name)))
 		}
 	}
 	for e, shares := range h.shares {
@@ -275,7 +275,7 @@ func (h *rehearsal) episodes() error {
 	}
 	for _, name := range x.Record {
 		if name != "solved" || !graded {
-			return x.src.Locate(spec.Errorf("record", "%s", x.unmeasured(name)))
+			return x.src.Locate(spec.Errorf("record", "%s", unmeasured(x, name)))
 		}
 	}
 	return h.fits()

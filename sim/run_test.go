@@ -682,7 +682,7 @@ func TestCellKeys(t *testing.T) {
 	for _, record := range []string{"", "record = [\"actions\"]\n"} {
 		x := parse(t, record+mixed)
 		keys := make([]string, x.Replications)
-		if err := x.cellKeys(keys, 1, 2, "program", "data"); err != nil {
+		if err := cellKeys(x, keys, 1, 2, "program", "data"); err != nil {
 			t.Fatal(err)
 		}
 		world, pol := x.Environments[1], x.Policies[2]

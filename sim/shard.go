@@ -129,7 +129,7 @@ func (r *runner) borrow() error {
 		}
 		for i, key := range r.table.keys {
 			c, ok := known[key]
-			if !ok || !r.part.has(i) || len(r.table.cells[i].Regret) > 0 || !c.whole(r.table.marks(i)) {
+			if !ok || !r.part.has(i) || len(r.table.cells[i].Regret) > 0 || !c.complete(r.table.marks(i)) {
 				continue
 			}
 			c.State = nil

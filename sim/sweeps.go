@@ -205,16 +205,16 @@ func expandOwn(table spec.Raw) []spec.Choice {
 
 // settleHorizons makes Horizon the largest of all environments, and writes the experiment's into those that have none
 // where it is not the largest.
-func (x *Experiment) settleHorizons() {
-	most, stated := 0, x.Horizon
-	for e := range x.Environments {
-		most = max(most, x.HorizonOf(e))
+func (d decoder) settleHorizons() {
+	most, stated := 0, d.x.Horizon
+	for e := range d.x.Environments {
+		most = max(most, d.x.HorizonOf(e))
 	}
-	if x.Horizon = most; most == stated {
+	if d.x.Horizon = most; most == stated {
 		return
 	}
-	for e := range x.Environments {
-		if c := &x.Environments[e]; c.Horizon == 0 && stated < most {
+	for e := range d.x.Environments {
+		if c := &d.x.Environments[e]; c.Horizon == 0 && stated < most {
 			c.Horizon = stated
 		}
 	}
@@ -222,9 +222,9 @@ func (x *Experiment) settleHorizons() {
 
 // ownCheckpoints gives environments with a horizon of their own their checkpoints: those that are stated up to it, and
 // it.
-func (x *Experiment) ownCheckpoints(stated []int, given bool) {
-	for e := range x.Environments {
-		c := &x.Environments[e]
+func (d decoder) ownCheckpoints(stated []int, given bool) {
+	for e := range d.x.Environments {
+		c := &d.x.Environments[e]
 		switch {
 		case c.Horizon == 0:
 		case given:
@@ -235,12 +235,12 @@ func (x *Experiment) ownCheckpoints(stated []int, given bool) {
 				}
 			}
 			c.Checkpoints = append(c.Checkpoints, c.Horizon)
-		case x.Episodic():
+		case d.x.Episodic():
 			c.Checkpoints = episodeCheckpoints(c.Horizon)
 		default:
 			c.Checkpoints = Checkpoints(c.Horizon)
 		}
-		x.stated = x.stated || c.Horizon > 0
+		d.x.stated = d.x.stated || c.Horizon > 0
 	}
 }
 

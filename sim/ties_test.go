@@ -134,7 +134,7 @@ func TestTiesRun(t *testing.T) {
 	keys := func(set string) string {
 		x := parseReal(t, head+tiedWorld(set)+policies)
 		k := make([]string, x.Replications)
-		if err := x.cellKeys(k, 0, 0, "program", ""); err != nil {
+		if err := cellKeys(x, k, 0, 0, "program", ""); err != nil {
 			t.Fatal(err)
 		}
 		return k[0]

@@ -24,7 +24,7 @@ var valuesAt = []int{1, 10, 100}
 const valuesSize = 20
 
 // valued returns the environments of values.csv: one of each kind of DeepSea.
-func (x *Experiment) valued() []int {
+func valued(x *Experiment) []int {
 	var out []int
 	best := map[string]int{}
 	for e, c := range x.Environments {
@@ -68,7 +68,7 @@ func (r *runner) values() ([]byte, error) {
 	}
 	b := bytes.NewBufferString(ValuesHeader + "\n")
 	empty := b.Len()
-	for _, e := range x.valued() {
+	for _, e := range valued(x) {
 		for p := range x.Policies {
 			world, agent, key, err := r.x.buildEpisodes(cell{e, p, 0})
 			if err != nil {

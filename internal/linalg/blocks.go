@@ -40,8 +40,8 @@ type block[T any] struct {
 // blocks is a list of disjoint blocks, in ascending order.
 type blocks[T any] []block[T]
 
-// meet returns the blocks i, …, j−1 that share a coordinate with from, …, to−1.
-func (b blocks[T]) meet(from, to int) (i, j int) {
+// overlapping returns the blocks i, …, j−1 that share a coordinate with from, …, to−1.
+func (b blocks[T]) overlapping(from, to int) (i, j int) {
 	for n := len(b); i < n; {
 		if mid := int(uint(i+n) >> 1); b[mid].to <= from {
 			i = mid + 1
@@ -56,7 +56,7 @@ func (b blocks[T]) meet(from, to int) (i, j int) {
 
 // find returns the block that has the coordinates from, …, to−1, nil where none has them all.
 func (b blocks[T]) find(from, to int) *block[T] {
-	if i, j := b.meet(from, to); j == i+1 && b[i].from <= from && to <= b[i].to {
+	if i, j := b.overlapping(from, to); j == i+1 && b[i].from <= from && to <= b[i].to {
 		return &b[i]
 	}
 	return nil
@@ -65,7 +65,7 @@ func (b blocks[T]) find(from, to int) *block[T] {
 // join replaces the blocks that meet from, …, to−1 by one that has these coordinates and theirs. build makes
 // what belongs to it. It reports false, and changes nothing, where the blocks of d coordinates would not pay then.
 func (b *blocks[T]) join(from, to, d int, build func(from, to int, old blocks[T]) T) (*block[T], bool) {
-	i, j := b.meet(from, to)
+	i, j := b.overlapping(from, to)
 	if i < j {
 		from, to = min(from, (*b)[i].from), max(to, (*b)[j-1].to)
 	}

@@ -136,7 +136,7 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 	}
 	state := func(x *Ridge, more ...float64) []float64 {
 		if x.half {
-			x.whole()
+			x.fillUpper()
 		}
 		for _, v := range intact(below)[d*ld:] {
 			if v != 0 {

@@ -283,8 +283,8 @@ func (r *Ridge) room() []float64 {
 	return r.square
 }
 
-// whole fills in the upper triangle of inv.
-func (r *Ridge) whole() {
+// fillUpper fills in the upper triangle of inv.
+func (r *Ridge) fillUpper() {
 	ld := r.core.ld
 	for i := range r.d {
 		for j, v := range r.inv[i*ld : i*ld+i] {
@@ -297,7 +297,7 @@ func (r *Ridge) whole() {
 // pay makes the step of V⁻¹ that is owed, on the whole matrix.
 func (r *Ridge) pay() {
 	if r.half {
-		r.whole()
+		r.fillUpper()
 	}
 	if r.owed {
 		rankOne(r.inv, r.core.s, r.k, r.d)
@@ -405,7 +405,7 @@ func (r *Ridge) halves(level cpu.Level) bool {
 		return true
 	}
 	if r.half {
-		r.whole()
+		r.fillUpper()
 	}
 	return false
 }
