@@ -41,7 +41,9 @@ var hubs = map[string]int{
 	"serve.exports":         43,
 	"serve.member":          55,
 	"serve.reading":         42,
-	"serve/fold.Fold":       121,
+	"serve.rewards":         41,
+	"serve.trimmer":         42,
+	"serve/fold.Fold":       123,
 	"serve/fold.Model":      43,
 }
 
