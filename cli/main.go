@@ -131,7 +131,7 @@ Completion for bash, zsh, fish and PowerShell: troupe completion --help.`,
 		return term.Misuse(fmt.Errorf("%s%s\nsee troupe help%s", flagWords(err), nearFlag(cmd, err),
 			strings.TrimPrefix(cmd.CommandPath(), "troupe")))
 	})
-	root.AddCommand(runCommand(line, kinds), mergeCommand(line, kinds), shardsCommand(kinds), tuneCommand(kinds),
+	root.AddCommand(moveCommand(), runCommand(line, kinds), mergeCommand(line, kinds), shardsCommand(kinds), tuneCommand(kinds),
 		newCommand(kinds), listCommand(kinds),
 		reportCommand(kinds), shareCommand(kinds), checkCommand(kinds), galleryCommand(line), playgroundCommand(), plan.Command(),
 		verifyCommand(line),

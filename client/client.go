@@ -21,6 +21,9 @@
 // is asked at once, with the same key, and [Options].Patience bounds how long all of them are asked. A batch of
 // decisions has no key: it goes to the next node only when it was not sent, or was refused.
 //
+// A model that went to another server (troupe move) is followed there: the first call costs a redirect, and the client remembers
+// it. Both servers must accept the key.
+//
 // The package needs nothing but the standard library and knows nothing of the server's code.
 package client
 
@@ -71,6 +74,7 @@ type Options struct {
 // Client calls one server, or a cluster. It is safe for concurrent use.
 type Client struct {
 	at   []address
+	away moved         // models that are at other servers
 	now  atomic.Uint32 // number of the address that is asked first
 	opts Options
 	wait func(context.Context, time.Duration) error // replaced in tests
@@ -144,6 +148,7 @@ func (o *Options) address(base string) (address, error) {
 	if a.http == nil {
 		a.http = http.DefaultClient
 	}
+	a.http = stays(a.http)
 	return a, nil
 }
 
@@ -366,6 +371,7 @@ type Problem struct {
 	RetryAfter int    `json:"retry_after"` // seconds
 	Unknown    bool   `json:"unknown_outcome"`
 	RequestID  string `json:"request_id"` // the server's log names the request by it
+	MovedTo    string `json:"moved_to"`   // of the code moved: the server that has the model
 }
 
 // Error says in one line what is wrong.
@@ -558,7 +564,11 @@ func (c *Client) Decide(ctx context.Context, model string, r DecideRequest) (Dec
 		header = http.Header{"Idempotency-Key": {r.IdempotencyKey}}
 	}
 	var d Decision
-	err := c.repeat(ctx, soon, "POST", "/v1/models/"+url.PathEscape(model)+":decide", header, r, &d)
+	path := "/v1/models/" + url.PathEscape(model) + ":decide"
+	err := c.repeat(ctx, soon, "POST", path, header, r, &d)
+	if err == nil && !d.Repeated {
+		c.away.decided(path, d.EventID)
+	}
 	return d, err
 }
 
@@ -568,8 +578,13 @@ func (c *Client) DecideBatch(ctx context.Context, model string, rs []DecideReque
 	var out struct {
 		Results []DecideAnswer `json:"results"`
 	}
-	err := c.repeat(ctx, once, "POST", "/v1/models/"+url.PathEscape(model)+":decideBatch", nil,
-		map[string]any{"requests": rs}, &out)
+	path := "/v1/models/" + url.PathEscape(model) + ":decideBatch"
+	err := c.repeat(ctx, once, "POST", path, nil, map[string]any{"requests": rs}, &out)
+	for _, x := range out.Results {
+		if x.Decision != nil && !x.Decision.Repeated {
+			c.away.decided(path, x.Decision.EventID)
+		}
+	}
 	return out.Results, err
 }
 
@@ -671,7 +686,10 @@ func (c *Client) RewardBatch(ctx context.Context, items []RewardItem) ([]RewardA
 		var again []RewardItem
 		var places []int
 		for i, r := range out.Results {
-			if answers[at[i]] = r; r.Problem != nil && r.Problem.Status == http.StatusTooManyRequests {
+			answers[at[i]] = r
+			if p := r.Problem; p != nil && (p.Code == "moved" || p.Code == "bad_event_id" && c.away.of(c.at[0], "/v1/events/"+left[i].EventID) != c.at[0]) {
+				answers[at[i]] = c.elsewhere(ctx, left[i]) // one by one: each may be at another server
+			} else if p != nil && p.Status == http.StatusTooManyRequests {
 				again, places = append(again, left[i]), append(places, at[i])
 			}
 		}
@@ -680,6 +698,38 @@ func (c *Client) RewardBatch(ctx context.Context, items []RewardItem) ([]RewardA
 		}
 		left, at = again, places
 	}
+}
+
+// elsewhere sends a reward of a batch to the server that has its model.
+func (c *Client) elsewhere(ctx context.Context, item RewardItem) (out RewardAnswer) {
+	var r RewardResult
+	path := "/v1/events/" + url.PathEscape(item.EventID) + ":reward"
+	item.EventID = ""
+	err := c.repeat(ctx, soon, "POST", path, nil, oneReward{item}, &r)
+	if err == nil {
+		return RewardAnswer{Result: &r}
+	}
+	if !errors.As(err, &out.Problem) {
+		out.Problem = &Problem{Code: "unavailable", Detail: err.Error(), Unknown: Unknown(err)}
+	}
+	return out
+}
+
+// oneReward is the body of an item by itself, whose event is in the path.
+type oneReward struct{ RewardItem }
+
+// MarshalJSON writes what the server reads.
+func (r oneReward) MarshalJSON() ([]byte, error) {
+	out := map[string]any{"key": r.Key}
+	if r.Reward != nil {
+		out["reward"] = r.Reward
+	} else {
+		out["value"] = r.Value
+	}
+	if r.Cost != nil {
+		out["cost"] = *r.Cost
+	}
+	return json.Marshal(out)
 }
 
 // Activate makes a deferred decision count.
@@ -802,7 +852,9 @@ func (c *Client) repeat(ctx context.Context, how again, method, path string, hea
 			pause = min(pause, after)
 			c.now.CompareAndSwap(at, (at+1)%uint32(len(c.at))) // unless another call has gone on already
 		}
-		if try >= c.opts.Tries || len(c.at) > 1 && time.Since(begin) >= c.opts.Patience {
+		if Code(failed) == "leaving" && time.Since(begin) < c.opts.Patience { // its move takes about a second
+			try = min(try, 2)
+		} else if try >= c.opts.Tries || len(c.at) > 1 && time.Since(begin) >= c.opts.Patience {
 			return failed
 		}
 		if c.wait(ctx, max(pause, c.jitter(try))) != nil {
@@ -819,7 +871,28 @@ func (c *Client) ask(ctx context.Context, how again, a address, method, path str
 		defer cancel()
 		ctx = short
 	}
-	return c.once(ctx, a, method, path, header, body, into)
+	base := a
+	a = c.away.of(a, path)
+	for hop := 0; ; hop++ {
+		help, after, err = c.once(ctx, a, method, path, header, body, into)
+		if to := next(a, err); to != "" && hop < mostHops {
+			a = address{to, a.http}
+			if to == base.base {
+				a = base
+				if model, _ := subject(path); model != "" {
+					c.away.forget(path)
+				}
+			} else {
+				c.away.note(path, a)
+			}
+			continue
+		}
+		if code := Code(err); (code == "not_found" || code == "bad_event_id") && a != base && c.away.forget(path) {
+			a = base
+			continue
+		}
+		return help, after, err
+	}
 }
 
 // maxAnswer bounds the bytes of an answer.

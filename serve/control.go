@@ -325,7 +325,7 @@ func (s *control) recast(r *CloneRequest) (*model.Compiled, eventlog.ID, error) 
 	m := s.fold.Named(r.From)
 	if m == nil {
 		s.mu.RUnlock()
-		return nil, 0, s.missing(r.From)
+		return nil, 0, missing(s.state, r.From)
 	}
 	if m.Moving != nil {
 		s.mu.RUnlock()

@@ -24,6 +24,7 @@ type decisions struct {
 // newDecider connects package decide to the state, the log and the newest decisions.
 func newDecider(d deciding, o decide.Options) *decide.Decider {
 	o.Limits, o.Joint, o.Random, o.Now, o.Clock = d.opt.Limits.Feature, d.nodes != nil, random, d.opt.Clock.Now, d.clock
+	o.EventID = func(use fold.KeyUse) string { return eventIDOf(d.recent, o.Keys, use) }
 	return decide.New(d, d, d, d, o)
 }
 
@@ -58,7 +59,6 @@ type deciding struct {
 	recent *recent.Decisions
 
 	control *control
-	keys    eventlog.IDKeys
 }
 
 // Ready implements decide.Versions.
@@ -122,28 +122,25 @@ func (d deciding) Declare(ctx context.Context, name string, list []numbers.Range
 func (d deciding) Append(ctx context.Context, records ...eventlog.Record) (eventlog.Receipt, error) {
 	receipt, err := d.append(ctx, records...)
 	if err == nil && d.away.doubtful(records) {
-		err = d.counts(ctx, receipt, records)
+		err = whetherTheyCount(ctx, d, receipt, records)
 	}
 	return receipt, err
 }
 
-// counts waits until decisions are applied, and returns why they do not count: their model was closed before them in the log.
+// whetherTheyCount waits until decisions are applied, and returns why they do not count: their model was closed before them in the log.
 // Nobody has their answers.
-func (d deciding) counts(ctx context.Context, at eventlog.Receipt, records []eventlog.Record) error {
+func whetherTheyCount(ctx context.Context, d deciding, at eventlog.Receipt, records []eventlog.Record) error {
 	out, err := d.applied(ctx, at, len(records))
 	if err != nil {
 		return err
 	}
 	for i, r := range records {
 		if x, ok := r.(*eventlog.Decision); ok && out[i] == fold.Conflict {
-			return d.closedModel(x.Model)
+			return closedModel(d.state, x.Model)
 		}
 	}
 	return nil
 }
-
-// EventID implements decide.Log.
-func (d deciding) EventID(use fold.KeyUse) string { return eventIDOf(d.recent, d.keys, use) }
 
 // Applied implements decide.Log.
 func (d deciding) Applied(seq uint64) error {

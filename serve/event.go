@@ -137,7 +137,7 @@ func (s *reading) Replay(ctx context.Context, eventID string) (Replayed, error) 
 	if err != nil {
 		return Replayed{}, err
 	}
-	if len(s.placesOf(id.Event)) > 0 {
+	if len(placesOf(s.state, id.Event)) > 0 {
 		return Replayed{}, errorf(Gone, "the decision was made at another server, which has the state of that time")
 	}
 	return s.replay(id.Event, id.Hint, d)

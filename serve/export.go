@@ -79,7 +79,7 @@ func (s *exports) Log(ctx context.Context, model string, from uint64, entries in
 	}
 	s.mu.RUnlock()
 	if m == nil {
-		return none, s.missing(model)
+		return none, missing(s.state, model)
 	}
 	p := LogPage{From: from, Next: from, Applied: applied}
 	if from <= applied {

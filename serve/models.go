@@ -78,7 +78,7 @@ func (s *reading) State(ctx context.Context, name string) (StateView, error) {
 	m := s.fold.Named(name)
 	if m == nil {
 		s.mu.RUnlock()
-		return StateView{}, s.missing(name)
+		return StateView{}, missing(s.state, name)
 	}
 	v := s.entries[m.ID].version.Load()
 	out := StateView{
@@ -125,7 +125,7 @@ func (s *reading) SaveModel(ctx context.Context, name string, seq uint64) ([]byt
 	m := s.fold.Named(name)
 	if m == nil {
 		s.mu.RUnlock()
-		return nil, s.missing(name)
+		return nil, missing(s.state, name)
 	}
 	v := s.entries[m.ID].version.Load()
 	saved := fold.Saved{Compiled: v.Compiled, Seed: v.Seed, Learned: m.Counts.Learned, Memory: m.Memory}

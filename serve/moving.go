@@ -51,7 +51,7 @@ type MoveView struct {
 // moves implements MoveService.
 type moves struct {
 	*state
-	*writer
+	log     *writer
 	control *control
 	keys    eventlog.IDKeys
 	recent  *recent.Decisions
@@ -59,7 +59,7 @@ type moves struct {
 
 // alone refuses a cluster.
 func (s *moves) alone() error {
-	if s.nodes != nil {
+	if s.log.nodes != nil {
 		return errorf(Conflict, "a cluster of several nodes moves no models; export the model's state (state?format=model) and make one from it")
 	}
 	return nil
@@ -67,7 +67,7 @@ func (s *moves) alone() error {
 
 // Move implements MoveService.
 func (s *moves) Move(ctx context.Context, name string) (MoveView, error) {
-	done, err := s.begin(ctx)
+	done, err := s.log.begin(ctx)
 	if err != nil {
 		return MoveView{}, err
 	}
@@ -131,7 +131,7 @@ func (s *moves) Depart(ctx context.Context, name, to, caller string) (MoveView, 
 	if err := s.alone(); err != nil {
 		return MoveView{}, err
 	}
-	done, err := s.begin(ctx)
+	done, err := s.log.begin(ctx)
 	if err != nil {
 		return MoveView{}, err
 	}
@@ -151,7 +151,7 @@ func (s *moves) Depart(ctx context.Context, name, to, caller string) (MoveView, 
 		case v.State == "closed":
 			return nil, errorf(Conflict, "the model is about to go to %s; undo that first", v.To)
 		case v.State == "gone":
-			return nil, s.missing(name)
+			return nil, missing(s.state, name)
 		case v.State == "absent":
 			return nil, noModel(name)
 		}
@@ -251,7 +251,7 @@ func placeOnly(full []byte) ([]byte, error) {
 
 // Parcel implements MoveService.
 func (s *moves) Parcel(ctx context.Context, name string) ([]byte, error) {
-	done, err := s.begin(ctx)
+	done, err := s.log.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +263,7 @@ func (s *moves) Parcel(ctx context.Context, name string) ([]byte, error) {
 	case v.State == "absent":
 		return nil, noModel(name)
 	case v.State == "gone":
-		return nil, s.missing(name)
+		return nil, missing(s.state, name)
 	case v.State != "closed":
 		return nil, errorf(Conflict, "the model is not closed (:depart)")
 	}
@@ -294,7 +294,7 @@ func (s *moves) Arrive(ctx context.Context, name string, parcel []byte, caller s
 	if err := s.alone(); err != nil {
 		return MoveView{}, err
 	}
-	done, err := s.beginWrite(ctx)
+	done, err := s.log.beginWrite(ctx)
 	if err != nil {
 		return MoveView{}, err
 	}
@@ -321,17 +321,17 @@ func (s *moves) Arrive(ctx context.Context, name string, parcel []byte, caller s
 		}
 	}
 	c := p.Config()
-	if _, err := c.Compile(s.opt.Limits.model()); err != nil {
+	if _, err := c.Compile(s.log.opt.Limits.model()); err != nil {
 		return v, refused(err)
 	}
-	if n := s.open.Load() + int64(p.Events()); n > int64(s.opt.Limits.Open) {
+	if n := s.open.Load() + int64(p.Events()); n > int64(s.log.opt.Limits.Open) {
 		return v, &Error{Code: TooBusy, Want: "with those of the model too many decisions would wait for their reward"}
 	}
 	if err := s.control.aside.room("parcel", p.Size()); err != nil {
 		return v, err
 	}
-	for _, r := range p.Records(caller, s.opt.Clock.Now().UnixNano()) {
-		out, _, err := s.write(ctx, r)
+	for _, r := range p.Records(caller, s.log.opt.Clock.Now().UnixNano()) {
+		out, _, err := s.log.write(ctx, r)
 		if err == nil && out != fold.Accepted {
 			err = errorf(Conflict, "the parcel was refused or interrupted; nothing was made")
 		}

@@ -136,31 +136,31 @@ func TestMoveKinds(t *testing.T) {
 				}
 				first = append(first, x.Decision)
 			}
-			v := must(a.Mover().Depart(ctx, "m", "http://b", "ann"))
-			if again := must(a.Mover().Depart(ctx, "m", "http://b", "ann")); again.Move != v.Move || v.State != "closed" {
+			v := must(MovesOf(a).Depart(ctx, "m", "http://b", "ann"))
+			if again := must(MovesOf(a).Depart(ctx, "m", "http://b", "ann")); again.Move != v.Move || v.State != "closed" {
 				t.Fatalf("departed: %+v, then %+v", v, again)
 			}
 			_, err := a.Decide(ctx, "m", ask(50))
 			wantCode(t, err, Leaving)
 			_, err = a.Reward(ctx, k.pay(29, first[29].EventID)[0])
 			wantCode(t, err, Leaving)
-			p := must(a.Mover().Parcel(ctx, "m"))
-			if !bytes.Equal(p, must(a.Mover().Parcel(ctx, "m"))) {
+			p := must(MovesOf(a).Parcel(ctx, "m"))
+			if !bytes.Equal(p, must(MovesOf(a).Parcel(ctx, "m"))) {
 				t.Fatal("a second parcel differs")
 			}
-			there := must(b.Mover().Arrive(ctx, "m", p, "ann"))
+			there := must(MovesOf(b).Arrive(ctx, "m", p, "ann"))
 			if there.Digest != v.Digest || there.Open != v.Open || there.State != "here" || v.Open == 0 {
 				t.Fatalf("left: %+v\ncame: %+v", v, there)
 			}
-			must(b.Mover().Arrive(ctx, "m", p, "ann")) // once more
-			must(b.Mover().Depart(ctx, "m", "http://a", "ann"))
-			q, r := must(fold.ReadParcel(p)), must(fold.ReadParcel(must(b.Mover().Parcel(ctx, "m"))))
+			must(MovesOf(b).Arrive(ctx, "m", p, "ann")) // once more
+			must(MovesOf(b).Depart(ctx, "m", "http://a", "ann"))
+			q, r := must(fold.ReadParcel(p)), must(fold.ReadParcel(must(MovesOf(b).Parcel(ctx, "m"))))
 			if q.Sum() != r.Sum() || q.Events() != int(v.Open) || len(q.Decisions()) != len(first) {
 				t.Fatalf("the parcel of the model that came differs: %d parts of %d and %d bytes, %d decisions of %d", len(r.Parts),
 					len(q.Parts[0]), len(r.Parts[0]), len(q.Decisions()), len(first))
 			}
-			must(b.Mover().Stay(ctx, "m", r.Move, "ann"))
-			must(a.Mover().Stay(ctx, "m", v.Move, "ann"))
+			must(MovesOf(b).Stay(ctx, "m", r.Move, "ann"))
+			must(MovesOf(a).Stay(ctx, "m", v.Move, "ann"))
 			// A restart from a snapshot reads the same.
 			if err := b.Close(ctx); err != nil {
 				t.Fatal(err)
@@ -212,12 +212,12 @@ func TestMoveKinds(t *testing.T) {
 func moveModel(t testing.TB, name string, from, to *Server, address string) {
 	t.Helper()
 	ctx := context.Background()
-	v := must(from.Mover().Depart(ctx, name, address, "ann"))
-	there := must(to.Mover().Arrive(ctx, name, must(from.Mover().Parcel(ctx, name)), "ann"))
+	v := must(MovesOf(from).Depart(ctx, name, address, "ann"))
+	there := must(MovesOf(to).Arrive(ctx, name, must(MovesOf(from).Parcel(ctx, name)), "ann"))
 	if there.Digest != v.Digest {
 		t.Fatalf("left: %+v\ncame: %+v", v, there)
 	}
-	must(from.Mover().Gone(ctx, name, v.Move, "ann"))
+	must(MovesOf(from).Gone(ctx, name, v.Move, "ann"))
 }
 
 // TestMoveThereAndBack: a model goes, is rolled back, and comes back. The server that it left names the other one, for the
@@ -334,16 +334,16 @@ func TestMoveUndone(t *testing.T) {
 	a, b, c := open3(testKeys), open3(otherKeys), open3(otherKeys)
 	must(a.CreateModel(ctx, vectors("m", 3), ""))
 	d := must(a.Decide(ctx, "m", DecideRequest{Actions: actions(1, 4, 3)}))
-	v := must(a.Mover().Depart(ctx, "m", "http://b", ""))
-	wantCode(t, errorOf(a.Mover().Depart(ctx, "m", "http://c", "")), Conflict)
-	p := must(a.Mover().Parcel(ctx, "m"))
-	must(b.Mover().Turn(ctx, "m", v.Incarnation, v.Move, ""))
-	wantCode(t, errorOf(b.Mover().Arrive(ctx, "m", p, "")), Conflict, "turned away")
+	v := must(MovesOf(a).Depart(ctx, "m", "http://b", ""))
+	wantCode(t, errorOf(MovesOf(a).Depart(ctx, "m", "http://c", "")), Conflict)
+	p := must(MovesOf(a).Parcel(ctx, "m"))
+	must(MovesOf(b).Turn(ctx, "m", v.Incarnation, v.Move, ""))
+	wantCode(t, errorOf(MovesOf(b).Arrive(ctx, "m", p, "")), Conflict, "turned away")
 	clock.forward(48 * time.Hour)
 	if n := must(a.Expire(ctx)); n != 0 {
 		t.Errorf("%d windows of a closed model closed", n)
 	}
-	must(a.Mover().Stay(ctx, "m", v.Move, ""))
+	must(MovesOf(a).Stay(ctx, "m", v.Move, ""))
 	if n := must(a.Expire(ctx)); n != 1 {
 		t.Errorf("%d windows closed, want 1", n)
 	}
@@ -351,18 +351,18 @@ func TestMoveUndone(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 
-	v = must(a.Mover().Depart(ctx, "m", "http://b", ""))
-	p = must(a.Mover().Parcel(ctx, "m"))
-	must(b.Mover().Arrive(ctx, "m", p, ""))
-	wantCode(t, errorOf(b.Mover().Turn(ctx, "m", v.Incarnation, v.Move, "")), Conflict, "arrived")
+	v = must(MovesOf(a).Depart(ctx, "m", "http://b", ""))
+	p = must(MovesOf(a).Parcel(ctx, "m"))
+	must(MovesOf(b).Arrive(ctx, "m", p, ""))
+	wantCode(t, errorOf(MovesOf(b).Turn(ctx, "m", v.Incarnation, v.Move, "")), Conflict, "arrived")
 	moveModel(t, "m", b, c, "http://c")
-	if x := must(b.Mover().Arrive(ctx, "m", p, "")); x.State != "gone" {
+	if x := must(MovesOf(b).Arrive(ctx, "m", p, "")); x.State != "gone" {
 		t.Errorf("a parcel arrived twice: %+v", x)
 	}
-	wantCode(t, errorOf(b.Mover().Turn(ctx, "m", v.Incarnation, v.Move, "")), Conflict, "arrived")
-	must(a.Mover().Gone(ctx, "m", v.Move, ""))
+	wantCode(t, errorOf(MovesOf(b).Turn(ctx, "m", v.Incarnation, v.Move, "")), Conflict, "arrived")
+	must(MovesOf(a).Gone(ctx, "m", v.Move, ""))
 	p[len(p)/2] ^= 1
-	wantCode(t, errorOf(c.Mover().Arrive(ctx, "m", p, "")), Invalid, "checksum")
+	wantCode(t, errorOf(MovesOf(c).Arrive(ctx, "m", p, "")), Invalid, "checksum")
 }
 
 // TestMoveUnderCalls: while callers decide and pay, every decision that was answered is in the parcel, and every reward that was
@@ -412,10 +412,10 @@ func TestMoveUnderCalls(t *testing.T) {
 		for range callers {
 			<-begun
 		}
-		v := must(a.Mover().Depart(ctx, "m", "http://b", ""))
-		p := must(fold.ReadParcel(must(a.Mover().Parcel(ctx, "m"))))
+		v := must(MovesOf(a).Depart(ctx, "m", "http://b", ""))
+		p := must(fold.ReadParcel(must(MovesOf(a).Parcel(ctx, "m"))))
 		calls.Wait()
-		if again := must(fold.ReadParcel(must(a.Mover().Parcel(ctx, "m")))); again.Sum() != p.Sum() {
+		if again := must(fold.ReadParcel(must(MovesOf(a).Parcel(ctx, "m")))); again.Sum() != p.Sum() {
 			t.Error("the parcel changed after the model was closed")
 		}
 		carried := map[string]bool{}
@@ -431,6 +431,6 @@ func TestMoveUnderCalls(t *testing.T) {
 		if m.Counts.Rewards != paid || len(carried) != len(answered) || m.Counts.Decisions != uint64(len(answered)) {
 			t.Fatalf("round %d: %d rewards were answered, %d decisions; the parcel has %d, the model %+v", round, paid, len(answered), len(carried), m.Counts)
 		}
-		must(a.Mover().Stay(ctx, "m", v.Move, ""))
+		must(MovesOf(a).Stay(ctx, "m", v.Move, ""))
 	}
 }

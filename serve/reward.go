@@ -141,7 +141,7 @@ func (w *batchWork) left(i int) error {
 func (s *rewards) counted(p *prepared, out []fold.Outcome) error {
 	for i, o := range out {
 		if r, ok := p.records[i].(*eventlog.Reward); ok && o == fold.Conflict {
-			return s.closedModel(r.Model)
+			return closedModel(s.state, r.Model)
 		}
 	}
 	return nil
@@ -274,7 +274,7 @@ func (s *rewards) Activate(ctx context.Context, eventID, caller string) (Activat
 	if !d.Deferred {
 		return ActivateResult{Duplicate, d.Seq}, nil
 	}
-	if err := s.leavingModel(d.Model); err != nil {
+	if err := leavingModel(s.state, d.Model); err != nil {
 		return ActivateResult{}, err
 	}
 	out, seq, err := s.write(ctx, &eventlog.Activate{Event: id.Event, Time: s.opt.Clock.Now().UnixNano(), Model: d.Model})
@@ -282,7 +282,7 @@ func (s *rewards) Activate(ctx context.Context, eventID, caller string) (Activat
 		return ActivateResult{}, fault.Advise(err, againReward)
 	}
 	if out == fold.Conflict {
-		return ActivateResult{}, s.closedModel(d.Model)
+		return ActivateResult{}, closedModel(s.state, d.Model)
 	}
 	return ActivateResult{statuses[out], seq}, nil
 }

@@ -156,7 +156,7 @@ func (s *Server) wire() {
 		joint: s.nodes != nil || s.applier.chain.Format() == eventlog.Format3}
 	s.rewards = &rewards{state: s.state, writer: s.writer, recent: s.recent}
 	turns := decide.NewTurns(min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
-	d := newDecider(deciding{s.lifetime, s.state, s.writer, s.recent, s.control, s.keys}, decide.Options{
+	d := newDecider(deciding{s.lifetime, s.state, s.writer, s.recent, s.control}, decide.Options{
 		Keys: s.keys, Turns: turns, Work: o.Limits.Work})
 	s.decisions = &decisions{s.writer, d, turns}
 	s.moves = &moves{s.state, s.writer, s.control, s.keys, s.recent}
@@ -257,7 +257,7 @@ func (s *Server) recover(ctx context.Context) error {
 		logger: s.opt.Logger}
 	own := s.past.ReadThrough(patient)
 	s.snapshots.past = own
-	s.recent = recent.New(recent.Options{Keys: s.keys, Log: s.log, Past: s.past, Here: s.here, Places: s.placesOf, Logger: s.opt.Logger})
+	s.recent = recent.New(recent.Options{Keys: s.keys, Log: s.log, Past: s.past, Here: s.here, Places: func(key eventlog.Event) []uint64 { return placesOf(s.state, key) }, Logger: s.opt.Logger})
 	s.member.recent = s.recent
 	s.bases = bases{log: s.log, batches: s.batches, past: s.past, files: s.snapshots.files, logger: s.opt.Logger}
 	if s.nodes != nil {
@@ -342,8 +342,17 @@ func (s *Server) readable(ctx context.Context, info eventlog.Info) error {
 	return nil // what else is wrong is found when the log is read
 }
 
-// Mover moves models to other servers and takes theirs.
-func (s *Server) Mover() MoveService { return s.moves }
+// MovesOf returns what moves the models of a service to other servers and takes theirs, nil where it does not. A Service around
+// another one has Unwrap.
+func MovesOf(s Service) MoveService {
+	switch x := s.(type) {
+	case *Server:
+		return x.moves
+	case interface{ Unwrap() Service }:
+		return MovesOf(x.Unwrap())
+	}
+	return nil
+}
 
 // Trim removes from the log what Options.Keep and KeepBytes do not want kept and nothing needs, and returns the first
 // entry that is left. It reads and folds what goes once more, which takes as long as a restart over as many entries, on

@@ -128,14 +128,14 @@ func (s *state) model(name string) (*entry, *choose.Version, error) {
 }
 
 // placesOf returns the entries in which a decision of another server may stand.
-func (s *state) placesOf(key eventlog.Event) []uint64 {
+func placesOf(s *state, key eventlog.Event) []uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.fold.Moves.Places(key)
 }
 
 // leavingModel returns why nothing is recorded for the events of a model: it is closed, or gone.
-func (s *state) leavingModel(id eventlog.ID) error {
+func leavingModel(s *state, id eventlog.ID) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if m := s.fold.Model(id); m != nil {
@@ -147,15 +147,15 @@ func (s *state) leavingModel(id eventlog.ID) error {
 }
 
 // closedModel is the error of a record that the fold refused, because its model was closed then.
-func (s *state) closedModel(id eventlog.ID) error {
-	if err := s.leavingModel(id); err != nil {
+func closedModel(s *state, id eventlog.ID) error {
+	if err := leavingModel(s, id); err != nil {
 		return err
 	}
 	return &Error{Code: Leaving, Field: "model", Want: "the model was about to move to another server, and is open again; repeat the call"}
 }
 
 // missing is the error of a call for a model that is not here.
-func (s *state) missing(name string) *Error {
+func missing(s *state, name string) *Error {
 	if m := s.away.of(name); m != nil && m.Gone {
 		return leaving(name, m)
 	}

@@ -15,7 +15,7 @@ func (s *state) view(name string) (Model, error) {
 	defer s.mu.RUnlock()
 	m := s.fold.Named(name)
 	if m == nil {
-		return Model{}, s.missing(name)
+		return Model{}, missing(s, name)
 	}
 	return s.viewOf(m), nil
 }

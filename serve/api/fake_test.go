@@ -467,10 +467,5 @@ func (a answer) want(t *testing.T, what string, status int, parts ...string) {
 	}
 }
 
-// Mover is that of the service behind, where it has one.
-func (s *swap) Mover() serve.MoveService {
-	if m, ok := s.Service.(interface{ Mover() serve.MoveService }); ok {
-		return m.Mover()
-	}
-	return nil
-}
+// Unwrap returns the service behind.
+func (s *swap) Unwrap() serve.Service { return s.Service }

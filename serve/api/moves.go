@@ -18,11 +18,7 @@ type moveCalls struct {
 const maxParcel = 272 << 20
 
 func newMoveCalls(svc serve.Service, imports chan struct{}) *moveCalls {
-	c := &moveCalls{imports: imports}
-	if m, ok := svc.(interface{ Mover() serve.MoveService }); ok {
-		c.moves = m.Mover()
-	}
-	return c
+	return &moveCalls{serve.MovesOf(svc), imports}
 }
 
 type departBody struct {

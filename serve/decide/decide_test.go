@@ -97,10 +97,6 @@ func (f *fake) Decision(key eventlog.Event, seq uint64) (*eventlog.Decision, err
 	return f.entries[seq-1][key.Index].(*eventlog.Decision), nil
 }
 
-func (f *fake) EventID(use fold.KeyUse) string {
-	return keys.Format(eventlog.EventID{Event: use.Event, Hint: use.Seq})
-}
-
 func (f *fake) Enter() { f.count(1) }
 func (f *fake) Leave() { f.count(-1) }
 func (f *fake) count(n int) {

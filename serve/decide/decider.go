@@ -15,7 +15,7 @@ type Decider struct {
 
 // New returns a Decider.
 func New(v Versions, l Log, r Recent, n Declarer, o Options) *Decider {
-	return &Decider{versions: v, recent: r, declarer: n, opt: o, keys: keys{log: l, ids: o.Keys, joint: o.Joint}}
+	return &Decider{versions: v, recent: r, declarer: n, opt: o, keys: keys{log: l, ids: o.Keys, joint: o.Joint, made: o.EventID}}
 }
 
 // Chosen is a decision that is not written yet.

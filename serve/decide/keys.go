@@ -22,6 +22,7 @@ type keys struct {
 	log     Log
 	ids     eventlog.IDKeys
 	joint   bool // other nodes decide too
+	made    func(use fold.KeyUse) string
 	pending pending
 }
 
@@ -175,6 +176,14 @@ func (k *keys) hold(ctx context.Context, use *reservation) (*Decision, error) {
 	return k.again(old)
 }
 
+// idOf returns the event id of the decision with a key.
+func (k *keys) idOf(use fold.KeyUse) string {
+	if k.made != nil {
+		return k.made(use)
+	}
+	return k.ids.Format(eventlog.EventID{Event: use.Event, Hint: use.Seq})
+}
+
 // again is the answer that the decision with a key had.
 func (k *keys) again(use fold.KeyUse) (*Decision, error) {
 	r, err := k.log.Decision(use.Event, use.Seq)
@@ -187,7 +196,7 @@ func (k *keys) again(use fold.KeyUse) (*Decision, error) {
 		return nil, &fault.Error{Code: fault.Internal, Want: "the decision cannot be read", Err: err}
 	}
 	out := &Decision{
-		EventID:    k.log.EventID(use),
+		EventID:    k.idOf(use),
 		Action:     choose.Chosen{ID: r.Action, Index: at},
 		Propensity: choose.Fraction{Num: r.Num, Den: r.Den}, Mode: model.Mode(r.Mode.String()), Seq: use.Seq,
 		BasisSeq: r.BasisSeq, Durable: true, Repeated: true,

@@ -47,8 +47,6 @@ type Log interface {
 	// Key returns the use of an idempotency key, Decision the record of a decision.
 	Key(key [16]byte) (fold.KeyUse, bool)
 	Decision(key eventlog.Event, seq uint64) (*eventlog.Decision, error)
-	// EventID returns the id that the caller of the first decision with a key got.
-	EventID(use fold.KeyUse) string
 	// Enter counts a call that goes on after its caller has left, Leave ends one.
 	Enter()
 	Leave()
@@ -65,6 +63,9 @@ type Options struct {
 	Limits feature.Limits  // of the features of one request
 	Keys   eventlog.IDKeys // of event ids
 	Joint  bool            // other nodes decide too
+	// EventID returns the id that the caller of the first decision with a key got, also where another server has made it; nil: those
+	// of this server.
+	EventID func(use fold.KeyUse) string
 	// Turns shares the processors among the models, Work bounds the estimated work of a call.
 	Turns  *Turns
 	Work   time.Duration

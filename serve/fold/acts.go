@@ -24,7 +24,7 @@ var actTable = [...]func(*acts, *act) (Outcome, error){
 	eventlog.Resume:       ofModel((*acts).resume),
 	eventlog.Clone:        (*acts).clone,
 	eventlog.Rollback:     (*acts).rollback,
-	eventlog.Delete:       (*acts).delete,
+	eventlog.Delete:       remove,
 	eventlog.RaiseVersion: accepted,
 	eventlog.Import:       (*acts).importing,
 	eventlog.Trim:         (*acts).trim,
@@ -118,8 +118,8 @@ func (a *acts) resume(m *Model, x *act) (Outcome, error) {
 	return a.changed(m, x)
 }
 
-// delete removes a model, or what the log remembers of one that has gone.
-func (a *acts) delete(x *act) (Outcome, error) {
+// remove removes a model, or what the log remembers of one that has gone.
+func remove(a *acts, x *act) (Outcome, error) {
 	if a.moves.forget(x.r) {
 		return Accepted, nil
 	}

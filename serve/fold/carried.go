@@ -188,7 +188,8 @@ func carriedDecision(batch []byte, key eventlog.Event, seq uint64) (*eventlog.De
 	return c.Decision()
 }
 
-// places are the entries with decisions of other servers: each has a part of a parcel.
+// places are the entries with decisions of other servers: each has a part of a parcel. They stay when the model goes on, so that its
+// events are known here, and their callers are sent to it.
 type places struct{ list []place }
 
 type place struct {
@@ -210,7 +211,7 @@ func (p *places) of(key eventlog.Event) iter.Seq[uint64] {
 
 // in returns the entry with a decision that came with one of some models, otherwise seq.
 func (p *places) in(models map[eventlog.ID]bool, key eventlog.Event, seq uint64) uint64 {
-	for _, x := range p.list {
+	for _, x := range slices.Backward(p.list) {
 		if models[x.model] && compareEvents(x.first, key) <= 0 && compareEvents(key, x.last) <= 0 {
 			return x.seq
 		}
@@ -218,15 +219,10 @@ func (p *places) in(models map[eventlog.ID]bool, key eventlog.Event, seq uint64)
 	return seq
 }
 
-// drop forgets the places of a model.
-func (p *places) drop(model eventlog.ID) {
-	p.list = slices.DeleteFunc(p.list, func(x place) bool { return x.model == model })
-}
-
 // decision returns the decision with a key that came with a model.
 func (p *places) decision(past past, model eventlog.ID, key eventlog.Event) (*eventlog.Decision, error) {
 	err := fmt.Errorf("the decision %v came with no parcel: %w", key, eventlog.ErrNotFound)
-	for _, x := range p.list {
+	for _, x := range slices.Backward(p.list) {
 		if x.model != model || compareEvents(x.first, key) > 0 || compareEvents(key, x.last) > 0 {
 			continue
 		}

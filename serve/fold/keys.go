@@ -95,8 +95,8 @@ func (u *usedKeys) remember(key [16]byte, use KeyUse) uint32 {
 	return at + 1
 }
 
-// drop forgets the key at a place.
-func (u *usedKeys) drop(at uint32) {
+// dropKey forgets the key at a place.
+func dropKey(u *usedKeys, at uint32) {
 	u.keys.Remove(at)
 	u.epochs.release(u.used.At(at).epoch)
 	u.used.Free(at)
@@ -105,6 +105,6 @@ func (u *usedKeys) drop(at uint32) {
 // forget drops the keys that need not be remembered any more: but for kept of them, and those that are old by clock.
 func (u *usedKeys) forget(kept int, clock int64) {
 	for u.closed.Len() > 0 && (u.closed.Len() > kept || u.closed.At(0).at+int64(KeysFor) <= clock) {
-		u.drop(u.closed.Shift().key)
+		dropKey(u, u.closed.Shift().key)
 	}
 }

@@ -117,11 +117,6 @@ func (s *Moves) leave(a *act) (Outcome, error) {
 	}
 	m.Moving = &Moving{Move: m.Moving.Move, Seq: s.at.seq, To: string(a.r.Data), Gone: true}
 	s.dropEvents(m)
-	for id, x := range s.models.byID {
-		if s.models.Current(x) == m {
-			s.places.drop(id)
-		}
-	}
 	m.Spending, m.Guard, m.Counts.Open = nil, nil, 0
 	s.models.remove(m)
 	s.models.gone[m.Name()] = m
@@ -153,7 +148,7 @@ func (s *Moves) dropEvents(m *Model) {
 			delete(s.windows.named, key)
 			s.windows.waiting--
 			if e.key != 0 {
-				s.keys.drop(e.key - 1)
+				dropKey(s.keys, e.key-1)
 			}
 		}
 		s.windows.leave(b, at, left)
