@@ -11,44 +11,29 @@ import (
 	"troupe/serve/choose"
 )
 
-// Foretelling says what a model expects now, for decisions of its log. Nothing is written. It is safe for concurrent use.
-type Foretelling struct {
-	s     *reading
-	model string
+// foretelling implements Foretelling of a model by its newest version.
+type foretelling struct {
+	writer *writer
+	state  *state
+	name   string
 }
 
-// LearnedCurve is what a model expects of a number at some places of its range: means, and standard deviations under the variances
-// that it has learned.
-type LearnedCurve struct{ Mean, SD []float64 }
-
-// PlayedList is a list of the log: the features of its record, and the actions from the top.
-type PlayedList struct {
-	Features []byte
-	Actions  []string
-}
-
-// BestList is a list with what each position is expected to earn where none above is rewarded.
-type BestList struct {
-	Actions     []string
-	Expected    []float64
-	Approximate bool // categories repeat, and the search may have missed the best list
-}
+var _ Foretelling = (*foretelling)(nil)
 
 // with calls f with the policy of a model as it is now, and what makes vectors of its features.
-func (x *Foretelling) with(ctx context.Context, f func(p policy.Foreteller, v *choose.Version) error) error {
-	s := x.s
-	done, err := s.begin(ctx)
+func (x *foretelling) with(ctx context.Context, f func(p policy.Foreteller, v *choose.Version) error) error {
+	done, err := x.writer.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	e, v, err := s.model(x.model)
+	e, v, err := x.state.model(x.name)
 	if err != nil {
 		return err
 	}
 	w, err := e.workers.Take(v)
 	for err == choose.ErrOld {
-		v = s.publishedOf(e)
+		v = x.state.publishedOf(e)
 		w, err = e.workers.Take(v)
 	}
 	if err != nil {
@@ -62,9 +47,8 @@ func (x *Foretelling) with(ctx context.Context, f func(p policy.Foreteller, v *c
 	return f(p, v)
 }
 
-// Curve says what is expected where a number of a decision is at the places u of its range, and all else is as in the decision,
-// whose features are those of its record. nil: the model does not say it.
-func (x *Foretelling) Curve(ctx context.Context, features []byte, number string, u []float64) (out *LearnedCurve, err error) {
+// Curve implements Foretelling.
+func (x *foretelling) Curve(ctx context.Context, features []byte, number string, u []float64) (out *LearnedCurve, err error) {
 	err = x.with(ctx, func(p policy.Foreteller, v *choose.Version) error {
 		all, err := readAtoms(features)
 		if err != nil || len(all) != 2 {
@@ -92,9 +76,8 @@ func (x *Foretelling) Curve(ctx context.Context, features []byte, number string,
 	return out, err
 }
 
-// BestList says which list is expected to earn most of the actions that stood at each position in some lists of one context, the newest
-// first. nil: the model does not say it.
-func (x *Foretelling) BestList(ctx context.Context, lists []PlayedList) (out *BestList, err error) {
+// BestList implements Foretelling.
+func (x *foretelling) BestList(ctx context.Context, lists []PlayedList) (out *BestList, err error) {
 	err = x.with(ctx, func(p policy.Foreteller, v *choose.Version) error {
 		var entries []bandit.Action
 		var ids []string

@@ -63,7 +63,7 @@ func (s *reading) GetModel(ctx context.Context, name string) (Model, error) {
 		out.Weights = s.weigh(e, v, out.Seen)
 	}
 	out.Requests = s.requestsOf(name)
-	out.Foretell = &Foretelling{s, name}
+	out.Foretell = &foretelling{s.writer, s.state, name}
 	return out, nil
 }
 

@@ -46,7 +46,7 @@ type Model struct {
 	// Requests are some of the newest that this process decided since its start, the oldest first.
 	Requests []RequestView `json:"-"`
 	// Foretell asks what the model expects now. Not part of the JSON.
-	Foretell *Foretelling `json:"-"`
+	Foretell Foretelling `json:"-"`
 	// Memory is about how many bytes the model takes.
 	Memory  ModelSize `json:"memory"`
 	Created Stamp     `json:"created"`

@@ -67,7 +67,7 @@ func (g *grouping) contextOf(requests []serve.RequestView, hash eventlog.ID) str
 }
 
 // curvesOf asks for the curves of a number in the most frequent contexts.
-func curvesOf(ctx context.Context, s *serve.Foretelling, m *serve.Model, h *modelHistory, number string) (out []foretoldCurve) {
+func curvesOf(ctx context.Context, s serve.Foretelling, m *serve.Model, h *modelHistory, number string) (out []foretoldCurve) {
 	r := &m.Config.Numbers[slices.IndexFunc(m.Config.Numbers, func(r serve.NumberRange) bool { return r.Name == number })]
 	n := r.Cells(1)
 	each := max(1, (n+foretoldCells-1)/foretoldCells)
@@ -156,7 +156,7 @@ func drawExpected(e *serve.LearnedCurve, u []float64) *curve {
 }
 
 // bestLists asks for the best lists of the most frequent contexts. text says what they are.
-func bestLists(ctx context.Context, s *serve.Foretelling, m *serve.Model, h *modelHistory) (rows []bestRow, text string) {
+func bestLists(ctx context.Context, s serve.Foretelling, m *serve.Model, h *modelHistory) (rows []bestRow, text string) {
 	list, all := groups(len(h.lists), func(i int) (string, bool) {
 		l := h.lists[i]
 		return fmt.Sprint(l.places[0].context.String(), len(l.places), l.slots), l.features != nil && !l.places[0].inactive
