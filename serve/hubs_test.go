@@ -40,11 +40,8 @@ var hubs = map[string]int{
 	"serve.deciding":        41,
 	"serve.exports":         43,
 	"serve.member":          55,
-	"serve.moves":           46,
-	"serve.reading":         46,
-	"serve.rewards":         41,
-	"serve.trimmer":         42,
-	"serve/fold.Fold":       123,
+	"serve.reading":         42,
+	"serve/fold.Fold":       121,
 	"serve/fold.Model":      43,
 }
 
