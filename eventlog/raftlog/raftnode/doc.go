@@ -7,5 +7,6 @@
 //
 // Whoever has an empty directory asks the others first. A node joins where one of them has a log, under a new raft id, in the
 // place of a node of its name. The first node of the list makes the log when all others say that they have none either. So an
-// empty disk never takes part under an id that has promised something, and never makes a second log beside one that is there.
+// empty disk never takes part under an id that has promised something, and never makes a second log beside one that is there. All answers
+// are those of nodes with a certificate of the cluster's authority.
 package raftnode
