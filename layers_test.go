@@ -94,6 +94,7 @@ var layers = map[string]string{
 	"report":                    "internal/decimal rng spec theory internal/infer internal/stats experiments sim verify report/chart report/coin report/forest report/headline ope episode",
 	"cli/term":                  "sim report/chart",
 	"cli/move":                  "",
+	"cli/cells":                 "spec eventlog timing cli/term",
 	"cli/plan":                  "theory cli/term",
 	"cli/load":                  "rng internal/linalg internal/worlds dataset sim client cli/term",
 	"cli/bench":                 "rng bandit internal/cpu internal/linalg internal/lockstep actionset policy dataset env sim cli/term cli/load",

@@ -56,6 +56,7 @@ func clusterInitCommand() *cobra.Command {
 	var nodes []string
 	var out, from, engine string
 	var noKey bool
+	var cell int
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Make the files of a new cluster, a folder for each node",
@@ -78,10 +79,16 @@ nodes, CALLERPORT for callers.`,
 			if !isEngine(engine) {
 				return term.Misuse(wrong("engine", "%s: expected one of %s", engine, strings.Join(engines, ", ")))
 			}
+			switch {
+			case cell < 0 || cell > eventlog.LastCell:
+				return term.Misuse(wrong("cell", "%d: expected 1 to %d, or 0 for a cluster that is no cell", cell, eventlog.LastCell))
+			case cell > 0 && from != "":
+				return term.Misuse(wrong("cell", "does not go with --import: the cluster has the keys of that machine"))
+			}
 			if engine == engineRaft && from != "" {
 				return term.Misuse(wrong("import", "does not go with --engine %s yet", engineRaft))
 			}
-			cluster, err := makeCluster(out, list, engine, from, !noKey)
+			cluster, err := makeCluster(out, list, engine, from, cell, !noKey)
 			if err != nil {
 				return term.Misuse(err)
 			}
@@ -106,6 +113,7 @@ nodes, CALLERPORT for callers.`,
 		},
 	}
 	c.Flags().StringSliceVar(&nodes, "nodes", nil, "the nodes, three to five, separated by commas")
+	c.Flags().IntVar(&cell, "cell", 0, "number of the cluster among cells behind a proxy, 1 to 31 (troupe cells); 0: it is no cell")
 	c.Flags().StringVar(&out, "out", "cluster", "directory for the folders, empty or not there")
 	c.Flags().BoolVar(&noKey, "no-authority-key", false, "do not keep the authority's key; certificates are valid for "+
 		"ten years")

@@ -958,7 +958,7 @@ func TestClusterMisuse(t *testing.T) {
 func TestClusterKeys(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, serve.KeyFile)
-	first, err := serve.NewKeys()
+	first, err := serve.NewKeys(0)
 	if err == nil {
 		err = os.WriteFile(name, first, 0o600)
 	}

@@ -393,7 +393,7 @@ const (
 
 // makeCluster writes the folders of all nodes, and that of the authority if its key is kept. out must be empty or not
 // there. from, if not empty, is the data directory of a single machine whose log is to be imported.
-func makeCluster(out string, nodes []clusterNode, engine, from string, keep bool) (*clusterConfig, error) {
+func makeCluster(out string, nodes []clusterNode, engine, from string, cell int, keep bool) (*clusterConfig, error) {
 	if files, err := os.ReadDir(out); err == nil && len(files) > 0 {
 		return nil, fmt.Errorf("--out %s is not empty; a second init would make other certificates and keys", out)
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -405,7 +405,7 @@ func makeCluster(out string, nodes []clusterNode, engine, from string, keep bool
 	if engine != engineStream {
 		c.Engine = engine
 	}
-	keys, err := serve.NewKeys()
+	keys, err := serve.NewKeys(cell)
 	if from != "" {
 		var id eventlog.ID
 		if id, _, err = importSource(from); err == nil {

@@ -18,7 +18,7 @@ import (
 
 func clusterKeysCommand() *cobra.Command {
 	var add, fresh bool
-	var use, drop int
+	var use, drop, cell int
 	c := &cobra.Command{
 		Use:   "keys FILE",
 		Short: "Show the keys of event ids in a keys.json, or rotate them",
@@ -42,11 +42,14 @@ the current key of another one, does not start. A running server reads its file 
 				return term.Misuse(fmt.Errorf("FILE is %q, expected a file with the name %s", args[0], serve.KeyFile))
 			}
 			given := cmd.Flags().Changed
+			if given("cell") && (!fresh || cell < 1 || cell > eventlog.LastCell) {
+				return term.Misuse(wrong("cell", "%d: expected 1 to %d, with --new", cell, eventlog.LastCell))
+			}
 			if fresh {
 				if add || given("use") || given("drop") {
 					return term.Misuse(errors.New("--new goes alone"))
 				}
-				if err := makeKeys(args[0]); err != nil {
+				if err := makeKeys(args[0], cell); err != nil {
 					return term.Misuse(err)
 				}
 			}
@@ -69,6 +72,7 @@ the current key of another one, does not start. A running server reads its file 
 	}
 	c.Flags().BoolVar(&fresh, "new", false, "make the file, which must not be there, with one key: for troupe serve "+
 		"--nats")
+	c.Flags().IntVar(&cell, "cell", 0, "with --new: number of the servers among cells behind a proxy, 1 to 31 (troupe cells)")
 	c.Flags().BoolVar(&add, "add", false, "add a new key")
 	c.Flags().IntVar(&use, "use", 0, "number of the key that makes event ids from now on")
 	c.Flags().IntVar(&drop, "drop", 0, "number of a key to take away")
@@ -76,8 +80,8 @@ the current key of another one, does not start. A running server reads its file 
 }
 
 // makeKeys makes a file with one key.
-func makeKeys(name string) error {
-	b, err := serve.NewKeys()
+func makeKeys(name string, cell int) error {
+	b, err := serve.NewKeys(cell)
 	if err != nil {
 		return err
 	}
@@ -103,6 +107,9 @@ func changeKeys(k *eventlog.IDKeys, add, using bool, use int, dropping bool, dro
 		next := int(slices.Max(slices.AppendSeq(numbers, maps.Keys(k.Dropped)))) + 1
 		if next > 255 {
 			return false, fmt.Errorf("--add: key 255 is there, and numbers end with it")
+		}
+		if cell := eventlog.CellOf(k.Current); cell > 0 && eventlog.CellOf(byte(next)) != cell {
+			return false, fmt.Errorf("--add: key %d is there, and the numbers of cell %d end with it", next-1, cell)
 		}
 		k.Keys[byte(next)] = serve.NewKey()
 	case using:

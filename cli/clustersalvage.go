@@ -108,7 +108,7 @@ func (c *clusterConfig) salvage(ctx context.Context, w io.Writer, out, data, wor
 	if err := c.export(ctx, w, rescue, "", data, 0); err != nil {
 		return err
 	}
-	next, err := makeCluster(folder, list, engineStream, rescue, true)
+	next, err := makeCluster(folder, list, engineStream, rescue, 0, true)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"troupe/cli/bench"
+	"troupe/cli/cells"
 	"troupe/cli/evaluate"
 	"troupe/cli/load"
 	"troupe/cli/log"
@@ -136,7 +137,7 @@ Completion for bash, zsh, fish and PowerShell: troupe completion --help.`,
 		reportCommand(kinds), shareCommand(kinds), checkCommand(kinds), galleryCommand(line), playgroundCommand(), plan.Command(),
 		verifyCommand(line),
 		bench.Command(), bench.EdgeLimitCommand(), evaluate.Command(), trainCommand(), lintCommand(), convertCommand(),
-		serveCommand(), backupCommand(), restoreCommand(), clusterCommand(), load.Command(), log.Command(),
+		serveCommand(), backupCommand(), restoreCommand(), clusterCommand(), cells.Command(), load.Command(), log.Command(),
 		versionCommand(), manCommand())
 	strictHelp(root)
 	return root

@@ -43,6 +43,7 @@ type serveFlags struct {
 	data, listen        string
 	models, keys        string
 	personalizer        string
+	cell                int
 	cert, key, clientCA string
 	ca                  string // of the certificates that callers of the other nodes see
 	hosts, origins      []string
@@ -148,6 +149,8 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.keys, "keys", "", "TOML file with API keys, see troupe serve key")
 	fl.StringVar(&f.personalizer, "personalizer", "",
 		"name of the model behind /personalizer/v1.0; it is made when it does not exist")
+	fl.IntVar(&f.cell, "cell", 0, "number of this server, or of its cluster, among cells behind a proxy, 1 to 31, from its first start on (troupe cells). "+
+		"The ids of its events begin with a character of its own. 0: it is no cell")
 	fl.StringVar(&f.cert, "tls-cert", "", "certificate file (PEM)")
 	fl.StringVar(&f.key, "tls-key", "", "key file of the certificate (PEM)")
 	fl.StringVar(&f.clientCA, "tls-client-ca", "", "authorities whose client certificates stand for keys (PEM)")
@@ -441,7 +444,7 @@ var serverClock timing.Clock
 func (f *serveFlags) options(logger *slog.Logger) serve.Options {
 	return serve.Options{
 		Clock: serverClock,
-		Dir:   f.data, Limits: serve.Limits{Open: f.open, Work: f.work, ModelBytes: f.modelBytes,
+		Dir:   f.data, Cell: f.cell, Limits: serve.Limits{Open: f.open, Work: f.work, ModelBytes: f.modelBytes,
 			Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}},
 		Disk: eventlog.DiskOptions{MaxBytes: f.maxLog, VerifyEvery: f.verifyEvery,
 			Logf: func(format string, a ...any) { logger.Warn(fmt.Sprintf(format, a...)) }},
@@ -485,6 +488,7 @@ func (f *serveFlags) check() error {
 		flag            string
 		value, low, top int64
 	}{
+		{"cell", int64(f.cell), 0, eventlog.LastCell},
 		{"max-body", f.maxBody, 1 << 10, serve.MaxBytes},
 		{"max-log", f.maxLog, 1 << 20, 1 << 60},
 		{"max-actions", int64(f.actions), 1, serve.MaxActions},

@@ -18,7 +18,7 @@ import (
 func TestServeSecretFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	keys, err := serve.NewKeys()
+	keys, err := serve.NewKeys(0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,23 @@ type IDKeys struct {
 }
 
 // Crockford's alphabet in lower case: no i, l, o, u.
-var base32id = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+
+var base32id = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
+
+// A cell is a server, or a cluster, that has some of the models behind a proxy. The keys of cell n have the numbers 8n to
+// 8n + 7, so the first character of its event ids is its own, and a proxy can tell where an event belongs. Cell 0 are
+// servers that are no cell; their keys go on beyond 7.
+const (
+	CellKeys = 8
+	LastCell = 31
+)
+
+// CellOf returns the cell of a key's number.
+func CellOf(key byte) int { return int(key) / CellKeys }
+
+// CellMark returns the first character of the ids of a cell's events. A number that is no cell's panics.
+func CellMark(cell int) byte { return alphabet[cell] }
 
 const (
 	macSize = 8

@@ -198,11 +198,14 @@ func healSelf(t *testing.T, c *trio) {
 	c.stop(bad)
 	c.rot(bad, func(b []byte) []byte { return b[:len(b)/2] })
 	c.start(bad)
-	if c.nodes[bad].Unfinished() == "" || !errors.As(c.nodes[bad].Err(), new(*eventlog.RepairingError)) {
-		t.Fatalf("a start with damaged files: %q, %v", c.nodes[bad].Unfinished(), c.nodes[bad].Err())
+	why, err := c.nodes[bad].Unfinished(), c.nodes[bad].Err()
+	switch care := c.nodes[bad].Care(); {
+	case why != "" && errors.As(err, new(*eventlog.RepairingError)):
+		c.stop(bad)
+		c.start(bad)
+	case care.Repairs != before+2: // on a busy machine all may be done before this line
+		t.Fatalf("a start with damaged files: %q, %v, %+v", why, err, care)
 	}
-	c.stop(bad)
-	c.start(bad)
 	c.open(bad)
 	c.repaired(bad)
 	c.whole(bad, n)

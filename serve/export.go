@@ -316,7 +316,7 @@ type Labels struct {
 func ReadLabels(dir string) (Labels, error) {
 	l := Labels{Names: map[eventlog.ID]string{}}
 	if _, err := os.Stat(filepath.Join(dir, KeyFile)); err == nil {
-		if l.keys, err = loadKeys(dir, false); err != nil {
+		if l.keys, err = loadKeys(dir, false, 0); err != nil {
 			return l, err
 		}
 	}

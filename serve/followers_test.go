@@ -72,11 +72,11 @@ func TestTrimWaitsForBackup(t *testing.T) {
 	// The log is nearly full.
 	s.Following("h:/b", 30)
 	s.space.set(eventlog.Info{Bytes: 91, Limit: 100})
-	if _, waits := s.trimmer.hold(50); waits != "" {
+	if _, waits := s.trimmer.needs.hold(50); waits != "" {
 		t.Errorf("a log that is nearly full waits: %s", waits)
 	}
 	s.space.set(eventlog.Info{Bytes: 89, Limit: 100})
-	if most, waits := s.trimmer.hold(50); most != 29 || waits != "the backup h:/b has entries up to 29" {
+	if most, waits := s.trimmer.needs.hold(50); most != 29 || waits != "the backup h:/b has entries up to 29" {
 		t.Errorf("a log with room: %d, %q", most, waits)
 	}
 	for i := range 100 {

@@ -41,8 +41,8 @@ func (t keyText) sum() (string, error) {
 	return hex.EncodeToString(sum[:8]), err
 }
 
-// loadKeys reads the keys of event ids, or makes them for a log that is empty.
-func loadKeys(dir string, empty bool) (eventlog.IDKeys, error) {
+// loadKeys reads the keys of event ids, or makes them for a log that is empty, as those of a cell.
+func loadKeys(dir string, empty bool, cell int) (eventlog.IDKeys, error) {
 	if dir == "" {
 		return eventlog.IDKeys{}, errors.New("serve: Keys is empty and there is no Dir to keep them in")
 	}
@@ -50,7 +50,7 @@ func loadKeys(dir string, empty bool) (eventlog.IDKeys, error) {
 	if err != nil || !fresh {
 		return k, err
 	}
-	b, err := NewKeys()
+	b, err := NewKeys(cell)
 	if err == nil {
 		err = fold.WriteDurable(dir, KeyFile, bytes.NewReader(b))
 	}
@@ -90,9 +90,20 @@ func keysThere(dir string, empty bool) (k eventlog.IDKeys, fresh bool, err error
 	return k, false, nil
 }
 
-// NewKeys returns the contents of a KeyFile with a new key.
-func NewKeys() ([]byte, error) {
-	return keyText{Current: 1, Keys: map[byte][]byte{1: NewKey()}}.text()
+// NewKeys returns the contents of a KeyFile with a new key, the first of a cell, 0 for a server that is no cell.
+func NewKeys(cell int) ([]byte, error) {
+	first := byte(max(1, cell*eventlog.CellKeys))
+	return keyText{Current: first, Keys: map[byte][]byte{first: NewKey()}}.text()
+}
+
+// checkCell refuses keys that make the event ids of another cell. Without a cell there is nothing to refuse.
+func checkCell(k eventlog.IDKeys, cell int) error {
+	if of := eventlog.CellOf(k.Current); cell != 0 && of != cell {
+		return fmt.Errorf("%s: the current key has the number %d, of cell %d, and this server is cell %d, whose keys have the numbers "+
+			"%d to %d: event ids would say another cell; give it the cell with which its data directory was made", KeyFile, k.Current, of, cell,
+			cell*eventlog.CellKeys, cell*eventlog.CellKeys+eventlog.CellKeys-1)
+	}
+	return nil
 }
 
 // NewKey draws a key of event ids.

@@ -52,6 +52,9 @@ type Options struct {
 	Cluster *Cluster
 	// Keys sign event ids. Empty means the file keys.json in Dir, made at the first start.
 	Keys eventlog.IDKeys
+	// Cell is the number of this server, or of its cluster, among cells behind a proxy, 1 to eventlog.LastCell: event ids
+	// begin with a character of its own. 0: it is no cell. Keys of another cell are an error of Open.
+	Cell int
 	// Committer configures group commit; Shard, Head, Now and Clock are set by Open. Version keeps a log at that
 	// log version; 0 raises it to the newest one, in a cluster when every node can read that.
 	Committer eventlog.CommitterOptions

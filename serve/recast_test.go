@@ -213,7 +213,7 @@ func TestTrimKeepsForCopies(t *testing.T) {
 	if !whole {
 		t.Error("the fold does not know that the copy has learned from the whole log")
 	}
-	if to := must(s.trimmer.needed(ctx, before)); to != 0 {
+	if to := must(s.trimmer.needs.needed(ctx, before)); to != 0 {
 		t.Errorf("entries up to %d can go", to)
 	}
 }

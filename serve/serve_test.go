@@ -470,8 +470,8 @@ func newestSnapshot(dir string) (uint64, error) {
 // TestKeysFile: keys are made once and read back; ids survive a restart; a damaged file is named.
 func TestKeysFile(t *testing.T) {
 	dir := t.TempDir()
-	a := must(loadKeys(dir, true))
-	b := must(loadKeys(dir, false))
+	a := must(loadKeys(dir, true, 0))
+	b := must(loadKeys(dir, false, 0))
 	id := eventlog.EventID{Event: eventlog.Event{Epoch: 1, Batch: 2, Index: 3}, Hint: 4}
 	if got, err := b.Parse(a.Format(id)); err != nil || got != id {
 		t.Fatalf("%+v %v", got, err)
@@ -485,7 +485,7 @@ func TestKeysFile(t *testing.T) {
 	}
 	refused := func(what, word string) {
 		t.Helper()
-		if _, err := loadKeys(dir, false); err == nil || !strings.Contains(err.Error(), KeyFile) || !strings.Contains(err.Error(), word) {
+		if _, err := loadKeys(dir, false, 0); err == nil || !strings.Contains(err.Error(), KeyFile) || !strings.Contains(err.Error(), word) {
 			t.Errorf("%s: error %v, want %q in it", what, err, word)
 		}
 	}
@@ -497,7 +497,7 @@ func TestKeysFile(t *testing.T) {
 	if err := os.WriteFile(name, []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := must(loadKeys(dir, false))
+	c := must(loadKeys(dir, false, 0))
 	if _, err := c.Parse(a.Format(id)); err == nil {
 		t.Error("the new keys are the old ones")
 	}
@@ -508,8 +508,39 @@ func TestKeysFile(t *testing.T) {
 		if err := os.WriteFile(name, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := loadKeys(dir, false); err == nil && got.Format(id) != c.Format(id) {
+		if got, err := loadKeys(dir, false, 0); err == nil && got.Format(id) != c.Format(id) {
 			t.Fatalf("a bit of byte %d is flipped, and the keys are others: %s", i, bad)
+		}
+	}
+}
+
+// TestCells: the ids of a cell's events begin with its character, of its first key and of its last, and a server does not
+// start with the keys of another cell.
+func TestCells(t *testing.T) {
+	seen := map[byte]bool{}
+	for cell := range eventlog.LastCell + 1 {
+		k := must(loadKeys(t.TempDir(), true, cell))
+		for range eventlog.CellKeys - 1 {
+			text := k.Format(eventlog.EventID{Event: eventlog.Event{Epoch: 7, Batch: 3}})
+			if text[0] != eventlog.CellMark(cell) || eventlog.CellOf(k.Current) != cell {
+				t.Fatalf("cell %d, key %d: the id %s", cell, k.Current, text)
+			}
+			next := k.Current + 1
+			k = eventlog.IDKeys{Current: next, Keys: map[byte][]byte{next: NewKey()}}
+		}
+		seen[eventlog.CellMark(cell)] = true
+	}
+	if len(seen) != 32 {
+		t.Errorf("%d characters for 32 cells", len(seen))
+	}
+	dir := t.TempDir()
+	for cell, want := range []string{"", "", "of cell 0, and this server is cell 2"} {
+		s, err := Open(t.Context(), Options{Dir: dir, Cell: []int{0, 0, 2}[cell], ExpireEvery: -1})
+		if err == nil {
+			err = s.Close(t.Context())
+		}
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }

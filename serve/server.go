@@ -162,7 +162,7 @@ func (s *Server) wire() {
 	s.moves = &moves{s.state, s.writer, s.control, s.keys, s.recent}
 	s.expiry = &expiry{s.lifetime, s.state, s.writer}
 	n := needs{s.state, s.writer, following}
-	s.trimmer = &trimmer{lifetime: s.lifetime, needs: n, admin: admin, snapshots: s.snapshots, bases: &s.bases,
+	s.trimmer = &trimmer{lifetime: s.lifetime, state: n.state, writer: n.writer, needs: n, admin: admin, snapshots: s.snapshots, bases: &s.bases,
 		agreement: &agreement{s.lifetime, n, admin, s.snapshots, &s.bases}}
 }
 
@@ -182,9 +182,12 @@ func (s *Server) openLog(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		if s.keys, err = loadKeys(s.opt.Dir, info.Last == 0); err != nil {
+		if s.keys, err = loadKeys(s.opt.Dir, info.Last == 0, s.opt.Cell); err != nil {
 			return err
 		}
+	}
+	if err := checkCell(s.keys, s.opt.Cell); err != nil {
+		return err
 	}
 	s.batches = s.keys.Batches()
 	return s.keys.Check()

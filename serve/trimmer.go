@@ -24,7 +24,9 @@ import (
 // trimmer removes from the log what is not kept.
 type trimmer struct {
 	*lifetime
-	needs
+	*state
+	*writer
+	needs     needs
 	agreement *agreement  // of the nodes of a cluster
 	admin     *sync.Mutex // of control acts
 	retaining sync.Mutex  // one trim at a time
@@ -66,7 +68,7 @@ func (s *trimmer) trim(ctx context.Context) (first uint64, err error) {
 	if s.nodes != nil {
 		return info.First, s.agreement.propose(ctx, info)
 	}
-	to, err := s.expendable(ctx, info)
+	to, err := s.needs.expendable(ctx, info)
 	if err != nil || to <= s.past.Base.Load() || to < info.First {
 		return info.First, err
 	}
@@ -103,7 +105,7 @@ func (s *trimmer) trimTo(ctx context.Context, info eventlog.Info, f *fold.Fold) 
 	if _, _, err := s.write(ctx, c); err != nil {
 		return info.First, err
 	}
-	most, err := s.needed(ctx, f.Seq())
+	most, err := s.needs.needed(ctx, f.Seq())
 	if err != nil || most < f.Seq() {
 		return info.First, err // next time
 	}
@@ -112,7 +114,7 @@ func (s *trimmer) trimTo(ctx context.Context, info eventlog.Info, f *fold.Fold) 
 	if upTo < info.First {
 		return info.First, nil
 	}
-	s.without(upTo)
+	s.needs.without(upTo)
 	if err := s.log.Trim(ctx, 0, upTo); err != nil {
 		return info.First, err
 	}

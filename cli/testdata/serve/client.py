@@ -219,6 +219,27 @@ status, r, _ = call("GET", prefix + "/evaluations", **key)
 expect(status == 200 and [x["id"] for x in r] == [made["id"]], (status, r))
 expect(call("DELETE", headers["Location"], **key)[0] == 204, "deletion of the evaluation")
 expect(call("DELETE", prefix + "/model", **key)[0] == 204, "reset of the model")
+# A model that is to go to another server: closed, read, open again, then gone.
+to = "http://127.0.0.1:9"
+expect(call("POST", "/v1/models", {"id": "leaves"})[0] == 201, "a model that leaves")
+two = {"actions": [{"id": "a"}, {"id": "b"}]}
+status, view, _ = call("POST", "/v1/models/leaves:depart", {"to": to})
+expect(status == 200 and view["state"] == "closed" and view["to"] == to, (status, view))
+status, r, _ = call("POST", "/v1/models/leaves:decide", two)
+expect(status == 503, (status, r))
+status, parcel, _ = call("GET", "/v1/models/leaves/parcel")
+expect(status == 200 and len(parcel) > 100, (status, len(parcel)))
+status, r, _ = call("POST", "/v1/models/leaves:arrive", parcel, Content_Type="application/octet-stream")
+expect(status == 409, (status, r))
+status, r, _ = call("POST", "/v1/models/elsewhere:turn", {"move": view["move"], "incarnation": "5d41402abc4b2a76"})
+expect(status == 200, (status, r))
+status, r, _ = call("POST", "/v1/models/leaves:stay", {"move": view["move"]})
+expect(status == 200 and r["state"] == "here" and call("POST", "/v1/models/leaves:decide", two)[0] == 200, (status, r))
+status, view, _ = call("POST", "/v1/models/leaves:depart", {"to": to})
+expect(call("POST", "/v1/models/leaves:gone", {"move": view["move"]})[1]["state"] == "gone", "gone")
+expect(call("GET", "/v1/models/leaves/move")[1]["to"] == to, "where it went")
+status, r, headers = call("POST", "/v1/models/leaves:decide", two)
+expect(status == 307 and headers["Location"] == to + "/v1/models/leaves:decide", (status, r))
 for path in "/livez", "/readyz", "/metrics", "/", "/docs":
     expect(call("GET", path)[0] == 200, path)
 
