@@ -272,7 +272,7 @@ func TestDamageStops(t *testing.T) {
 	t.Run("live", func(t *testing.T) {
 		log := &torn{Memory: eventlogtest.NewMemory(eventlogtest.MemoryOptions{})}
 		clock := &fakeClock{}
-		s := open(t, log, clock, func(o *Options) { o.Wait = 100 * time.Millisecond })
+		s := open(t, log, clock)
 		must(s.CreateModel(ctx, vectors("m", 3), ""))
 		d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(0, 3, 3)}))
 		log.tear = true
