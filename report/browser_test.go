@@ -347,7 +347,7 @@ func TestBrowserReadout(t *testing.T) {
 	expected := func(k int) map[string]string {
 		want := map[string]string{}
 		for i := range a.Policies {
-			m, h := a.curve(i)
+			m, h := painter{a}.curve(i)
 			want[a.Label(i)] = chart.Amount(m[k], a.Dec) + "|± " + chart.Amount(h[k], a.Dec)
 		}
 		return want
@@ -437,7 +437,7 @@ func TestBrowserHide(t *testing.T) {
 		if i == policy {
 			continue
 		}
-		m, h := a.curve(i)
+		m, h := painter{a}.curve(i)
 		for k := range m {
 			want = max(want, m[k]+h[k])
 		}
