@@ -216,6 +216,16 @@ func TestProxies(t *testing.T) {
 	for i, name := range []string{"one", "two", "last"} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
+			switch r.URL.Path {
+			case "/v1/models/went:decide": // to cell two
+				if name == "one" {
+					http.Redirect(w, r, cells[1].URLs[0]+r.URL.Path, http.StatusTemporaryRedirect)
+					return
+				}
+			case "/v1/models/away:decide": // to a server that is no cell
+				http.Redirect(w, r, "http://elsewhere.example"+r.URL.Path, http.StatusTemporaryRedirect)
+				return
+			}
 			fmt.Fprintf(w, "%s %s %s", name, r.URL.EscapedPath(), body)
 		}))
 		defer s.Close()
@@ -287,14 +297,14 @@ func TestProxies(t *testing.T) {
 			}
 			line := command(dir, conf)
 			var said bytes.Buffer
-			c := exec.CommandContext(t.Context(), line[0], line[1:]...)
-			c.Stdout, c.Stderr = &said, &said
-			if err := c.Start(); err != nil {
+			program := exec.CommandContext(t.Context(), line[0], line[1:]...)
+			program.Stdout, program.Stderr = &said, &said
+			if err := program.Start(); err != nil {
 				t.Fatal(err)
 			}
 			ended := make(chan error, 1)
-			go func() { ended <- c.Wait() }()
-			defer func() { _ = c.Process.Kill(); <-ended }()
+			go func() { ended <- program.Wait() }()
+			defer func() { _ = program.Process.Kill(); <-ended }()
 			ask := func(path string) (string, error) {
 				a, err := http.Post("http://"+address+path, "application/json", strings.NewReader("{}"))
 				if err != nil {
@@ -318,6 +328,26 @@ func TestProxies(t *testing.T) {
 				}
 				return true
 			})
+			// nginx follows a model that went to another cell, and hands on what goes elsewhere.
+			c := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+			for path, want := range map[string]string{"/v1/models/went:decide": "two /v1/models/went:decide {}", "/v1/models/away:decide": "http://elsewhere.example/v1/models/away:decide"} {
+				a, err := c.Post("http://"+address+path, "application/json", strings.NewReader("{}"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, _ := io.ReadAll(a.Body)
+				a.Body.Close()
+				got := a.Header.Get("Location")
+				if a.StatusCode == http.StatusOK {
+					got = string(b)
+				}
+				if proxy == "haproxy" && path == "/v1/models/went:decide" {
+					want = cells[1].URLs[0] + path // callers follow
+				}
+				if got != want {
+					t.Errorf("%s: %d %q, want %q", path, a.StatusCode, got, want)
+				}
+			}
 			for _, path := range slices.Sorted(maps.Keys(want)) {
 				got, err := ask(path)
 				plain, _, _ := strings.Cut(path, "?")

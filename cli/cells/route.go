@@ -83,6 +83,14 @@ func nginx(w io.Writer, r routing) error {
 			fmt.Fprintf(&b, "    \"~^/v1/models/(%s)([:/]|$)\" troupe_%s;\n", names, c.Name)
 		}
 	}
+	// What an old cell answers with the address of another one goes there at once: callers need not reach a cell themselves. An
+	// address that is no cell's goes back to the caller.
+	fmt.Fprintln(&b, "}\nmap $upstream_http_location $troupe_moved {\n    default \"\";")
+	for _, c := range r.cells {
+		for _, u := range c.URLs {
+			fmt.Fprintf(&b, "    \"~^%s/\" troupe_%s;\n", regexp.QuoteMeta(u), c.Name)
+		}
+	}
 	fmt.Fprintf(&b, `}
 server {
     listen %s;
@@ -100,6 +108,22 @@ server {
 			return errors.New("nginx wants the file of the authority of the cells' certificates: give each cell ca")
 		}
 		fmt.Fprintf(&b, "        proxy_ssl_trusted_certificate %s;\n", r.ca)
+	}
+	fmt.Fprintf(&b, `        proxy_intercept_errors on;
+        error_page 307 = @moved;
+    }
+    location @moved {
+        if ($troupe_moved = "") {
+            return 307 $upstream_http_location;
+        }
+        proxy_pass %s://$troupe_moved$request_uri;
+        proxy_http_version 1.1;
+        proxy_set_header Connection "";
+        proxy_set_header Host $host;
+        proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+`, scheme(r.cells[0].URLs[0]))
+	if r.ca != "" {
+		fmt.Fprintf(&b, "        proxy_ssl_verify on;\n        proxy_ssl_server_name on;\n        proxy_ssl_trusted_certificate %s;\n", r.ca)
 	}
 	fmt.Fprintln(&b, "    }\n}")
 	_, err := io.WriteString(w, b.String())
