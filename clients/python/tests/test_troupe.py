@@ -233,6 +233,42 @@ class TestClient(unittest.TestCase):
         self.assertEqual(asyncio.run(many()), {"accepted"})
 
 
+class TestMove(unittest.TestCase):
+    def test_moved_model(self):
+        """A model goes to another server: calls follow it, rewards of before and after count once, a key has its answer."""
+        with tempfile.TemporaryDirectory() as room:
+            servers = []
+            try:
+                for name in "ab":
+                    (Path(room) / name).mkdir()
+                    servers.append(Server(Path(room) / name))
+                with troupe.Client(servers[0].url) as client:
+                    client.create_model("news", reward={"rule": "sum"})
+                    old = [client.decide("news", {"i": i}, ["x", "y"], key=f"k{i}") for i in range(6)]
+                    client.reward(old[0].event_id, 1, key="r0")
+                    subprocess.run([os.environ["TROUPE_BIN"], "move", "news", "--from", servers[0].url, "--to", servers[1].url],
+                                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                    again = client.decide("news", {"i": 3}, ["x", "y"], key="k3")
+                    self.assertEqual((again.event_id, again.action), (old[3].event_id, old[3].action))
+                    new = [client.decide("news", {"i": i}, ["x", "y"]) for i in range(4)]
+                    self.assertEqual(client.reward(old[1].event_id, 1).status, "accepted")
+                    self.assertEqual(client.reward(new[0].event_id, 1).status, "accepted")
+                    answers = client.reward_batch([(d.event_id, 1) for d in old[2:] + new[1:]])
+                    self.assertEqual([getattr(a, "status", a) for a in answers], ["accepted"] * 7)
+                    answers = client.decide_batch("news", [{"actions": ["x", "y"]}] * 2)
+                    self.assertEqual([type(a) for a in answers], [troupe.Decision] * 2)
+                    self.assertEqual(client.reward(answers[1].event_id, 1).status, "accepted")
+                    counts = client.model("news")["counts"]
+                    self.assertEqual((counts["decisions"], counts["rewards"]), (12, 11))
+                with troupe.Client(servers[1].url) as there:  # the first reward came before the move, and counts once
+                    self.assertEqual(there.reward(old[0].event_id, 1, key="r0").status, "duplicate")
+                with troupe.Client(servers[0].url, tries=1) as fresh:  # one that remembers nothing
+                    self.assertEqual(fresh.reward(old[5].event_id, 1).status, "accepted")
+            finally:
+                for server in servers:
+                    server.kill()
+
+
 class TestKill(unittest.TestCase):
     def test_kill_in_the_middle(self):
         """kill -9 three times under a load with keys: no call fails, each decision is in the log once, with its reward."""

@@ -11,6 +11,7 @@ import asyncio
 import http.client
 import json
 import random
+import re
 import secrets
 import ssl
 import threading
@@ -26,6 +27,8 @@ Candidate = Union[str, Json]
 
 _AGAIN = (429, 502, 503, 504, 507)
 _MOST_ANSWER = 64 << 20
+_MOST_HOPS = 4  # of one call to a model that moved
+_MOST_WRITERS = 4096
 
 
 class Problem(Exception):
@@ -40,6 +43,7 @@ class Problem(Exception):
         self.retry_after: float = body.get("retry_after", 0)
         #: the call may have been recorded: repeat it with the same key
         self.unknown: bool = body.get("unknown_outcome", False)
+        self.moved_to: str = body.get("moved_to", "")  #: of the code moved: the server that has the model
         super().__init__(": ".join(filter(None, [f"{status} {self.code}", self.field, self.detail])))
 
 
@@ -136,6 +140,9 @@ class Client:
 
     base_url is http://HOST:PORT or https://HOST:PORT, or several with commas between them. key is an API key. tries
     bounds the attempts of a call at one server; at a cluster a call is repeated for patience seconds.
+
+    A model that went to another server (troupe move) is followed there: the first call costs a redirect, and the client
+    remembers it. Both servers must accept the key.
     """
 
     def __init__(self, base_url: str, key: Optional[str] = None, *, tries: int = 5, timeout: float = 30.0,
@@ -144,6 +151,7 @@ class Client:
         if tries < 1 or timeout <= 0 or patience <= 0:
             raise ValueError(f"tries = {tries}, timeout = {timeout}, patience = {patience}, expected numbers above 0")
         self._now = 0
+        self._away = _Away(context)
         self._key, self._tries, self._timeout, self._patience = key, tries, timeout, patience
         self._local = threading.local()
         self._open: "weakref.WeakSet[http.client.HTTPConnection]" = weakref.WeakSet()  # of all threads
@@ -156,7 +164,10 @@ class Client:
         idempotency key; one is made where there is none."""
         body = _request(context, actions, more)
         headers = {"Idempotency-Key": key or secrets.token_hex(16)}
-        return Decision.of(self._call("POST", _model(model) + ":decide", body, headers, repeat=True))
+        path = _model(model) + ":decide"
+        decision = Decision.of(self._call("POST", path, body, headers, repeat=True))
+        self._away.decided(path, decision.event_id)
+        return decision
 
     def reward(self, event_id: str, value: Union[None, float, Mapping[str, float]] = None, *, cost: Optional[float] = None,
                key: Optional[str] = None, position: Optional[int] = None, slot: Optional[str] = None,
@@ -187,8 +198,13 @@ class Client:
         body = {"requests": [_request(r.get("context"), r.get("actions"),
                                       {k: v for k, v in r.items() if k not in ("context", "actions")})
                              for r in requests]}
-        raw = self._call("POST", _model(model) + ":decideBatch", body, headers, repeat=True)
-        return [Decision.of(r["decision"]) if r.get("decision") else _problem(r["problem"]) for r in raw["results"]]
+        path = _model(model) + ":decideBatch"
+        raw = self._call("POST", path, body, headers, repeat=True)
+        answers = [Decision.of(r["decision"]) if r.get("decision") else _problem(r["problem"]) for r in raw["results"]]
+        for answer in answers:
+            if isinstance(answer, Decision):
+                self._away.decided(path, answer.event_id)
+        return answers
 
     def reward_batch(self, rewards: Iterable[Tuple[str, Union[float, Mapping[str, float]]]]) -> List[Union[RewardResult, Problem]]:
         """Pay for many decisions, at most 10,000: pairs of event id and value, as for reward. A server takes as many at a time as one
@@ -203,11 +219,28 @@ class Client:
             for i, r in zip(left, raw["results"]):
                 answer = RewardResult(r["result"]["status"], r["result"]["seq"]) if r.get("result") else _problem(r["problem"])
                 answers[i] = answer
-                if isinstance(answer, Problem) and answer.status == 429:
+                if isinstance(answer, Problem) and self._elsewhere(items[i]["event_id"], answer):
+                    answers[i] = self._one(items[i])  # by itself: each may be at another server
+                elif isinstance(answer, Problem) and answer.status == 429:
                     again.append(i)
             if not again or len(again) == len(left):
                 return [a for a in answers if a is not None]
             left = again
+
+    def _elsewhere(self, event_id: str, problem: Problem) -> bool:
+        """Whether another server has the event of an item of a batch."""
+        return problem.code == "moved" or problem.code == "bad_event_id" and self._away.knows("/v1/events/" + event_id)
+
+    def _one(self, item: Json) -> Union[RewardResult, Problem]:
+        """Send a reward of a batch by itself."""
+        body = {name: value for name, value in item.items() if name != "event_id"}
+        try:
+            raw = self._call("POST", f"/v1/events/{quote(item['event_id'], safe='')}:reward", body, repeat=True)
+        except Problem as problem:
+            return problem
+        except Unreachable as lost:
+            return Problem(0, {"code": "unavailable", "detail": str(lost), "unknown_outcome": lost.unknown})
+        return RewardResult(raw["status"], raw["seq"])
 
     def activate(self, event_id: str) -> RewardResult:
         """Make a deferred decision count."""
@@ -249,8 +282,8 @@ class Client:
             pause = 0.0
             for _ in self._at:
                 try:
-                    return self._once(self._at[self._now], method, path, payload, headers or {}, lines,
-                                      fresh=not repeat)
+                    return self._follow(self._at[self._now], method, path, payload, headers or {}, lines,
+                                        fresh=not repeat)
                 except Problem as problem:
                     if problem.status not in _AGAIN:
                         raise
@@ -266,10 +299,29 @@ class Client:
                 self._now = (self._now + 1) % len(self._at)
             assert failed is not None
             several = len(self._at) > 1
-            if (time.monotonic() - began >= self._patience) if several else (attempt >= self._tries):
+            late = time.monotonic() - began >= self._patience
+            if isinstance(failed, Problem) and failed.code == "leaving" and not late:
+                attempt = min(attempt, 2)  # a move takes about a second
+            elif late if several else attempt >= self._tries:
                 raise failed
             longest = 0.5 if several else 5.0
             time.sleep(max(pause, random.uniform(0, min(longest, 0.05 * 2 ** min(attempt - 1, 20)))))
+
+    def _follow(self, base: "_Address", method: str, path: str, payload: Optional[bytes], headers: Dict[str, str],
+                lines: bool, fresh: bool) -> Json:
+        """Call the server that has what a path is about: base, or where its model went."""
+        at, hops = self._away.of(base, path), 0
+        while True:
+            try:
+                return self._once(at, method, path, payload, headers, lines, fresh)
+            except Problem as problem:
+                to = problem.moved_to if problem.code == "moved" else ""
+                if to and hops < _MOST_HOPS and (at.context is None or to.startswith("https:")):  # no key in the clear
+                    at, hops = self._away.note(base, path, to), hops + 1
+                elif problem.code in ("not_found", "bad_event_id") and at is not base and self._away.forget(path):
+                    at = base
+                else:
+                    raise
 
     def _once(self, at: "_Address", method: str, path: str, payload: Optional[bytes], headers: Dict[str, str],
               lines: bool, fresh: bool) -> Json:
@@ -370,6 +422,62 @@ class AsyncClient:
     @staticmethod
     async def _run(call: Any, *args: Any, **named: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(None, lambda: call(*args, **named))
+
+
+class _Away:
+    """Which models went to other servers, and which events these decided. Safe for several threads."""
+
+    def __init__(self, context: Optional[ssl.SSLContext]) -> None:
+        self._lock, self._context = threading.Lock(), context
+        self._servers: Dict[str, _Address] = {}  # by address
+        self._models: Dict[str, _Address] = {}
+        self._events: Dict[str, _Address] = {}  # by the beginning of their ids, which names the writer
+
+    @staticmethod
+    def _subject(path: str) -> Tuple[str, str]:
+        """The model, or the writer of the event, that a path is about."""
+        for prefix in ("/v1/models/", "/v1/events/"):
+            if path.startswith(prefix):
+                name = re.split("[:/?]", path[len(prefix):], maxsplit=1)[0]
+                return (name, "") if prefix == "/v1/models/" else ("", name[:16])
+        return "", ""
+
+    def of(self, base: "_Address", path: str) -> "_Address":
+        model, writer = self._subject(path)
+        with self._lock:
+            return self._models.get(model) or self._events.get(writer) or base
+
+    def knows(self, path: str) -> bool:
+        model, writer = self._subject(path)
+        with self._lock:
+            return model in self._models or writer in self._events
+
+    def note(self, base: "_Address", path: str, to: str) -> "_Address":
+        """Remember the server of a model, and return it."""
+        model, _ = self._subject(path)
+        with self._lock:
+            at = self._servers.setdefault(to, _Address(to, self._context))
+            if (at.host, at.port, at.prefix) == (base.host, base.port, base.prefix):
+                self._models.pop(model, None)
+                return base
+            if model:
+                self._models[model] = at
+            return at
+
+    def decided(self, path: str, event_id: str) -> None:
+        """Remember the server of an event whose model is not at the client's address."""
+        model, _ = self._subject(path)
+        with self._lock:
+            at = self._models.get(model)
+            if at is not None:
+                if len(self._events) >= _MOST_WRITERS:
+                    self._events.clear()
+                self._events[event_id[:16]] = at
+
+    def forget(self, path: str) -> bool:
+        model, writer = self._subject(path)
+        with self._lock:
+            return (self._models.pop(model, None) if model else self._events.pop(writer, None)) is not None
 
 
 class _Address:

@@ -8,6 +8,9 @@
  *
  * A call is repeated when the server is busy, restarting or out of reach. That is safe: a decision has an idempotency key, so
  * that the second attempt gets the decision of the first, and a reward has a key, so that it counts once.
+ *
+ * A model that went to another server (troupe move) is followed there, in Node: the first call costs a redirect, and the client
+ * remembers it. Both servers must accept the key. Browsers do not tell a program where a redirect leads.
  */
 import type { components } from "./schema.js";
 
@@ -38,6 +41,10 @@ export class Problem extends Error {
   readonly unknown: boolean;
   /** Milliseconds that the server asks to wait, 0 for none. */
   readonly retryAfter: number;
+  /** Of the code moved: the server that has the model. */
+  readonly movedTo: string | undefined;
+  /** What the server sent. */
+  readonly body: Partial<ProblemBody>;
 
   constructor(status: number, body: Partial<ProblemBody>, retryAfter: number) {
     super(`${status} ${body.code ?? "http"}: ${body.field ? body.field + ": " : ""}${body.detail ?? body.title ?? ""}`);
@@ -48,6 +55,8 @@ export class Problem extends Error {
     this.field = body.field;
     this.unknown = body.unknown_outcome ?? false;
     this.retryAfter = retryAfter;
+    this.movedTo = body.moved_to;
+    this.body = body;
   }
 }
 
@@ -97,7 +106,48 @@ const again = new Set([429, 502, 503, 504, 507]);
 /** Codes of Node's errors of a connection that was not made. */
 const unsent = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"]);
 
+/** How often one call is sent on. */
+const mostHops = 4;
+/** How many writers of event ids are remembered. */
+const mostWriters = 4096;
+
+/** Which models went to other servers, and which events these decided. */
+class Away {
+  readonly #models = new Map<string, string>();
+  readonly #events = new Map<string, string>(); // by the beginning of their ids, which names the writer
+
+  /** The map and the key of what a path is about. */
+  #subject(path: string): [Map<string, string>, string] | undefined {
+    const [, kind, name] = /^\/v1\/(models|events)\/([^:/?]*)/.exec(path) ?? [];
+    if (!name) return undefined;
+    return kind === "models" ? [this.#models, name] : [this.#events, name.slice(0, 16)];
+  }
+
+  of(path: string): string | undefined {
+    const subject = this.#subject(path);
+    return subject && subject[0].get(subject[1]);
+  }
+
+  note(path: string, to: string): void {
+    const subject = this.#subject(path);
+    if (subject?.[0] === this.#models) this.#models.set(subject[1], to);
+  }
+
+  forget(path: string): boolean {
+    const subject = this.#subject(path);
+    return subject !== undefined && subject[0].delete(subject[1]);
+  }
+
+  decided(path: string, event: string): void {
+    const to = this.of(path);
+    if (to === undefined) return;
+    if (this.#events.size >= mostWriters) this.#events.clear();
+    this.#events.set(event.slice(0, 16), to);
+  }
+}
+
 export class Client {
+  readonly #away = new Away();
   readonly #at: string[];
   readonly #key: string | undefined;
   readonly #tries: number;
@@ -148,16 +198,21 @@ export class Client {
    * Chooses an action; with numbers, numbers; with choose or slots a list, whose entries are in list. The decision was durable before it
    * was sent.
    */
-  decide(model: string, request: DecideRequest, call: Call = {}): Promise<Decision> {
+  async decide(model: string, request: DecideRequest, call: Call = {}): Promise<Decision> {
     const headers = { "Idempotency-Key": call.key ?? newKey() };
-    return this.#call("POST", `/v1/models/${encodeURIComponent(model)}:decide`, request, headers, true, call);
+    const path = `/v1/models/${encodeURIComponent(model)}:decide`;
+    const decision = await this.#call<Decision>("POST", path, request, headers, true, call);
+    this.#away.decided(path, decision.event_id);
+    return decision;
   }
 
   /** Decides many requests on one state. Each answer has a decision or a problem. */
   async decideBatch(model: string, requests: DecideRequest[], call: Call = {}): Promise<BatchAnswer[]> {
     const headers = { "Idempotency-Key": call.key ?? newKey() };
     const path = `/v1/models/${encodeURIComponent(model)}:decideBatch`;
-    return (await this.#call<Schemas["BatchAnswers"]>("POST", path, { requests }, headers, true, call)).results ?? [];
+    const results = (await this.#call<Schemas["BatchAnswers"]>("POST", path, { requests }, headers, true, call)).results ?? [];
+    for (const r of results) if (r.decision) this.#away.decided(path, r.decision.event_id);
+    return results;
   }
 
   /** Pays for a decision, or for one entry of a list, and says what it cost where that is known. */
@@ -196,10 +251,25 @@ export class Client {
     for (;;) {
       const body = { rewards: left.map((i) => items[i]!) };
       const results = (await this.#call<Schemas["RewardAnswers"]>("POST", "/v1/rewards:batch", body, {}, true, call)).results ?? [];
-      results.forEach((r, k) => { answers[left[k]!] = r; });
+      for (const [k, r] of results.entries()) { // one by one, what other servers have: each may be at another one
+        const item = items[left[k]!]!;
+        const code = r.problem?.code;
+        const elsewhere = code === "moved" || (code === "bad_event_id" && this.#away.of(`/v1/events/${item.event_id}`) !== undefined);
+        answers[left[k]!] = elsewhere ? await this.#alone(item, call) : r;
+      }
       const again = left.filter((_, k) => results[k]?.problem?.status === 429);
       if (again.length === 0 || again.length === left.length) return answers;
       left = again;
+    }
+  }
+
+  /** Sends a reward of a batch by itself. */
+  async #alone({ event_id, ...body }: RewardItem, call: Call): Promise<RewardAnswer> {
+    try {
+      return { result: await this.#call<RewardResult>("POST", `/v1/events/${encodeURIComponent(event_id)}:reward`, body, {}, true, call) };
+    } catch (error) {
+      if (error instanceof Problem) return { problem: error.body as ProblemBody };
+      throw error;
     }
   }
 
@@ -223,7 +293,7 @@ export class Client {
       for (let i = 0; i < this.#at.length; i++) {
         const at = this.#now;
         try {
-          return await this.#once<T>(this.#at[at]!, method, path, text, headers, call.signal);
+          return await this.#follow<T>(this.#at[at]!, method, path, text, headers, call.signal);
         } catch (error) {
           if (!(error instanceof Unreachable) && !(error instanceof Problem && again.has(error.status))) throw error;
           if (failed === undefined || !failed.unknown || error.unknown) failed = error; // what may have been recorded stays so
@@ -233,9 +303,34 @@ export class Client {
         }
       }
       const several = this.#at.length > 1;
-      if (several ? Date.now() - began >= this.#patience : attempt >= this.#tries) throw failed;
+      const late = Date.now() - began >= this.#patience;
+      if (failed instanceof Problem && failed.code === "leaving" && !late) attempt = Math.min(attempt, 2); // a move takes about a second
+      else if (several ? late : attempt >= this.#tries) throw failed;
       const longest = Math.min(50 * 2 ** Math.min(attempt - 1, 20), several ? 500 : 5000);
       await wait(Math.max(pause, Math.random() * longest), call.signal);
+    }
+  }
+
+  /** Calls the server that has what a path is about: base, or where its model went. */
+  async #follow<T>(base: string, method: string, path: string, body: string | undefined, extra: Record<string, string>,
+    signal: AbortSignal | undefined): Promise<T> {
+    let at = this.#away.of(path) ?? base;
+    for (let hops = 0; ; hops++) {
+      try {
+        return await this.#once<T>(at, method, path, body, extra, signal);
+      } catch (error) {
+        if (!(error instanceof Problem)) throw error;
+        const to = error.code === "moved" ? error.movedTo?.replace(/\/+$/, "") : undefined;
+        if (to !== undefined && hops < mostHops && (to.startsWith("https:") || !at.startsWith("https:"))) { // no key in the clear
+          at = to;
+          if (to === base) this.#away.forget(path);
+          else this.#away.note(path, to);
+        } else if ((error.code === "not_found" || error.code === "bad_event_id") && at !== base && this.#away.forget(path)) {
+          at = base;
+        } else {
+          throw error;
+        }
+      }
     }
   }
 
@@ -252,7 +347,7 @@ export class Client {
     try {
       let answer: Response, text: string;
       try {
-        // A redirect is an error: the key belongs to this address.
+        // A redirect is an answer: fetch would follow it without the key.
         const init: RequestInit = { method, headers, signal: stop.signal, redirect: "manual" };
         if (body !== undefined) init.body = body;
         answer = await this.#fetch(base + path, init);

@@ -190,6 +190,25 @@ const plays = {
     silent.closeAllConnections();
     silent.close();
   },
+  async "a model that went to another server is followed, and remembered"() {
+    const event = "1003akf3kt5zbpnz001000n4w8ka39h0s0t0", there = "2003akf3kt5zbpnz001000n4w8ka39h0s0t0";
+    await stub((n, r) => (r.url === "/v1/events/" + event + ":reward" || r.url === "/v1/models/m:decide"
+      ? [200, r.url.endsWith("decide") ? { event_id: there, action: { id: "a" }, durable: true } : { status: "accepted", seq: n }] : [200, { status: "accepted", seq: n }]), async (to, second) => {
+      await stub((n, r) => (r.url === "/v1/rewards:batch"
+        ? [200, { results: [{ problem: problem("moved", { status: 307, moved_to: to }) }, { result: { status: "accepted", seq: 1 } }, { problem: problem("bad_event_id", { status: 400 }) }] }]
+        : [307, problem("moved", { status: 307, moved_to: to }), { Location: to + r.url }]), async (from, first) => {
+        const c = new Client(from, { key, tries: 1 });
+        for (let i = 0; i < 3; i++) assert.equal((await c.decide("m", {})).event_id, there);
+        assert.deepEqual([first.length, second.length], [1, 3]); // once by the old server
+        assert.equal(second[0].headers.authorization, `Bearer ${key}`);
+        assert.equal((await c.reward(there, 1)).status, "accepted"); // decided there: at once
+        assert.equal((await c.reward(event, 1)).status, "accepted"); // decided here: by the old server
+        assert.deepEqual([first.length, second.length], [2, 5]);
+        const answers = await c.rewardBatch([{ event_id: event, value: 1 }, { event_id: "3" + event.slice(1), value: 1 }, { event_id: there, value: 1 }]);
+        assert.deepEqual(answers.map((a) => a.result?.status), ["accepted", "accepted", "accepted"]);
+      });
+    });
+  },
   async "addresses are checked"() {
     for (const bad of ["ftp://a", "http://a?b=c", []]) assert.throws(() => new Client(bad), TypeError);
     await client.deleteModel("ts");
