@@ -21,6 +21,9 @@ func notFinite(v any) (out []string) {
 			}
 		case reflect.Struct:
 			for i := range v.NumField() {
+				if f := v.Type().Field(i); f.Type.Kind() == reflect.Interface && f.Tag.Get("json") == "-" {
+					continue // what answers questions about the model: all of the server is behind it
+				}
 				walk(path+"."+v.Type().Field(i).Name, v.Field(i))
 			}
 		case reflect.Slice, reflect.Array:
