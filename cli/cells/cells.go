@@ -33,7 +33,8 @@ func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cells",
 		Short: "Several servers or clusters, each with some of the models: their state, and what a proxy needs",
-		Long: `A cell is a server or a cluster that has some of the models. Cells know nothing of one another. A file has them:
+		Long: `A cell is a server or a cluster that has some of the models. Cells know nothing of one another. A
+file has them:
 
   [[cell]]
   name = "one"
@@ -41,8 +42,11 @@ func Command() *cobra.Command {
   urls = ["http://10.0.0.1:8080"]     # of a cluster those of its nodes
   ca = "authority.pem"                # for https, if the system does not know it
 
-The first character of an event id says its cell, so a proxy finds the cell of a reward. Where the servers have
---keys, set TROUPE_KEY to a key with the scope read.`,
+The first character of an event id says its cell, so a proxy finds the cell of a reward. Where the
+servers have --keys, set TROUPE_KEY to a key with the scope read.`,
+		Example: `  troupe cells status --cells cells.toml
+  troupe cells route > /etc/nginx/conf.d/troupe.conf
+  troupe cells balance --dry-run`,
 		Args: term.Arguments(0, 0),
 	}
 	c.AddCommand(statusCommand(), routeCommand(), balanceCommand())
@@ -84,9 +88,9 @@ func statusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show all cells: models, decisions a second, processor, memory, log, versions",
-		Long: `Looks at every server of every cell twice and prints a row for each cell. CORES are busy on the machines of the
-cell, MEMORY is that of its servers together, LOG that of one. The exit code is 1 when a cell has no majority of
-servers that are ready.`,
+		Long: `Looks at every server of every cell twice and prints a row for each cell. CORES are those that its
+servers keep busy, MEMORY is that of all of them, LOG that of one. The exit code is 1 when a cell has no
+majority of servers that are ready.`,
 		Example: `  troupe cells status --cells cells.toml
   troupe cells status --over 30s --json`,
 		Args: term.Arguments(0, 0),
@@ -144,9 +148,9 @@ func routeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "route",
 		Short: "Print the configuration of a proxy in front of the cells",
-		Long: `Asks each cell for its models and prints the configuration of nginx or HAProxy: decisions go to the cell of their
-model, rewards to the cell in which the event id was made. Everything else goes to --default: new models, and
-rewards:batch, in which all events must be of one cell. Send batches to the cell itself.`,
+		Long: `Asks each cell for its models and prints the configuration of nginx or HAProxy. Decisions go to the
+cell of their model, rewards to the cell that decided. Everything else goes to --default: new models, and
+rewards:batch, whose events must all be of one cell. Send batches to the cell itself.`,
 		Example: `  troupe cells route --cells cells.toml > /etc/nginx/conf.d/troupe.conf
   troupe cells route --proxy haproxy --listen 8080 --default two`,
 		Args: term.Arguments(0, 0),
@@ -194,8 +198,8 @@ func balanceCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "balance --dry-run",
 		Short: "Propose moves of models that make the cells equally busy",
-		Long: `Measures the decisions a second of every model and prints moves until the busiest cell has at most 1.2 times the
-mean. It moves nothing: run the lines, or some of them, one after the other.`,
+		Long: `Measures the decisions a second of every model and prints moves until the busiest cell has at most
+1.2 times the mean. It moves nothing: run the lines, or some of them, one after the other.`,
 		Example: `  troupe cells balance --dry-run --over 1m`,
 		Args:    term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
