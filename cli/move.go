@@ -3,9 +3,9 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"os"
 	"os/signal"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,9 +34,15 @@ TROUPE_KEY_TO if the other server has another one. See docs/guide/cells.md.`,
   troupe move news --from http://127.0.0.1:8080 --to http://127.0.0.1:8081 --undo`,
 		Args: term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for name, u := range map[string]string{"from": m.From.URL, "to": m.To.URL} {
-				if !strings.HasPrefix(u, "http://") && !strings.HasPrefix(u, "https://") {
-					return term.Misuse(wrong(name, "%q: expected http://HOST or https://HOST", u))
+			for _, x := range []struct {
+				flag, url string
+				optional  bool
+			}{{"from", m.From.URL, false}, {"to", m.To.URL, false}, {"address", m.Address, true}} {
+				if x.url == "" && x.optional {
+					continue
+				}
+				if u, err := url.Parse(x.url); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+					return term.Misuse(wrong(x.flag, "%q: expected http://HOST:PORT or https://HOST:PORT", x.url))
 				}
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), ending...)
@@ -59,7 +65,11 @@ TROUPE_KEY_TO if the other server has another one. See docs/guide/cells.md.`,
 				fmt.Fprintf(w, "%s is at %s already\n", args[0], m.To.URL)
 				return nil
 			}
-			fmt.Fprintf(w, "%s is at %s: %d open windows, digest %s", args[0], m.To.URL, r.Open, r.Digest)
+			windows := "windows"
+			if r.Open == 1 {
+				windows = "window"
+			}
+			fmt.Fprintf(w, "%s is at %s: %d open %s, digest %s", args[0], m.To.URL, r.Open, windows, r.Digest)
 			if r.Paused > 0 {
 				fmt.Fprintf(w, ", %d bytes, closed for %v", r.Bytes, r.Paused.Round(time.Millisecond))
 			}

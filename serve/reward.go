@@ -171,26 +171,8 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (p prepar
 		return p, err
 	}
 	key := keyOf(r.Key)
-	s.mu.RLock()
-	seq, known := s.fold.Seq(), false
-	total, several, learning := r.Value, false, time.Duration(0)
-	var cfg *model.Compiled
-	var gone error
-	if m := s.fold.Model(d.Model); m != nil {
-		now := s.fold.Current(m)
-		if now.Moving != nil {
-			gone = leaving(now.Name(), now.Moving)
-		}
-		cfg, known = now.Compiled, s.fold.Known(id.Event, key)
-		if !r.OnlyCost && cfg.Config.Reward.Rule.Settles() {
-			learning = now.EventCost()
-		}
-		total, several = s.fold.Total(id.Event, r.Value)
-		if r.OnlyCost {
-			known = s.fold.KnownCost(id.Event, key)
-		}
-	}
-	s.mu.RUnlock()
+	now := payeeOf(s.state, r, id.Event, d.Model, key)
+	cfg := now.cfg
 	if r.Allow != nil {
 		name := ""
 		if cfg != nil {
@@ -200,8 +182,8 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (p prepar
 			return p, err
 		}
 	}
-	if gone != nil {
-		return p, gone
+	if now.gone != nil {
+		return p, now.gone
 	}
 	var of model.Rewards
 	if cfg != nil {
@@ -212,16 +194,16 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (p prepar
 	}
 	if r.Rewards != nil {
 		if cfg == nil { // the model is not known any more
-			p.result = RewardResult{Status: Ignored, Seq: seq}
+			p.result = RewardResult{Status: Ignored, Seq: now.seq}
 			return p, nil
 		}
 		p, err := s.prepareNamed(r, id, d, cfg, cost)
-		p.learning = learning
+		p.learning = now.learning
 		return p, err
 	}
 	if at != nil {
 		p, err := s.prepareList(r, id, d, cfg, at, cost)
-		p.learning = learning
+		p.learning = now.learning
 		return p, err
 	}
 	if cfg != nil && !r.OnlyCost {
@@ -229,19 +211,54 @@ func (s *rewards) prepareReward(ctx context.Context, r *RewardRequest) (p prepar
 		if err := of.Check("value", r.Value); err != nil {
 			return p, fault.Refused(err)
 		}
-		if of := cfg.Totals(); several && !known && !of.Has(total) {
+		if of := cfg.Totals(); now.several && !now.known && !of.Has(now.total) {
 			return p, fault.Invalidf("value", r.Value,
-				"makes %v of the rewards of this event by the rule %s, expected %v", total, cfg.Config.Reward.Rule, of)
+				"makes %v of the rewards of this event by the rule %s, expected %v", now.total, cfg.Config.Reward.Rule, of)
 		}
 	}
-	if known {
-		p.result = RewardResult{Status: Duplicate, Seq: seq}
+	if now.known {
+		p.result = RewardResult{Status: Duplicate, Seq: now.seq}
 		return p, nil
 	}
-	p.learning = learning
+	p.learning = now.learning
 	p.records = []eventlog.Record{&eventlog.Reward{Event: id.Event, Model: d.Model, X: d.X, Atoms: d.Atoms, Y: r.Value, Source: r.Caller,
 		Time: s.opt.Clock.Now().UnixNano(), Key: key, Cost: cost, Costed: r.Cost != nil, OnlyCost: r.OnlyCost, Shown: r.shown()}}
 	return p, nil
+}
+
+// payee is what the fold knows of the model and the event of a reward, at one entry.
+type payee struct {
+	seq      uint64
+	cfg      *model.Compiled // nil for a model that is not known any more
+	gone     error           // why the model takes no rewards here
+	known    bool            // the key was seen
+	total    float64         // of the event's rewards with this one, by the rule of its model
+	several  bool            // it has others
+	learning time.Duration   // what an event takes to learn, about, where this one settles it
+}
+
+// payeeOf looks at the fold.
+func payeeOf(s *state, r *RewardRequest, event eventlog.Event, of eventlog.ID, key eventlog.ID) payee {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	p := payee{seq: s.fold.Seq(), total: r.Value}
+	m := s.fold.Model(of)
+	if m == nil {
+		return p
+	}
+	now := s.fold.Current(m)
+	if now.Moving != nil {
+		p.gone = leaving(now.Name(), now.Moving)
+	}
+	p.cfg, p.known = now.Compiled, s.fold.Known(event, key)
+	if !r.OnlyCost && p.cfg.Config.Reward.Rule.Settles() {
+		p.learning = now.EventCost()
+	}
+	p.total, p.several = s.fold.Total(event, r.Value)
+	if r.OnlyCost {
+		p.known = s.fold.KnownCost(event, key)
+	}
+	return p
 }
 
 // cost returns the cost in a reward, 0 where there is none.

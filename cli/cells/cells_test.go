@@ -275,7 +275,7 @@ func TestProxies(t *testing.T) {
 				if os.Getenv("TROUPE_PROXY") == "require" {
 					t.Fatal(err)
 				}
-				t.Skip(err)
+				t.Skipf("the proxy is not there: %v", err)
 			}
 			dir := t.TempDir()
 			ports, err := scratch.Ports(1)

@@ -111,11 +111,11 @@ func (m *Mover) Move(ctx context.Context, model string) (r Result, err error) {
 	if to.Came != from.Move {
 		m.step("parcel")
 		var parcel []byte
-		if err := m.call(ctx, &m.From, "GET", model, "/parcel", nil, func(b []byte) error { parcel = b; return nil }); err != nil {
+		if err := m.call(ctx, &m.From, "GET", model, "/parcel", content{}, func(b []byte) error { parcel = b; return nil }); err != nil {
 			return r, err
 		}
 		m.step("arrive")
-		if err := m.call(ctx, &m.To, "POST", model, ":arrive", parcel, func(b []byte) error { return json.Unmarshal(b, &to) }); err != nil {
+		if err := m.call(ctx, &m.To, "POST", model, ":arrive", content{"application/octet-stream", parcel}, func(b []byte) error { return json.Unmarshal(b, &to) }); err != nil {
 			return r, fmt.Errorf("%w; the model is closed at %s: repeat the command, or undo the move", err, m.From.URL)
 		}
 		r.Bytes = len(parcel)
@@ -157,7 +157,7 @@ func (m *Mover) step(name string) {
 }
 
 func (m *Mover) state(ctx context.Context, s *Server, model string) (out state, err error) {
-	err = m.call(ctx, s, "GET", model, "/move", nil, func(b []byte) error { return json.Unmarshal(b, &out) })
+	err = m.call(ctx, s, "GET", model, "/move", content{}, func(b []byte) error { return json.Unmarshal(b, &out) })
 	return out, err
 }
 
@@ -166,19 +166,28 @@ func (m *Mover) post(ctx context.Context, s *Server, model, verb string, body an
 	if err != nil {
 		return out, err
 	}
-	err = m.call(ctx, s, "POST", model, ":"+verb, b, func(b []byte) error { return json.Unmarshal(b, &out) })
+	err = m.call(ctx, s, "POST", model, ":"+verb, content{"application/json", b}, func(b []byte) error { return json.Unmarshal(b, &out) })
 	return out, err
 }
 
+// content is the body of a request, the zero value for none.
+type content struct {
+	kind string // its Content-Type
+	body []byte
+}
+
+// mostAnswer bounds an answer: a parcel has at most 256 MiB.
+const mostAnswer = 257 << 20
+
 // call does one request, again while the server cannot answer. Every step may be repeated.
-func (m *Mover) call(ctx context.Context, s *Server, method, model, path string, body []byte, read func([]byte) error) error {
+func (m *Mover) call(ctx context.Context, s *Server, method, model, path string, c content, read func([]byte) error) error {
 	patience := m.Patience
 	if patience == 0 {
 		patience = 30 * time.Second
 	}
 	begin := time.Now()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		b, err := s.once(ctx, method, "/v1/models/"+url.PathEscape(model)+path, body)
+		b, err := s.once(ctx, method, "/v1/models/"+url.PathEscape(model)+path, c)
 		if err == nil {
 			return read(b)
 		}
@@ -196,16 +205,13 @@ func (m *Mover) call(ctx context.Context, s *Server, method, model, path string,
 	}
 }
 
-func (s *Server) once(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(s.URL, "/")+path, bytes.NewReader(body))
+func (s *Server) once(ctx context.Context, method, path string, c content) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(s.URL, "/")+path, bytes.NewReader(c.body))
 	if err != nil {
 		return nil, &Refused{Server: s.URL, Detail: err.Error()}
 	}
-	switch {
-	case strings.HasSuffix(path, ":arrive"):
-		req.Header.Set("Content-Type", "application/octet-stream")
-	case len(body) > 0:
-		req.Header.Set("Content-Type", "application/json")
+	if c.kind != "" {
+		req.Header.Set("Content-Type", c.kind)
 	}
 	if s.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+s.Key)
@@ -221,9 +227,12 @@ func (s *Server) once(ctx context.Context, method, path string, body []byte) ([]
 		return nil, err
 	}
 	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
+	b, err := io.ReadAll(io.LimitReader(res.Body, mostAnswer))
 	if err != nil {
 		return nil, err
+	}
+	if len(b) == mostAnswer {
+		return nil, &Refused{Server: s.URL, Status: res.StatusCode, Detail: fmt.Sprintf("the answer has more than %d bytes", mostAnswer)}
 	}
 	if res.StatusCode < 300 {
 		return b, nil
