@@ -375,6 +375,7 @@ func (e *engine) begin(events []logged.Event) error {
 		}
 		p.needQ, p.needDR, p.tallies, p.slope = false, false, nil, map[string][]int{}
 		p.stored, p.phi, p.boot, p.mrdr = false, false, false, false
+		e.chosen = true // of more than allPairs targets for lists none are compared, so there are no references to choose
 		for _, t := range p.o.Targets {
 			if _, ok := t.(ListTarget); !ok {
 				return fmt.Errorf("target %s: the log has lists of slots, and %s has no law for a slot; uniform and column "+

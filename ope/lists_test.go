@@ -369,6 +369,14 @@ func TestListPairs(t *testing.T) {
 			t.Errorf("%v: %d intervals missed the difference, %d of 6 were decided", keys, missed, decided)
 		}
 	}
+	var many []Target // of more than 16 none are compared, also in a log that is longer than that of the first pairs
+	for i := range 18 {
+		many = append(many, lawTarget{fmt.Sprint("t", i), w.law(up)})
+	}
+	if r, err := Evaluate(t.Context(), &drawn{w: w, kind: "pbm", logger: w.law(w.Logger), target: w.law(w.Target), n: 3000, r: rand.New(rand.NewPCG(5, 1))}, Options{Targets: many}); err != nil ||
+		len(r.Pairs) > 0 || !slices.ContainsFunc(r.Warnings, func(s string) bool { return strings.Contains(s, "at most 16") }) {
+		t.Errorf("18 targets: %v, %d pairs, %v", err, len(r.Pairs), r.Warnings)
+	}
 	r, err := Evaluate(t.Context(), &drawn{w: w, kind: "pbm", logger: w.law(w.Logger), target: w.law(w.Target), n: 60, r: rand.New(rand.NewPCG(1, 1)), fault: func(e *logged.Event) {
 		if e.Slots[0].Reward > 0 {
 			e.Slots = e.Slots[:2]

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"slices"
 
 	"troupe/bandit"
 	"troupe/effects"
@@ -81,19 +80,23 @@ func (x *foretelling) BestList(ctx context.Context, lists []PlayedList) (out *Be
 	err = x.with(ctx, func(p policy.Foreteller, v *choose.Version) error {
 		var entries []bandit.Action
 		var ids []string
+		place := map[string]int{} // in ids
 		stood := map[[2]int]bool{}
 		k := 0
 		for _, l := range lists {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			all, err := readAtoms(l.Features)
 			if err != nil || len(all) != 1+len(l.Actions) {
 				return err
 			}
 			k = max(k, len(l.Actions))
 			for pos, id := range l.Actions {
-				at := slices.Index(ids, id)
-				if at < 0 {
+				at, known := place[id]
+				if !known {
 					at = len(ids)
-					ids = append(ids, id)
+					ids, place[id] = append(ids, id), at
 					i, values := v.Compiled.Atoms.AppendVector(nil, nil, all[0], all[1+pos])
 					entries = append(entries, bandit.Action{At: i, X: values, Index: bandit.NoIndex})
 				}

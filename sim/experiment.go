@@ -231,7 +231,7 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 // decoder reads the tables of a spec into an experiment. No experiment that it has left changes.
 type decoder struct{ x *Experiment }
 
-// decodeTables decodes the environments and what plays in them.
+// tables decodes the environments and what plays in them.
 func (d decoder) tables(tree spec.Raw, kinds Catalogue) (err error) {
 	if err := kinds.sorted(tree); err != nil {
 		return err

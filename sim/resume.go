@@ -265,7 +265,7 @@ func longest(all []entry, horizon int) (best entry) {
 	return best
 }
 
-// part reads the file of a cell under way; nil where there is none that is whole.
+// pending reads the file of a cell under way; nil where there is none that is whole.
 func (r *states) pending(i int) *entry {
 	b, err := os.ReadFile(filepath.Join(r.o.Dir, partDir, r.table.keys[i]))
 	if err != nil {

@@ -50,6 +50,7 @@ type estimateFlags struct {
 	q            string
 	crossfit     int
 	estimators   string
+	named        func() bool // estimators was given
 	set, grid    string
 	examination  string
 	law          string
@@ -102,6 +103,7 @@ func (e *estimateFlags) add(f *pflag.FlagSet) {
 		", ")+"; default: column where the log has it, else ridge")
 	f.IntVar(&e.crossfit, "crossfit", 0, "number of folds: the reward model is fitted on the others, for independent "+
 		"events; loses the sequence of dr")
+	e.named = func() bool { return f.Changed("estimators") }
 	f.StringVar(&e.estimators, "estimators", strings.Join(ope.Defaults, ","), "estimators, or all; of lists all by default, and the difference is that of the first named one with weights")
 	f.StringVar(&e.set, "set", "", "parameters of estimators: dros=16,ls=0.25")
 	f.StringVar(&e.grid, "grid", "", "what SLOPE++ chooses from: dros=1:4:16,ls=1:0.5")
@@ -250,7 +252,7 @@ func (e *estimateFlags) options(targets int) (ope.Options, error) {
 			return o, term.Misuse(fmt.Errorf("--examination %s: no position is examined", e.examination))
 		}
 	}
-	if e.estimators != strings.Join(ope.Defaults, ",") { // nothing set: those of single decisions, or of lists
+	if e.named() { // otherwise those of single decisions, or of lists
 		if o.Estimators, err = estimatorKeys(e.estimators); err != nil {
 			return o, err
 		}
@@ -266,6 +268,9 @@ func estimatorKeys(list string) ([]string, error) {
 	for i, k := range keys {
 		if keys[i] = strings.TrimSpace(k); !slices.Contains(known, keys[i]) {
 			return nil, term.Misuse(fmt.Errorf("--estimators %s%s", k, spec.Suggest(k, append(known, "all"))))
+		}
+		if slices.Contains(keys[:i], keys[i]) {
+			return nil, term.Misuse(fmt.Errorf("--estimators %s: %s is there twice", list, keys[i]))
 		}
 	}
 	return keys, nil

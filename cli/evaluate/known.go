@@ -61,7 +61,7 @@ func (g *flags) truth(ctx context.Context, out, progress io.Writer, bench bool, 
 		return term.Misuse(fmt.Errorf("unexpected argument %q beside --benchmark", args[0]))
 	}
 	keys := []string{"ips", "snips", "cv", "dm", "dr", "sndr", "switch-dr", "dros", "sg-ips", "mrdr"}
-	if g.estimate.estimators != strings.Join(ope.Defaults, ",") {
+	if g.estimate.named() {
 		var err error
 		if keys, err = estimatorKeys(g.estimate.estimators); err != nil {
 			return err

@@ -100,7 +100,7 @@ func (q *question) checkLog() error {
 	case !q.marginal:
 		return nil
 	}
-	if info, err := os.Stat(q.source); err != nil || !info.IsDir() {
+	if !q.directory() {
 		return term.Misuse(fmt.Errorf("--law marginal: %s: it draws decisions anew in the states that decided, so "+
 			"the log must be the data directory of a server that is stopped", q.source))
 	}
