@@ -66,6 +66,10 @@ func TestClusterRecover(t *testing.T) {
 	}
 	t.Log(run(0, recovers("--accept-loss", words)...))
 	run(0, recovers("--accept-loss", words)...) // again: it is done
+	// The files are not the consent for another directory: two nodes would be the only voter of one cluster.
+	if text := run(2, "cluster", "recover", "--cluster", c.file(0), "--data", old, "--out", next); !strings.Contains(text, "is of another recovery") {
+		t.Errorf("another node with the same files: %s", text)
+	}
 	for i, name := range c.names {
 		text, err := os.ReadFile(filepath.Join(next, name, clusterFile))
 		if err == nil {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -60,6 +61,10 @@ interruption, give the same command again.`,
 	return c
 }
 
+// recoversFile is a file in --out that says which recovery it is of, so that the files of one node are not taken for the consent of
+// another one's operator.
+const recoversFile = "recovers"
+
 func (c *clusterConfig) recover(ctx context.Context, w io.Writer, data, out, words string) error {
 	for _, n := range c.ask(ctx).Nodes {
 		if n.answers() {
@@ -69,11 +74,19 @@ func (c *clusterConfig) recover(ctx context.Context, w io.Writer, data, out, wor
 	}
 	dir := filepath.Join(data, "log")
 	next := *c
-	own := filepath.Join(out, c.Node, clusterFile)
-	began, err := readCluster(own) // an interrupted one has its name
+	own, note := filepath.Join(out, c.Node, clusterFile), filepath.Join(out, recoversFile)
+	mine := func(cluster string) string { // what the note of this recovery says
+		return fmt.Sprintf("cluster %s, node %s, as cluster %s\n", c.Cluster, c.Node, cluster)
+	}
+	began, err := os.ReadFile(note)
 	switch {
 	case err == nil:
-		next.Cluster = began.Cluster
+		_, name, _ := strings.Cut(strings.TrimSuffix(string(began), "\n"), ", as cluster ")
+		if string(began) != mine(name) || !nodeName.MatchString(name) {
+			return term.Misuse(fmt.Errorf("--out %s is of another recovery (%s): give an empty directory, and recover one node of a cluster only", out,
+				strings.TrimSpace(string(began))))
+		}
+		next.Cluster = name
 	case !errors.Is(err, os.ErrNotExist):
 		return term.Misuse(err)
 	default:
@@ -106,9 +119,15 @@ func (c *clusterConfig) recover(ctx context.Context, w io.Writer, data, out, wor
 		default:
 			return term.Misuse(fmt.Errorf("--accept-loss %q: expected %q; nothing was changed", words, want))
 		}
-		if err := next.writeFiles(out, "", nil); err != nil {
+		if err := os.MkdirAll(out, 0o700); err != nil {
 			return err
 		}
+		if err := replaceFile(note, []byte(mine(next.Cluster))); err != nil { // first: from here on the same command goes on
+			return err
+		}
+	}
+	if err := next.writeFiles(out, "", nil); err != nil {
+		return err
 	}
 	// The id follows from the name, so that the same command goes on after an interruption.
 	sum := sha256.Sum256([]byte(next.Cluster + "\n" + c.Node))

@@ -154,10 +154,20 @@ func (o *Options) create(voters, known []Member) error {
 	if err != nil {
 		return err
 	}
+	begun := slices.Contains(names, creating) && !slices.Contains(names, eventlog.ReplicaMarker)
 	for _, name := range names {
-		if name != "lock" {
+		switch {
+		case name == "lock" || name == creating && begun:
+		case begun: // a node that never answered
+			if err := o.fs.RemoveAll(filepath.Join(o.Dir, name)); err != nil {
+				return err
+			}
+		default:
 			return fmt.Errorf("raftlog: %s has %s already, want an empty directory", o.Dir, name)
 		}
+	}
+	if err := errors.Join(segment.WriteFile(o.fs, filepath.Join(o.Dir, creating), nil), o.fs.SyncDir(o.Dir)); err != nil {
+		return err
 	}
 	for n := range o.Shards {
 		if err := createStore(o.store(n), voters, known); err != nil {
@@ -165,7 +175,23 @@ func (o *Options) create(voters, known []Member) error {
 		}
 	}
 	// Last, so that a crash leaves no node or a whole one.
-	return errors.Join(segment.WriteFile(o.fs, filepath.Join(o.Dir, eventlog.ReplicaMarker), []byte(marker{o.Cluster, o.ID, o.Shards, 0}.text())), o.fs.SyncDir(o.Dir))
+	if err := errors.Join(segment.WriteFile(o.fs, filepath.Join(o.Dir, eventlog.ReplicaMarker), []byte(marker{o.Cluster, o.ID, o.Shards, 0}.text())), o.fs.SyncDir(o.Dir)); err != nil {
+		return err
+	}
+	return o.created()
+}
+
+// creating is a file in a directory in which Create or Join is under way, or was when the power was lost. Without the marker, what is
+// beside it is of no node.
+const creating = "creating"
+
+// created says that the directory is that of a node. From then on nothing in it is thrown away.
+func (o *Options) created() error {
+	names, err := o.fs.ReadDir(o.Dir)
+	if err != nil || !slices.Contains(names, creating) {
+		return err
+	}
+	return errors.Join(o.fs.Remove(filepath.Join(o.Dir, creating)), o.fs.SyncDir(o.Dir))
 }
 
 // readMarker takes what is not set in the options from the marker of a directory, and compares the rest.
@@ -297,6 +323,9 @@ func Open(o Options) (_ *Log, err error) {
 			}
 		}
 	}()
+	if err := o.created(); err != nil {
+		return nil, err
+	}
 	var cores []*core
 	for n := range o.Shards {
 		s := &shard{log: l, n: n, calls: make(chan func(*core), maxAppends), inbox: make(chan *pb.Message, maxInbox),

@@ -1,9 +1,11 @@
 package raftlog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -337,6 +339,27 @@ func TestOptions(t *testing.T) {
 	}
 	if err := Create(o, people(7)...); err == nil {
 		t.Error("a node was made twice")
+	}
+	// A power loss in Create leaves what the next call takes away; without the note of it nothing is taken away.
+	marker := filepath.Join(o.Dir, eventlog.ReplicaMarker)
+	text := must(os.ReadFile(marker))
+	if err := os.Remove(marker); err != nil {
+		t.Fatal(err)
+	}
+	if err := Create(o, people(7)...); err == nil || !strings.Contains(err.Error(), "want an empty directory") {
+		t.Errorf("entries without a marker: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(o.Dir, creating), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Create(o, people(7)...); err != nil {
+		t.Errorf("after a power loss: %v", err)
+	}
+	if again := must(os.ReadFile(marker)); !bytes.Equal(text, again) {
+		t.Errorf("the marker is %q", again)
+	}
+	if _, err := os.Stat(filepath.Join(o.Dir, creating)); err == nil {
+		t.Error("the note of a creation stays")
 	}
 	if _, err := eventlog.OpenDisk(t.Context(), o.Dir, eventlog.DiskOptions{}); !errors.As(err, new(*eventlog.OtherKindError)) {
 		t.Errorf("opened as the log of a single machine: %v", err)

@@ -324,6 +324,8 @@ func (m members) next(g *goal) (cc *pb.ConfChangeV2, done bool, err error) {
 				return nil, false, fmt.Errorf("raftlog: the log has %d nodes, at most %d", len(m.book), maxBook)
 			}
 			return &pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{step(pb.ConfChangeAddLearnerNode, x.ID)}, Context: appendBook(nil, []Member{*x})}, false, nil
+		case now.Name != "" && now.Name != x.Name:
+			return nil, false, fmt.Errorf("raftlog: node %d has the name %q, which stays its own, want it in place of %q", x.ID, now.Name, x.Name)
 		case now != *x:
 			return &pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{step(pb.ConfChangeUpdateNode, x.ID)}, Context: appendBook(nil, []Member{*x})}, false, nil
 		case !slices.Contains(m.conf.GetVoters(), x.ID):
@@ -391,9 +393,13 @@ func (c *core) admit(cc *pb.ConfChangeV2) error {
 			if m.has(id) || m.removed(id) {
 				return fmt.Errorf("node %d is a member, or was one", id)
 			}
-		case pb.ConfChangeUpdateNode:
-			if !m.has(id) {
+		case pb.ConfChangeUpdateNode: // of its address: who has a certificate of another name must not become this node
+			now, ok := m.member(id)
+			if !ok {
 				return fmt.Errorf("node %d is not a member", id)
+			}
+			if book, _, ok := takeBook(cc.GetContext()); now.Name != "" && (!ok || len(book) != 1 || book[0].Name != now.Name) {
+				return fmt.Errorf("node %d has the name %q, which stays its own", id, now.Name)
 			}
 		case pb.ConfChangeAddNode:
 			if !slices.Contains(m.conf.GetLearners(), id) {

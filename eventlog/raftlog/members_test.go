@@ -80,10 +80,18 @@ func TestAdmit(t *testing.T) {
 		"node 9 is not a learner":        change(nil, step(pb.ConfChangeAddNode, 9)),
 		"node 9 is not a member":         change(nil, step(pb.ConfChangeRemoveNode, 9)),
 		"node 8 is not a member":         change(appendBook(nil, people(8)), step(pb.ConfChangeUpdateNode, 8)),
+		// Who has the certificate of another name must not be node 2 from then on.
+		`node 2 has the name "node-2", which stays its own`: change(appendBook(nil, []Member{{2, "node-4", "place-4"}}), step(pb.ConfChangeUpdateNode, 2)),
 	} {
 		if err := c.admit(cc); err == nil || err.Error() != want {
 			t.Errorf("%v: %v, want %q", cc, err, want)
 		}
+	}
+	if _, _, err := c.mem.next(&goal{add: &Member{2, "node-4", "place-4"}}); err == nil || !strings.Contains(err.Error(), `node 2 has the name "node-2"`) {
+		t.Errorf("the goal of another name: %v", err)
+	}
+	if cc, _, err := c.mem.next(&goal{add: &Member{2, "node-2", "place-9"}}); err != nil || cc.Changes[0].GetType() != pb.ConfChangeUpdateNode {
+		t.Errorf("the goal of another address: %v, %v", cc, err)
 	}
 	if err := s.nodes[2].core.admit(change(nil, step(pb.ConfChangeRemoveNode, 3))); err == nil {
 		t.Error("a follower has taken a change")

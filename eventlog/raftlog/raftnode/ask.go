@@ -122,8 +122,9 @@ func (n *Node) Answer(ctx context.Context, name string, b []byte) ([]byte, error
 	return nil, fmt.Errorf("%q: no such question", q.Do)
 }
 
-// takeIn makes a node a voter, in the place of the member with its name if there is one. That one must have no connection to this
-// node: two processes with one name are a mistake, and the one that is there stays.
+// takeIn makes a node a voter, in the place of the member with its name if there is one. That one must have no connection to the
+// leader: two processes with one name are a mistake, and the one that is there stays. A learner with its name is one that lost its
+// disk again before it voted; it goes.
 func (n *Node) takeIn(ctx context.Context, l *raftlog.Log, name string, m raftlog.Member) error {
 	if m.Name != name {
 		return fmt.Errorf("a node with the certificate of %s asks as %s", name, m.Name)
@@ -134,17 +135,36 @@ func (n *Node) takeIn(ctx context.Context, l *raftlog.Log, name string, m raftlo
 		return fmt.Errorf("it has no majority: %w", err)
 	}
 	now := l.Status(0)
-	i := slices.IndexFunc(now.Members, func(x raftlog.Member) bool { return x.Name == name && x.ID != m.ID })
+	var same []uint64 // the voter with its name last
+	for _, x := range now.Members {
+		if x.Name != name || x.ID == m.ID {
+			continue
+		}
+		switch {
+		case x.ID == n.id || n.net.Connected(x.ID):
+			return fmt.Errorf("another process is node %s, and is connected", name)
+		case now.Leader != n.id: // the others may have lost a link to a node that is there
+			return errors.New("it does not lead, and another node had the name")
+		case slices.Contains(now.Voters, x.ID):
+			same = append(same, x.ID)
+		default:
+			same = slices.Insert(same, 0, x.ID)
+		}
+	}
+	for len(same) > 1 || len(same) == 1 && !slices.Contains(now.Voters, same[0]) {
+		if err := l.Remove(ctx, same[0]); err != nil {
+			return err
+		}
+		same = same[1:]
+	}
 	switch {
-	case i < 0 && len(now.Members) >= n.opt.Most && !slices.ContainsFunc(now.Members, func(x raftlog.Member) bool { return x.ID == m.ID }):
+	case len(same) == 0 && len(now.Members) >= n.opt.Most && !slices.ContainsFunc(now.Members, func(x raftlog.Member) bool { return x.ID == m.ID }):
 		return fmt.Errorf("the log has %d nodes, the most there may be", len(now.Members))
-	case i < 0:
+	case len(same) == 0:
 		return l.Add(ctx, m)
-	case n.net.Connected(now.Members[i].ID):
-		return fmt.Errorf("another process is node %s, and is connected", name)
 	}
 	n.opt.Logf("node %s has an empty directory: it takes the place of the one with its name", name)
-	return l.Replace(ctx, now.Members[i].ID, m)
+	return l.Replace(ctx, same[0], m)
 }
 
 // Replicas implements eventlog.Replicated.

@@ -129,7 +129,7 @@ func (n *Node) GetBase(ctx context.Context, b eventlog.Base) ([]byte, error) {
 	return nil, errors.Join(errs...)
 }
 
-// fetchBase takes a base from another node. Its size is bounded by what that one sends, so a piece that is short is the last.
+// fetchBase takes a base from another node. A piece that is short is the last, and nothing is kept behind the size of the base.
 func (n *Node) fetchBase(ctx context.Context, from raftlog.Member, b eventlog.Base) (data []byte, err error) {
 	for {
 		piece, err := n.call(ctx, from, question{Do: doBase, Base: b, At: int64(len(data))})
@@ -137,7 +137,7 @@ func (n *Node) fetchBase(ctx context.Context, from raftlog.Member, b eventlog.Ba
 			return nil, err
 		}
 		data = append(data, piece...)
-		if len(piece) < basePiece {
+		if len(piece) < basePiece || int64(len(data)) > b.Size {
 			return data, b.Verify(data)
 		}
 	}
