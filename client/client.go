@@ -29,6 +29,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -73,11 +74,12 @@ type Options struct {
 
 // Client calls one server, or a cluster. It is safe for concurrent use.
 type Client struct {
-	at   []address
-	away moved         // models that are at other servers
-	now  atomic.Uint32 // number of the address that is asked first
-	opts Options
-	wait func(context.Context, time.Duration) error // replaced in tests
+	at     []address
+	away   moved         // models that are at other servers
+	beyond *http.Client  // for these: a socket leads to its own server alone
+	now    atomic.Uint32 // number of the address that is asked first
+	opts   Options
+	wait   func(context.Context, time.Duration) error // replaced in tests
 }
 
 // address is where a server is reached.
@@ -90,7 +92,7 @@ type address struct {
 // unix:/run/troupe.sock. Several, separated by commas, are the nodes of a cluster. Options.HTTP does not go with a
 // socket.
 func New(base string, o Options) (*Client, error) {
-	c := &Client{opts: o, wait: wait}
+	c := &Client{opts: o, wait: wait, beyond: stays(cmp.Or(o.HTTP, http.DefaultClient))}
 	for _, text := range strings.Split(base, ",") {
 		a, err := o.address(strings.TrimSpace(text))
 		if err != nil {
@@ -137,7 +139,7 @@ func (o *Options) address(base string) (address, error) {
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}
-		return address{socketBase, &http.Client{Transport: t}}, nil
+		return address{socketBase, stays(&http.Client{Transport: t})}, nil
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -852,7 +854,7 @@ func (c *Client) repeat(ctx context.Context, how again, method, path string, hea
 			pause = min(pause, after)
 			c.now.CompareAndSwap(at, (at+1)%uint32(len(c.at))) // unless another call has gone on already
 		}
-		if Code(failed) == "leaving" && time.Since(begin) < c.opts.Patience { // its move takes about a second
+		if Code(failed) == "leaving" && c.opts.Tries > 1 && time.Since(begin) < c.opts.Patience { // its move takes about a second
 			try = min(try, 2)
 		} else if try >= c.opts.Tries || len(c.at) > 1 && time.Since(begin) >= c.opts.Patience {
 			return failed
@@ -875,8 +877,8 @@ func (c *Client) ask(ctx context.Context, how again, a address, method, path str
 	a = c.away.of(a, path)
 	for hop := 0; ; hop++ {
 		help, after, err = c.once(ctx, a, method, path, header, body, into)
-		if to := next(a, err); to != "" && hop < mostHops {
-			a = address{to, a.http}
+		if to := next(a, base, err); to != "" && hop < mostHops {
+			a = address{to, c.beyond}
 			if to == base.base {
 				a = base
 				if model, _ := subject(path); model != "" {

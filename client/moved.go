@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 )
@@ -96,13 +97,23 @@ func (m *moved) decided(path, event string) {
 	m.events[writerOf(event)] = at
 }
 
-// next returns the server that an error names, "" for none. A key that was sent encrypted is not sent in the clear.
-func next(from address, err error) string {
+// next returns the server that an error of from names, "" for none. A key that was sent encrypted is not sent in the clear, but to
+// the client's own address.
+func next(from, base address, err error) string {
 	var p *Problem
-	if !errors.As(err, &p) || p.Code != "moved" || strings.HasPrefix(from.base, "https:") && !strings.HasPrefix(p.MovedTo, "https:") {
+	if !errors.As(err, &p) || p.Code != "moved" {
 		return ""
 	}
-	return strings.TrimRight(p.MovedTo, "/")
+	to := strings.TrimRight(p.MovedTo, "/")
+	if to != base.base && encrypted(from.base) && !encrypted(to) {
+		return ""
+	}
+	return to
+}
+
+func encrypted(base string) bool {
+	u, err := url.Parse(base)
+	return err == nil && u.Scheme == "https"
 }
 
 // stays makes a client of HTTP give back the answer that a model has moved: following it, net/http would leave the key out.

@@ -250,6 +250,8 @@ class TestMove(unittest.TestCase):
                                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                     again = client.decide("news", {"i": 3}, ["x", "y"], key="k3")
                     self.assertEqual((again.event_id, again.action), (old[3].event_id, old[3].action))
+                    # A decision that is repeated is of the old server: its events are not taken for those of the new one.
+                    self.assertFalse(client._away.knows("/v1/events/" + old[3].event_id))
                     new = [client.decide("news", {"i": i}, ["x", "y"]) for i in range(4)]
                     self.assertEqual(client.reward(old[1].event_id, 1).status, "accepted")
                     self.assertEqual(client.reward(new[0].event_id, 1).status, "accepted")

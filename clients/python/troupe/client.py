@@ -166,7 +166,8 @@ class Client:
         headers = {"Idempotency-Key": key or secrets.token_hex(16)}
         path = _model(model) + ":decide"
         decision = Decision.of(self._call("POST", path, body, headers, repeat=True))
-        self._away.decided(path, decision.event_id)
+        if not decision.repeated:  # one that is may be of before the move
+            self._away.decided(path, decision.event_id)
         return decision
 
     def reward(self, event_id: str, value: Union[None, float, Mapping[str, float]] = None, *, cost: Optional[float] = None,
@@ -202,7 +203,7 @@ class Client:
         raw = self._call("POST", path, body, headers, repeat=True)
         answers = [Decision.of(r["decision"]) if r.get("decision") else _problem(r["problem"]) for r in raw["results"]]
         for answer in answers:
-            if isinstance(answer, Decision):
+            if isinstance(answer, Decision) and not answer.repeated:
                 self._away.decided(path, answer.event_id)
         return answers
 
@@ -300,7 +301,7 @@ class Client:
             assert failed is not None
             several = len(self._at) > 1
             late = time.monotonic() - began >= self._patience
-            if isinstance(failed, Problem) and failed.code == "leaving" and not late:
+            if isinstance(failed, Problem) and failed.code == "leaving" and self._tries > 1 and not late:
                 attempt = min(attempt, 2)  # a move takes about a second
             elif late if several else attempt >= self._tries:
                 raise failed
@@ -316,8 +317,9 @@ class Client:
                 return self._once(at, method, path, payload, headers, lines, fresh)
             except Problem as problem:
                 to = problem.moved_to if problem.code == "moved" else ""
-                if to and hops < _MOST_HOPS and (at.context is None or to.startswith("https:")):  # no key in the clear
-                    at, hops = self._away.note(base, path, to), hops + 1
+                there = self._away.note(base, path, to, at) if to and hops < _MOST_HOPS else None
+                if there is not None:
+                    at, hops = there, hops + 1
                 elif problem.code in ("not_found", "bad_event_id") and at is not base and self._away.forget(path):
                     at = base
                 else:
@@ -452,14 +454,16 @@ class _Away:
         with self._lock:
             return model in self._models or writer in self._events
 
-    def note(self, base: "_Address", path: str, to: str) -> "_Address":
-        """Remember the server of a model, and return it."""
+    def note(self, base: "_Address", path: str, to: str, asked: "_Address") -> Optional["_Address"]:
+        """Remember the server of a model, and return it. None: a key that was sent encrypted would be sent in the clear."""
         model, _ = self._subject(path)
         with self._lock:
             at = self._servers.setdefault(to, _Address(to, self._context))
-            if (at.host, at.port, at.prefix) == (base.host, base.port, base.prefix):
+            if (at.host, at.port, at.prefix, at.context is None) == (base.host, base.port, base.prefix, base.context is None):
                 self._models.pop(model, None)
                 return base
+            if asked.context is not None and at.context is None:
+                return None
             if model:
                 self._models[model] = at
             return at

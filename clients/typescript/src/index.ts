@@ -202,7 +202,7 @@ export class Client {
     const headers = { "Idempotency-Key": call.key ?? newKey() };
     const path = `/v1/models/${encodeURIComponent(model)}:decide`;
     const decision = await this.#call<Decision>("POST", path, request, headers, true, call);
-    this.#away.decided(path, decision.event_id);
+    if (!decision.repeated) this.#away.decided(path, decision.event_id); // one that is may be of before the move
     return decision;
   }
 
@@ -211,7 +211,7 @@ export class Client {
     const headers = { "Idempotency-Key": call.key ?? newKey() };
     const path = `/v1/models/${encodeURIComponent(model)}:decideBatch`;
     const results = (await this.#call<Schemas["BatchAnswers"]>("POST", path, { requests }, headers, true, call)).results ?? [];
-    for (const r of results) if (r.decision) this.#away.decided(path, r.decision.event_id);
+    for (const r of results) if (r.decision && !r.decision.repeated) this.#away.decided(path, r.decision.event_id);
     return results;
   }
 
@@ -304,7 +304,7 @@ export class Client {
       }
       const several = this.#at.length > 1;
       const late = Date.now() - began >= this.#patience;
-      if (failed instanceof Problem && failed.code === "leaving" && !late) attempt = Math.min(attempt, 2); // a move takes about a second
+      if (failed instanceof Problem && failed.code === "leaving" && this.#tries > 1 && !late) attempt = Math.min(attempt, 2); // a move takes about a second
       else if (several ? late : attempt >= this.#tries) throw failed;
       const longest = Math.min(50 * 2 ** Math.min(attempt - 1, 20), several ? 500 : 5000);
       await wait(Math.max(pause, Math.random() * longest), call.signal);
@@ -321,7 +321,8 @@ export class Client {
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
         const to = error.code === "moved" ? error.movedTo?.replace(/\/+$/, "") : undefined;
-        if (to !== undefined && hops < mostHops && (to.startsWith("https:") || !at.startsWith("https:"))) { // no key in the clear
+        const clear = to !== undefined && to !== base && new URL(at).protocol === "https:" && new URL(to).protocol !== "https:";
+        if (to !== undefined && hops < mostHops && !clear) { // no key in the clear
           at = to;
           if (to === base) this.#away.forget(path);
           else this.#away.note(path, to);
