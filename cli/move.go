@@ -28,8 +28,8 @@ the clients of troupe follow and remember.
 A command that was interrupted is repeated: it goes on where it was. Until the other server has the
 model, --undo opens it again where it was.
 
-Single servers only. Where the servers have --keys, set TROUPE_KEY to a key with the scope admin, and
-TROUPE_KEY_TO if the other server has another one. See docs/guide/cells.md.`,
+Single servers only. Where the servers have --keys, set TROUPE_KEY to a key with the scope admin and
+without patterns, and TROUPE_KEY_TO if the other server has another one. See docs/guide/cells.md.`,
 		Example: `  troupe move news --from http://127.0.0.1:8080 --to http://127.0.0.1:8081
   troupe move news --from http://127.0.0.1:8080 --to http://127.0.0.1:8081 --undo`,
 		Args: term.Arguments(1, 1),

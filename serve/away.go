@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"maps"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -10,12 +12,13 @@ import (
 
 // away are the models that go to other servers. Safe for concurrent use.
 type away struct {
-	models  atomic.Pointer[map[string]*fold.Moving] // by name, closed or gone; nil for none
-	closing atomic.Int32                            // how many are in mu
+	models atomic.Pointer[map[string]*fold.Moving] // by name, closed or gone; nil for none
+	doubts atomic.Pointer[map[eventlog.ID]uint64]  // by model: its decisions before this entry may not count; nil for none
 
 	mu     sync.Mutex
-	closed map[eventlog.ID]bool // models whose decisions may stand behind the act that closes them
-	read   map[string]*packed   // what was read for parcels, by name
+	closed map[eventlog.ID]int    // by model: acts that close it, written or under way; its decisions may stand behind one
+	opened map[eventlog.ID]uint64 // by model that was closed and is open again: the entry up to which the same holds
+	read   map[string]*packed     // what was read for parcels, by name
 }
 
 type packed struct {
@@ -45,33 +48,50 @@ func (a *away) close(id eventlog.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed == nil {
-		a.closed = map[eventlog.ID]bool{}
+		a.closed, a.opened = map[eventlog.ID]int{}, map[eventlog.ID]uint64{}
 	}
-	if !a.closed[id] {
-		a.closed[id] = true
-		a.closing.Add(1)
-	}
+	a.closed[id]++
+	a.publish()
 }
 
-// open ends close, when the model decides here.
-func (a *away) open(id eventlog.ID) {
+// failed ends close where the act was not written.
+func (a *away) failed(id eventlog.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed[id] {
+	if a.closed[id]--; a.closed[id] <= 0 {
 		delete(a.closed, id)
-		a.closing.Add(-1)
 	}
+	a.publish()
 }
 
-// doubtful reports whether a record is a decision that may stand behind the act that closed its model.
-func (a *away) doubtful(records []eventlog.Record) bool {
-	if a.closing.Load() == 0 {
+// open ends close, when the model decides here from an entry on. A call may still be on its way with a decision before that entry.
+func (a *away) open(id eventlog.ID, seq uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed[id] > 0 {
+		delete(a.closed, id)
+		a.opened[id] = seq
+	}
+	a.publish()
+}
+
+// publish says which decisions are in doubt. The caller holds mu.
+func (a *away) publish() {
+	doubts := maps.Clone(a.opened)
+	for id := range a.closed {
+		doubts[id] = math.MaxUint64
+	}
+	a.doubts.Store(&doubts)
+}
+
+// doubtful reports whether a record at an entry is a decision that may stand behind the act that closed its model.
+func (a *away) doubtful(records []eventlog.Record, seq uint64) bool {
+	doubts := a.doubts.Load()
+	if doubts == nil || len(*doubts) == 0 {
 		return false
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	for _, r := range records {
-		if d, ok := r.(*eventlog.Decision); ok && a.closed[d.Model] {
+		if d, ok := r.(*eventlog.Decision); ok && seq < (*doubts)[d.Model] {
 			return true
 		}
 	}

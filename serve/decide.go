@@ -121,7 +121,7 @@ func (d deciding) Declare(ctx context.Context, name string, list []numbers.Range
 // Append implements decide.Log.
 func (d deciding) Append(ctx context.Context, records ...eventlog.Record) (eventlog.Receipt, error) {
 	receipt, err := d.append(ctx, records...)
-	if err == nil && d.away.doubtful(records) {
+	if err == nil && d.away.doubtful(records, receipt.Seq) {
 		err = whetherTheyCount(ctx, d, receipt, records)
 	}
 	return receipt, err

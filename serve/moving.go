@@ -125,7 +125,8 @@ func (s *moves) step(ctx context.Context, name string, make func(v MoveView) (*e
 
 // Depart implements MoveService.
 func (s *moves) Depart(ctx context.Context, name, to, caller string) (MoveView, error) {
-	if u, err := url.Parse(to); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || len(to) > 512 {
+	if u, err := url.Parse(to); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery ||
+		u.Fragment != "" || len(to) > 512 {
 		return MoveView{}, invalid("to", to, "expected the address of the other server, http://HOST or https://HOST")
 	}
 	if err := s.alone(); err != nil {
@@ -165,7 +166,7 @@ func (s *moves) Depart(ctx context.Context, name, to, caller string) (MoveView, 
 	if err != nil {
 		var e *Error
 		if id != 0 && errors.As(err, &e) && !e.Unknown {
-			s.away.open(id)
+			s.away.failed(id)
 		}
 		return v, err
 	}
@@ -339,8 +340,11 @@ func (s *moves) Arrive(ctx context.Context, name string, parcel []byte, caller s
 			return v, err
 		}
 	}
-	s.away.open(p.Model)
-	return s.viewMove(name)
+	v, err = s.viewMove(name)
+	if err == nil {
+		s.away.open(p.Model, v.Seq)
+	}
+	return v, err
 }
 
 // Gone implements MoveService.
@@ -391,7 +395,7 @@ func (s *moves) Stay(ctx context.Context, name string, move eventlog.ID, caller 
 		return &eventlog.Control{Act: eventlog.Stay, Model: v.Incarnation, Name: name, Digest: move, Caller: caller}, nil
 	})
 	if err == nil {
-		s.away.open(v.Incarnation)
+		s.away.open(v.Incarnation, v.Seq)
 		s.away.take(name, move)
 	}
 	return v, err

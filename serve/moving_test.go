@@ -3,8 +3,13 @@ package serve
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +19,7 @@ import (
 	"troupe/serve/fold"
 	"troupe/serve/model"
 	"troupe/spec"
+	"troupe/timing"
 )
 
 // otherKeys are those of another server.
@@ -432,5 +438,90 @@ func TestMoveUnderCalls(t *testing.T) {
 			t.Fatalf("round %d: %d rewards were answered, %d decisions; the parcel has %d, the model %+v", round, paid, len(answered), len(carried), m.Counts)
 		}
 		must(MovesOf(a).Stay(ctx, "m", v.Move, ""))
+	}
+}
+
+// TestForgedParcels: a parcel whose bytes were changed, with a sum that is right again, is refused, or its model is one that
+// bears rewards, the ends of its windows, decisions and a restart. None stops the server, and none stays in the log to do so later.
+func TestForgedParcels(t *testing.T) {
+	forged := 12
+	if os.Getenv("TROUPE_LONG") != "" {
+		forged = 600
+	}
+	for _, k := range movedKinds {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, clock := t.Context(), &fakeClock{}
+			a := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), clock)
+			c := k.config()
+			c.Reward.Window = Duration(time.Hour)
+			must(a.CreateModel(ctx, c, ""))
+			var ids []string
+			for n := range 16 {
+				q := k.ask(n)
+				q.IdempotencyKey = fmt.Sprint("key", n)
+				d := must(a.Decide(ctx, "m", q))
+				if ids = append(ids, d.EventID); n%2 == 0 {
+					for _, r := range k.pay(n, d.EventID) {
+						must(a.Reward(ctx, r))
+					}
+				}
+			}
+			must(MovesOf(a).Depart(ctx, "m", "http://b", ""))
+			sound := must(MovesOf(a).Parcel(ctx, "m"))
+			r := rand.New(rand.NewPCG(7, uint64(len(k.name))))
+			arrived := 0
+			for i := range forged {
+				p := bytes.Clone(sound[:len(sound)-sha256.Size])
+				for range 1 + r.IntN(2) {
+					switch at := 6 + r.IntN(len(p)-6-8); r.IntN(4) {
+					case 0:
+						p[at] ^= 1 << r.IntN(8)
+					case 1:
+						p[at] = byte(r.Uint32())
+					case 2:
+						binary.LittleEndian.PutUint64(p[at:], math.Float64bits(math.NaN()))
+					case 3:
+						binary.LittleEndian.PutUint64(p[at:], math.Float64bits([]float64{math.Inf(1), math.MaxFloat64, -1e300, 0}[r.IntN(4)]))
+					}
+				}
+				p = fold.Sign(p, 0)
+				log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
+				b := open(t, log, clock, withOtherKeys)
+				now := clock.ns.Load()
+				_, err := MovesOf(b).Arrive(ctx, "m", p, "")
+				if err != nil {
+					if code := CodeOf(err); code != Invalid && code != Conflict && code != TooBusy && code != TooLarge {
+						t.Errorf("forgery %d: %v", i, err)
+					}
+				} else {
+					arrived++
+				}
+				for n, id := range ids {
+					for _, r := range k.pay(n, id) {
+						_, _ = b.Reward(ctx, r) // whatever the forged model says
+					}
+				}
+				_, _ = b.Decide(ctx, "m", k.ask(3))
+				clock.forward(3 * time.Hour)
+				if _, err := b.Expire(ctx); err != nil {
+					t.Errorf("forgery %d: windows do not end: %v", i, err)
+				}
+				must(b.CreateModel(ctx, vectors("other", 3), ""))
+				if h := b.Health(); !h.Ready || h.Damage != "" {
+					t.Errorf("forgery %d: %+v", i, h)
+				}
+				if err := b.Close(ctx); err != nil {
+					t.Errorf("forgery %d: %v", i, err)
+				}
+				if b, err = Open(ctx, Options{Log: log, Keys: otherKeys, Clock: timing.At(clock.now), ExpireEvery: -1, SnapshotEvery: -1, Wait: time.Minute}); err != nil {
+					t.Errorf("forgery %d: the log is not opened again: %v", i, err)
+				} else if err := b.Close(ctx); err != nil {
+					t.Error(err)
+				}
+				clock.ns.Store(now)
+			}
+			t.Logf("%d of %d forged parcels arrived", arrived, forged)
+		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -258,6 +259,11 @@ func TestUndo(t *testing.T) {
 	}
 	if err := m.Undo(ctx, "news"); err == nil {
 		t.Error("a move that has arrived was undone")
+	}
+	// A server that was never sent the model could turn it away, and the model would be open at two.
+	other := move.Mover{From: m.From, To: move.Server{URL: urls[0]}}
+	if err := other.Undo(ctx, "news"); err == nil || !strings.Contains(err.Error(), "is about to go to "+urls[1]) {
+		t.Errorf("undone by another server: %v", err)
 	}
 	if _, err := m.Move(ctx, "news"); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"troupe/eventlog/eventlogtest"
 	"troupe/internal/await"
 	"troupe/serve"
 )
@@ -218,5 +220,29 @@ func TestReadyzTellsStrangersLittle(t *testing.T) {
 			e.do("GET", "/readyz", "", "X-API-Key", secrets[name]).want(t, "readyz with the key "+name, status, `"node":"node-a"`, f.health.Reason)
 		}
 		newEdge(t, f, Options{}).do("GET", "/readyz", "").want(t, "readyz of a server without keys", status, `"node":"node-a"`, f.health.Reason)
+	}
+}
+
+// TestDepartWide: a key with patterns does not send the callers of its models, with their keys, to another server.
+func TestDepartWide(t *testing.T) {
+	secret, table, err := NewKey("k", []string{"admin"}, []string{"news-*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := ParseKeys("keys.toml", table, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := must(serve.Open(t.Context(), serve.Options{Dir: t.TempDir(), Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), Wait: time.Minute}))
+	defer s.Close(context.Background())
+	e := &edge{API: must(New(s, Options{Keys: keys})), t: t}
+	auth := []string{"Authorization", "Bearer " + secret}
+	e.do("POST", "/v1/models", `{"id": "news-1"}`, auth...).want(t, "create", 201)
+	e.do("POST", "/v1/models/news-1:depart", `{"to": "https://b.example"}`, auth...).want(t, "depart", 403, "expected a key without patterns")
+	e.do("GET", "/v1/models/news-1/move", "", auth...).want(t, "how far it is", 200, `"state":"here"`)
+	for _, to := range []string{"https://b.example?x", "https://u@b.example", "https://b.example#x", "ftp://b.example"} {
+		if _, err := serve.MovesOf(s).Depart(t.Context(), "news-1", to, ""); serve.CodeOf(err) != serve.Invalid {
+			t.Errorf("to %s: %v", to, err)
+		}
 	}
 }

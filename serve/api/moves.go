@@ -73,6 +73,9 @@ func (a *moveCalls) depart(ctx context.Context, in *moveIn) (*reply[serve.MoveVi
 	if err := a.may(ctx, in.Model); err != nil {
 		return nil, err
 	}
+	if allowsModel(ctx, Admin) != nil { // clients follow with their own keys, which may be worth more than this one
+		return nil, problem("forbidden", "to", "a model sends its callers, with their keys, where it goes: expected a key without patterns")
+	}
 	return answerMove(a.moves.Depart(ctx, in.Model, b.To, caller(ctx)))
 }
 
@@ -131,7 +134,7 @@ func (a *moveCalls) operations() []op {
 		{id: "departModel", method: post, path: "/v1/models/{model}:depart", scope: Admin, body: departBody{},
 			summary: "Close a model that is to go to another server",
 			doc: "Decisions and rewards are answered 503 leaving from now on, for as long as the move takes. What was answered before is " +
-				"in the parcel.",
+				"in the parcel. The key must have no patterns: callers follow the model with their keys.",
 			route: on(a.depart)},
 		{id: "getParcel", method: "GET", path: "/v1/models/{model}/parcel", scope: Admin,
 			summary: "Read a closed model",

@@ -50,7 +50,7 @@ func (s *Moves) Places(key eventlog.Event) (seqs []uint64) {
 	return slices.Collect(s.places.of(key))
 }
 
-// Away yields the models that are closed or gone, by their names.
+// Away returns the models that are closed or gone, by their names.
 func (s *Moves) Away() map[string]*Moving {
 	out := map[string]*Moving{}
 	for name, m := range s.models.byName {
@@ -196,10 +196,10 @@ func (s *Moves) arrive(a *act) (Outcome, error) {
 	return Accepted, nil
 }
 
-// vacant reports whether a model may come: no model has its name, and it is not here.
+// vacant reports whether a model may come: no model has its name, and it is not here, or went from here under this name.
 func (s *Moves) vacant(c *coming) bool {
 	was := s.models.byID[c.model]
-	return s.models.byName[c.name] == nil && (was == nil || was.Moving != nil && was.Moving.Gone)
+	return s.models.byName[c.name] == nil && (was == nil || was.Moving != nil && was.Moving.Gone && was.Name() == c.name)
 }
 
 // end ends a parcel whose missing pieces will not come.

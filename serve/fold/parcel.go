@@ -30,10 +30,10 @@ import (
 // Events of earlier incarnations are those of the newest one; where it does not learn from them, they have the state
 // noLearning. Sequences in the notes and in the memory are those of the log that they are from.
 type Parcel struct {
-	Move  eventlog.ID
-	Model eventlog.ID
-	Name  string
-	Parts [][]byte
+	Move  eventlog.ID  // number of the move
+	Model eventlog.ID  // incarnation of the model, at both servers
+	Name  string       // of the model
+	Parts [][]byte     // decisions first, then the state; each at most eventlog.MaxData
 	state *parcelState // of one that was read
 }
 
@@ -103,6 +103,9 @@ func ReadParcel(b []byte) (*Parcel, error) {
 	if p.state, err = readParcelState(state, new(model.Shapes)); err != nil {
 		return nil, err
 	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
 	m := p.state.model
 	p.Model, p.Name = m.ID, m.Name()
 	policy, err := m.Compiled.NewPolicy(m.Seed)
@@ -113,6 +116,65 @@ func ReadParcel(b []byte) (*Parcel, error) {
 		return nil, fmt.Errorf("the policy's snapshot: %w", err)
 	}
 	return p, nil
+}
+
+// check refuses what no server writes and what a fold could not bear: it would be in the log for good.
+func (p *Parcel) check() error {
+	if p.Move == 0 {
+		return errors.New("a parcel without the number of a move")
+	}
+	decided := map[eventlog.Event]bool{}
+	for _, c := range p.Decisions() {
+		decided[c.Event] = true
+	}
+	m := p.state.model
+	x := &m.Memory
+	for _, v := range []float64{m.Counts.RewardSum, x.Low, x.High, x.First, x.Default} {
+		if v-v != 0 {
+			return fmt.Errorf("a number of the model is %v", v)
+		}
+	}
+	if x.Low > x.High {
+		return fmt.Errorf("a range of rewards from %v to %v", x.Low, x.High)
+	}
+	if m.Guard != nil {
+		for _, q := range m.Guard.queue {
+			if q.w-q.w != 0 || q.y-q.y != 0 {
+				return fmt.Errorf("a weight of the guard is %v, its reward %v", q.w, q.y)
+			}
+		}
+	}
+	names := len(m.Compiled.Config.Rewards)
+	for _, e := range p.state.entries {
+		for i := range e.events {
+			if err := e.events[i].check(names); err != nil {
+				return fmt.Errorf("the event %v: %w", e.batch.event(uint32(e.events[i].index)), err)
+			}
+			if key := e.batch.event(uint32(e.events[i].index)); !decided[key] {
+				return fmt.Errorf("the event %v has no decision", key)
+			}
+		}
+	}
+	return nil
+}
+
+// check refuses an open event of a model whose rewards have so many names.
+func (x *parcelEvent) check(names int) error {
+	values := []float64{x.y, x.cost}
+	if x.list != nil {
+		values = append(values, x.list.y...)
+	}
+	if x.named != nil {
+		if values = append(values, x.named.y[:]...); int(x.named.n) != names {
+			return fmt.Errorf("%d rewards with names, the model has %d", x.named.n, names)
+		}
+	}
+	for _, v := range values {
+		if v-v != 0 {
+			return fmt.Errorf("a reward or a cost is %v", v)
+		}
+	}
+	return nil
 }
 
 // Config returns the configuration of a parcel that was read.
@@ -129,7 +191,7 @@ func (p *Parcel) Events() (n int) {
 	return n
 }
 
-// Decisions yields the decisions of a parcel that was read.
+// Decisions returns the decisions of a parcel that was read.
 func (p *Parcel) Decisions() (out []Carried) {
 	for _, part := range p.Parts {
 		some, _, _ := readChunk(part) // ReadParcel has read them
